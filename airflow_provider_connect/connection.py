@@ -1,0 +1,67 @@
+"""An Airflow connection on its way to Spark: resolved by the task, read once by the driver, never printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from airflow_provider_connect.errors import ConfigError
+
+
+class Connection(BaseModel):
+    """The fields of an Airflow connection that a connector may need.
+
+    Everything that may hold a secret is hidden in ``repr``. It is pickled only into the closure of a Spark
+    task (memory), and written only by :func:`write_connections`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    conn_id: str
+    conn_type: str = ""
+    host: str | None = None
+    port: int | None = None
+    path: str | None = Field(default=None, description="Airflow's 'schema' field, renamed: pydantic owns that word.")
+    login: SecretStr | None = None
+    password: SecretStr | None = None
+    extra: dict[str, Any] = Field(default_factory=dict, repr=False)
+
+    def option(self, name: str) -> str | None:
+        """Return a text field of the connection's extra, None when it is missing or empty.
+
+        :raises ConfigError: if it is there but is no text.
+        """
+        value = self.extra.get(name)
+        if value is None or value == "":
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if not isinstance(value, str):
+            raise ConfigError(f"connection {self.conn_id!r}: extra field {name!r} must be text")
+        return value
+
+
+def write_connections(path: Path, connections: dict[str, Connection]) -> None:
+    """Write connections for the driver to a new file only this user can read.
+
+    :raises FileExistsError: if the path is taken.
+    """
+    plain = {
+        conn_id: connection.model_dump(exclude={"login", "password"})
+        | {
+            "login": connection.login.get_secret_value() if connection.login else None,
+            "password": connection.password.get_secret_value() if connection.password else None,
+        }
+        for conn_id, connection in connections.items()
+    }
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(json.dumps(plain), encoding="utf-8")
+
+
+def read_connections(path: Path) -> dict[str, Connection]:
+    """Read what :func:`write_connections` wrote."""
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    return {conn_id: Connection(**fields) for conn_id, fields in plain.items()}

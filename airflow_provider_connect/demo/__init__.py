@@ -1,0 +1,1 @@
+"""Stand-ins and the demo: the main job on a bare laptop."""

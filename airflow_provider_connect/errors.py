@@ -1,0 +1,104 @@
+"""Every error this package raises on purpose, named by what to do about it.
+
+::
+
+    ConnectError
+    ├── ConfigError      a person must act; no retry                     exit code 78
+    ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
+    ├── DataError        this record or this day is bad; no retry        exit code 65
+    └── SupersededError  a newer run has published this day; stop        (a day's outcome, not a task's)
+
+The type says how to recover, the message says what happened, where, and what to do. A message never
+holds a secret or a record's values. Types do not survive the way from a Spark executor to its driver,
+nor from the driver to Airflow, so an error crosses both as a :class:`Failure`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ConnectError(Exception):
+    """Anything this package raises on purpose; an unexpected error crosses the walls as this type."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class ConfigError(ConnectError):
+    """A person must act: a wrong option, credential, right or table. Trying again changes nothing."""
+
+    exit_code: ClassVar[int] = 78
+
+
+class RetriableError(ConnectError):
+    """The same work may succeed later.
+
+    :param retry_after_seconds: how long the other side asked to be left alone; None when it did not say.
+    """
+
+    exit_code: ClassVar[int] = 75
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class DataError(ConnectError):
+    """The data itself is bad: a record that cannot be read, a column whose type changed."""
+
+    exit_code: ClassVar[int] = 65
+
+
+class SupersededError(ConnectError):
+    """A newer run has published this day already; the older one must leave it alone."""
+
+
+_BY_NAME: dict[str, type[ConnectError]] = {
+    cls.__name__: cls for cls in (ConnectError, ConfigError, RetriableError, DataError, SupersededError)
+}
+
+
+class Failure(BaseModel):
+    """An error as it crosses a process boundary.
+
+    :param type: the name of a class of this module.
+    :param retry_after_seconds: only for :class:`RetriableError`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: str
+    message: str
+    retry_after_seconds: float | None = None
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Describe ``error``; one that is not ours is named by its type, as its text may hold anything."""
+        if not isinstance(error, ConnectError):
+            return cls(type="ConnectError", message=f"unexpected {type(error).__name__}: {error}")
+        return cls(
+            type=type(error).__name__,
+            message=str(error),
+            retry_after_seconds=getattr(error, "retry_after_seconds", None),
+        )
+
+    def error(self) -> ConnectError:
+        """Return the error again, of its own type."""
+        cls = _BY_NAME.get(self.type, ConnectError)
+        kwargs: dict[str, Any] = {}
+        if cls is RetriableError:
+            kwargs["retry_after_seconds"] = self.retry_after_seconds
+        return cls(self.message, **kwargs)
+
+
+def worst(failures: list[Failure]) -> Failure | None:
+    """Return the failure that decides what a task with several failed days does next.
+
+    A :class:`ConfigError` stops everything; then a retry is worth it while any day may still succeed;
+    an unexpected error counts as retriable, since Airflow's own rule is to retry.
+    """
+    order = ("ConfigError", "RetriableError", "ConnectError", "DataError", "SupersededError")
+    ranked = sorted(failures, key=lambda failure: order.index(failure.type))
+    return ranked[0] if ranked else None

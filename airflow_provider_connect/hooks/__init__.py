@@ -1,0 +1,1 @@
+"""Airflow hooks, one a connection type."""

@@ -1,0 +1,147 @@
+"""The two wire formats between Airflow and Spark: JobConfig goes in, JobReport comes out."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from airflow_provider_connect.errors import Failure, worst
+from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.stage import Polled
+from airflow_provider_connect.window import Day
+
+
+class JobConfig(BaseModel):
+    """All that a Spark job needs to know; holds no secret.
+
+    :param connector: name of the source's connector in ledger and offset.
+    :param source: the source's options; ``source_name`` says which source reads them. Likewise the sink.
+    :param attempt: unique for every start of a job, so that two attempts never write one name.
+    :param staging: path or URL of the stage for a sink that does not say where it should lie.
+    :param report: path or URL the report is written to.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source_name: str
+    source: dict[str, Any]
+    sink_name: str
+    sink: dict[str, Any]
+    days: tuple[Day, ...]
+    intent: Intent
+    attempt: str
+    report: str
+    staging: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    progress_seconds: float = Field(default=5.0, gt=0)
+
+
+DayStatus = Literal["published", "already_published", "superseded", "failed", "not_started"]
+
+
+class DayReport(BaseModel):
+    """What became of one day.
+
+    :param generation: of the day's newest publish, ours or not; None when there is none.
+    :param poll_seconds: from the first request to the manifest; 0 when an earlier attempt's stage was used.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    day: dt.date
+    status: DayStatus
+    generation: int | None = None
+    rows_read: int = 0
+    rows_written: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    counts: dict[str, int] = Field(default_factory=dict)
+    wire_bytes: int = 0
+    raw_bytes: int = 0
+    stage_bytes: int = 0
+    retries: int = 0
+    poll_seconds: float = 0.0
+    publish_seconds: float = 0.0
+    earliest: dt.datetime | None = None
+    latest: dt.datetime | None = None
+    digest: str | None = None
+    rejects: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+    @classmethod
+    def of(cls, day: Day, status: DayStatus, polled: Polled | None = None, **fields: Any) -> DayReport:
+        """Make a report from what polling brought."""
+        if polled is not None:
+            others = {k: v for k, v in polled.counts.items() if k not in ("duplicates", "rejected")}
+            fields = {
+                "rows_read": polled.rows_read,
+                "rows_written": polled.rows_written,
+                "duplicates": polled.counts.get("duplicates", 0),
+                "rejected": polled.counts.get("rejected", 0),
+                "counts": others,
+                "wire_bytes": polled.wire_bytes,
+                "raw_bytes": polled.raw_bytes,
+                "stage_bytes": sum(file.size_bytes for file in polled.files),
+                "retries": polled.retries,
+                "poll_seconds": polled.seconds,
+                "earliest": polled.earliest,
+                "latest": polled.latest,
+                "digest": polled.digest,
+                "rejects": tuple(file.path for file in polled.rejects),
+            } | fields
+        return cls(day=day.date, status=status, **fields)
+
+
+class JobReport(BaseModel):
+    """What became of a job: one report a day, and the failure that decides about the task.
+
+    :param seconds: by phase: ``start`` (process to first task), ``work``, ``total``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attempt: str
+    days: tuple[DayReport, ...] = ()
+    failure: Failure | None = None
+    seconds: dict[str, float] = Field(default_factory=dict)
+    swept_files: int = 0
+
+    @classmethod
+    def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
+        """Gather the days; the worst failure among them is the job's."""
+        failures = [day.failure for day in days if day.failure and day.status == "failed"]
+        return cls(attempt=attempt, days=tuple(days), failure=worst(failures), **fields)
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the driver: 0, or the failure's own."""
+        return self.failure.error().exit_code if self.failure else 0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the small report that goes to XCom and to the asset event: plain JSON."""
+        return {
+            "days": [
+                day.model_dump(
+                    mode="json",
+                    include={
+                        "day",
+                        "status",
+                        "generation",
+                        "rows_read",
+                        "rows_written",
+                        "duplicates",
+                        "rejected",
+                        "wire_bytes",
+                        "raw_bytes",
+                        "poll_seconds",
+                        "publish_seconds",
+                        "digest",
+                    },
+                )
+                for day in self.days
+            ],
+            "rows_written": sum(day.rows_written for day in self.days),
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+        }

@@ -1,0 +1,172 @@
+"""What a sink is: the contract that every file in ``sinks/`` fulfils.
+
+A sink is a pydantic model (its options) with methods that publish a frozen day. The life of one day::
+
+    driver         preflight(schema, key, …)  once a job, before the first request to the source
+    driver         ledger(key, …)             what was published already; the Airflow task reads it too
+    driver         begin(publish, …)          fence, staging table, streams          (if the sink needs it)
+    executor       put(token, file, …)        any number of times, repeatable        (if the sink needs it)
+    driver         commit(publish, …)         data and ledger row in one step
+    driver         abort(publish, token, …)   after any error since begin            (if the sink needs it)
+    driver         sweep(root, …)             once a job, last: what dead attempts left
+
+What is published comes from the stage alone: a retry of a publish asks the source for nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from airflow_provider_connect.config import Options
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.stage import Manifest, StagedFile
+from airflow_provider_connect.window import Day, DaySet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Connections = dict[str, Connection]
+
+
+class StreamKey(BaseModel):
+    """Which stream a ledger row is about: the connector's name and the source's own name for the stream."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connector: str
+    stream: str
+
+    def __str__(self) -> str:
+        """Return ``connector/stream``."""
+        return f"{self.connector}/{self.stream}"
+
+
+class Intent(BaseModel):
+    """Who wants a day published: the same over retries and crashes, another after a clear or a new run.
+
+    :param token: digest of (dag_id, run_id, task, dag_run.start_date, dag_run.clear_number).
+    :param order: grows with every newer intent: start_date in microseconds * 1000 + clear_number. A day
+        published for a higher order is never overwritten by a lower one.
+    :param run: where to look in Airflow, for people: ``dag_id/run_id/task_id``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    token: str
+    order: int
+    run: str
+
+
+class LedgerRow(BaseModel):
+    """One published day, as the sink remembers it.
+
+    :param generation: 1 for a day's first publish, one more for every reload.
+    :param token: the intent it was published for.
+    :param rows: rows visible in the sink.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    day: dt.date
+    generation: int
+    token: str
+    order: int
+    rows: int
+    digest: str | None = None
+    attempt: str | None = None
+    published_at: dt.datetime | None = None
+
+
+class Publish(BaseModel):
+    """One day on its way into the sink."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    key: StreamKey
+    day: Day
+    intent: Intent
+    manifest: Manifest
+    labels: dict[str, str] = Field(default_factory=dict, description="For people: dag, run, task; no secret.")
+
+
+class Ledger(ABC):
+    """What one stream has published into one sink: the truth that offsets follow. Driver and Airflow task."""
+
+    @abstractmethod
+    def row(self, day: dt.date) -> LedgerRow | None:
+        """Return the newest published state of a day, None if it never was. Reads the sink anew."""
+
+    @abstractmethod
+    def days(self) -> DaySet:
+        """Return every published day. Reads the sink anew."""
+
+
+class Sink(Options, ABC):
+    """Base of every sink. Subclasses set ``name`` to their file's name."""
+
+    name: ClassVar[str]
+    conn_id: str | None = Field(
+        default=None, description="Airflow connection of the sink; without one the environment's own rights count."
+    )
+
+    @property
+    @abstractmethod
+    def target(self) -> str:
+        """Stable name of what is written to, without secrets: a table's URL, a topic. Part of offset and asset."""
+
+    @property
+    @abstractmethod
+    def asset_uri(self) -> str:
+        """URI of the Airflow asset that stands for the target."""
+
+    def check(self, connections: Connections) -> list[str]:
+        """Say what is wrong with these options and connections together; [] when nothing is. No network."""
+        return []
+
+    def preflight(self, schema: pa.Schema, key: StreamKey, connections: Connections) -> list[str]:
+        """Find what would fail the publish, before the first request to the source. Driver, once a job.
+
+        :return: problems for a person to mend, each with what to do; [] when there are none.
+        """
+        return []
+
+    def stage_root(self, connections: Connections) -> str | None:
+        """Return the path or URL under which the stage should lie; None when the sink does not care."""
+        return None
+
+    @abstractmethod
+    def ledger(self, key: StreamKey, connections: Connections) -> Ledger:
+        """Return the ledger of one stream; of a sink that does not exist yet, an empty one."""
+
+    def begin(self, publish: Publish, connections: Connections) -> Any:
+        """Prepare one publish; what is returned goes to every :meth:`put`. Driver, once an attempt."""
+        return None
+
+    def put(self, token: Any, file: StagedFile, schema: pa.Schema, connections: Connections) -> Any:
+        """Send one staged file; the receipt goes to :meth:`commit`. Executor; may run more than once."""
+        return None
+
+    @abstractmethod
+    def commit(
+        self, publish: Publish, schema: pa.Schema, token: Any, receipts: list[Any], connections: Connections
+    ) -> LedgerRow:
+        """Make the day and its ledger row visible in one step. Driver, once an attempt; safe to repeat.
+
+        A publish whose intent the ledger has already is answered from the ledger, without a change. An error
+        whose outcome is unknown is decided by reading the ledger again.
+
+        :raises SupersededError: a newer intent has published this day.
+        :raises RetriableError: the sink is away, or others kept winning the race.
+        :raises DataError: a column's type conflicts with the target's.
+        """
+
+    def abort(self, publish: Publish, token: Any, connections: Connections) -> None:
+        """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""
+
+    def sweep(self, key: StreamKey, connections: Connections) -> int:
+        """Delete what attempts left that are long dead; return how many files. Driver, once a job, last."""
+        return 0

@@ -1,0 +1,1 @@
+"""Sources: one file each, named like the connector."""

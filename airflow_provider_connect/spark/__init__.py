@@ -1,0 +1,1 @@
+"""The Spark side: runs under spark-submit, never imports airflow."""

@@ -1,0 +1,154 @@
+"""Days and windows: pure calendar arithmetic, the same on Airflow, driver and executor.
+
+A *day* is a calendar day in the source's own time zone: 24 hours long, except 23 or 25 (or another
+length) where the zone changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that
+holds a whole number of days.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, ConfigDict
+
+from airflow_provider_connect.errors import ConfigError
+
+ONE_DAY = dt.timedelta(days=1)
+
+
+@lru_cache(maxsize=64)
+def zone(name: str) -> ZoneInfo:
+    """Return the IANA zone called ``name``.
+
+    :raises ConfigError: if this machine's zone database has no such zone.
+    """
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
+        raise ConfigError(f"unknown time zone {name!r}: use an IANA name such as 'UTC' or 'US/Pacific'") from None
+
+
+def start_of(date: dt.date, zone_name: str) -> dt.datetime:
+    """Return the first instant (UTC) of ``date`` in the zone, also where midnight itself is skipped or doubled."""
+    local = dt.datetime.combine(date, dt.time(), tzinfo=zone(zone_name))
+    return local.astimezone(dt.UTC)
+
+
+class Day(BaseModel):
+    """One calendar day in one zone: the unit that is polled, published and remembered."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    date: dt.date
+    zone: str = "UTC"
+
+    @property
+    def start(self) -> dt.datetime:
+        """First instant of the day, UTC."""
+        return start_of(self.date, self.zone)
+
+    @property
+    def end(self) -> dt.datetime:
+        """First instant after the day, UTC."""
+        return start_of(self.date + ONE_DAY, self.zone)
+
+    @property
+    def hours(self) -> float:
+        """Length in hours: 24, or 23 and 25 where clocks change."""
+        return (self.end - self.start).total_seconds() / 3600
+
+    def __str__(self) -> str:
+        """Return the ISO date alone, as it stands in paths, ledgers and offsets."""
+        return self.date.isoformat()
+
+
+def days_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> list[Day]:
+    """Cut the window ``[start, end)`` into the days it holds.
+
+    :raises ConfigError: if it is empty, or either end is not the start of a day in the zone.
+    """
+    tz = zone(zone_name)
+    if start.tzinfo is None or end.tzinfo is None:
+        raise ConfigError("a window needs instants with a time zone")
+    if start == end:
+        raise ConfigError(
+            f"the data interval is empty ({start.isoformat()}): a bare '@daily' has no interval in Airflow 3; "
+            f"use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, or give days="
+        )
+    if end < start:
+        raise ConfigError(f"the data interval ends ({end.isoformat()}) before it starts ({start.isoformat()})")
+    first, stop = start.astimezone(tz).date(), end.astimezone(tz).date()
+    for name, instant, date in (("starts", start, first), ("ends", end, stop)):
+        if start_of(date, zone_name) != instant.astimezone(dt.UTC):
+            raise ConfigError(
+                f"the data interval {name} at {instant.astimezone(tz).isoformat()}, which is not the start of a day "
+                f"in {zone_name}: use schedule=daily({zone_name!r}), or give days="
+            )
+    return [day for day in span(first, stop - ONE_DAY, zone_name) if day.hours > 0]
+
+
+def span(first: dt.date, last: dt.date, zone_name: str) -> list[Day]:
+    """Return every day from ``first`` to ``last``, both included."""
+    return [Day(date=first + ONE_DAY * i, zone=zone_name) for i in range((last - first).days + 1)]
+
+
+def parse_days(text: str, zone_name: str) -> list[Day]:
+    """Read ``2026-10-05``, or ``2026-10-05..2026-10-11`` with both ends included.
+
+    :raises ConfigError: if the text is neither, or runs backwards.
+    """
+    first_text, _, last_text = text.strip().partition("..")
+    try:
+        first = dt.date.fromisoformat(first_text.strip())
+        last = dt.date.fromisoformat(last_text.strip()) if last_text else first
+    except ValueError:
+        raise ConfigError(f"days={text!r} is neither 'YYYY-MM-DD' nor 'YYYY-MM-DD..YYYY-MM-DD'") from None
+    if last < first:
+        raise ConfigError(f"days={text!r} ends before it starts")
+    return span(first, last, zone_name)
+
+
+class DaySet(BaseModel):
+    """A set of dates, kept as sorted ranges with both ends included: what an offset is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ranges: tuple[tuple[dt.date, dt.date], ...] = ()
+
+    @classmethod
+    def of(cls, dates: Iterable[dt.date]) -> DaySet:
+        """Make the set of ``dates``, in any order, repeated or not."""
+        ranges: list[tuple[dt.date, dt.date]] = []
+        for date in sorted(set(dates)):
+            if ranges and ranges[-1][1] + ONE_DAY == date:
+                ranges[-1] = (ranges[-1][0], date)
+            else:
+                ranges.append((date, date))
+        return cls(ranges=tuple(ranges))
+
+    def __iter__(self) -> Iterator[dt.date]:  # type: ignore[override]  # a set of days, not of fields
+        """Yield every date, oldest first."""
+        for first, last in self.ranges:
+            for i in range((last - first).days + 1):
+                yield first + ONE_DAY * i
+
+    def __len__(self) -> int:
+        """Return the number of dates."""
+        return sum((last - first).days + 1 for first, last in self.ranges)
+
+    def __contains__(self, date: dt.date) -> bool:
+        """Tell whether ``date`` is in the set."""
+        return any(first <= date <= last for first, last in self.ranges)
+
+    def position(self, origin: dt.date | None) -> dt.date | None:
+        """Return the last date up to which every day since ``origin`` is in the set; None if ``origin`` is not.
+
+        Without an origin the first date of the set is taken for it.
+        """
+        for first, last in self.ranges:
+            if origin is None or first <= origin <= last:
+                return last
+        return None
