@@ -56,6 +56,6 @@ def _connector(room: str, name: str, contract: type[Any]) -> type[Any]:
 
 
 def _only(found: Any, contract: type[Any], name: str) -> type[Any]:
-    if not (isinstance(found, type) and issubclass(found, contract) and found.name == name):
+    if not (isinstance(found, type) and issubclass(found, contract) and getattr(found, "name", None) == name):
         raise ConfigError(f"connector {name!r} must define exactly one {contract.__name__} with name = {name!r}")
     return found

@@ -3,7 +3,7 @@
 A source is a pydantic model (its options) with three methods that do the work. The life of one day::
 
     Airflow task   check(connection)           options against the connection, before anything is started
-    driver         schema()                    once a job
+    driver         row_schema()                 once a job
     driver         plan(day, connection)       once a day: cut the day into input partitions
     executor       poll(part, connection, …)   once an attempt of a partition: yield its rows
 
@@ -82,7 +82,7 @@ class Source(Options, ABC):
         return []
 
     @abstractmethod
-    def schema(self) -> pa.Schema:
+    def row_schema(self) -> pa.Schema:
         """Return the schema of every batch that :meth:`poll` yields. Driver, once a job."""
 
     @abstractmethod
