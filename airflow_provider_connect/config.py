@@ -33,6 +33,10 @@ class Options(BaseModel):
         """Make an instance from decoded JSON, with the same errors as the constructor."""
         return cls(**options)
 
+    def serialize(self) -> dict[str, Any]:
+        """Return the options as plain JSON: what travels to Spark, and what Airflow shows as a rendered field."""
+        return self.model_dump(mode="json")
+
 
 def describe(model: type[BaseModel], error: ValidationError) -> str:
     """Say everything that is wrong with a model's options, a line each, without their values."""

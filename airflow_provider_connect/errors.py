@@ -15,6 +15,8 @@ nor from the driver to Airflow, so an error crosses both as a :class:`Failure`.
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -75,9 +77,15 @@ class Failure(BaseModel):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describe ``error``; one that is not ours is named by its type, as its text may hold anything."""
+        """Describe ``error``.
+
+        One that is not ours is named by its type and the place it came from: its text may hold anything,
+        a credential in a URL or a record's value.
+        """
         if not isinstance(error, ConnectError):
-            return cls(type="ConnectError", message=f"unexpected {type(error).__name__}: {error}")
+            frames = traceback.extract_tb(error.__traceback__)
+            place = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames[-4:]))
+            return cls(type="ConnectError", message=f"unexpected {type(error).__name__} at {place or 'unknown place'}")
         return cls(
             type=type(error).__name__,
             message=str(error),

@@ -104,6 +104,14 @@ class Ledger(ABC):
     def days(self) -> DaySet:
         """Return every published day. Reads the sink anew."""
 
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return what was published of a day for one intent, also when a newer one followed; None if nothing was.
+
+        A sink that remembers more than a day's newest state overrides this.
+        """
+        row = self.row(day)
+        return row if row is not None and row.token == token else None
+
 
 class Sink(Options, ABC):
     """Base of every sink. Subclasses set ``name`` to their file's name."""

@@ -1,0 +1,45 @@
+# Everything a person or CI runs. `make help` lists it.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: help demo demo-stop check test campaign benchmark format clean
+
+help:  ## List the targets.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): constraints.txt pyproject.toml
+	@echo "Making the environment in .venv (about three minutes, once)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## Run the example DAG on this machine: stand-in, Airflow, Spark, Delta table.
+	@exec $(BIN)/python -m airflow_provider_connect.demo
+
+demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
+	@exec $(BIN)/python -m airflow_provider_connect.demo --stop
+
+check: $(READY)  ## Format, lint, types and the fast tests.
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q -m 'not slow and not campaign'
+
+test: check  ## Everything: the above, then real Spark and a real Airflow.
+	@$(BIN)/pytest -q -m 'slow and not campaign'
+
+campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_RUNS=50 CONNECT_CAMPAIGN_SEED=1).
+	@$(BIN)/pytest -q -s -m campaign
+
+benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
+	@$(BIN)/python tests/benchmarks/day.py
+
+format: $(READY)  ## Format the code.
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+clean:  ## Delete what the other targets made.
+	@rm -rf .venv .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,84 @@
+"""The JVM's class-data archive: made once by a run, mapped by the later ones, never wrong.
+
+A dynamic archive (JEP 350) is valid only for the very jars and JVM it was made from. Its name here holds a
+digest of both, so that a changed jar leads to a new archive; and the JVM checks for itself, and goes on
+without one (``-Xshare:auto``) where it does not fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import time
+from pathlib import Path
+
+MAKING_SECONDS = 600  # a maker silent for longer has died
+_MAGIC = 0xF00BABA8  # of a dynamic archive; written last, so a torn file does not have it
+_TICKET = "archive-ticket"
+
+
+def flags(java_home: Path, jars: Path, jvm_flags: str, cache: Path, run_folder: Path) -> str:
+    """Return the JVM flags that use the archive, or make it, or neither while another run is making it."""
+    target = cache / f"classes-{key(java_home, jars, jvm_flags)}.jsa"
+    if target.exists():
+        return f"-XX:SharedArchiveFile={target}"
+    making = target.with_suffix(".making")
+    if target.with_suffix(".refused").exists() or not _claim(making):
+        return ""
+    partial = target.with_suffix(".partial")
+    with contextlib.suppress(FileNotFoundError):
+        partial.unlink()
+    (run_folder / _TICKET).write_text(str(target), encoding="utf-8")
+    # A JVM that finds its class path unfit for an archive says so in pages of warnings.
+    return f"-XX:ArchiveClassesAtExit={partial} -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def adopt(run_folder: Path) -> None:
+    """Put the archive that the ended run made in its place, or remember that it could not make one."""
+    ticket = run_folder / _TICKET
+    if not ticket.exists():
+        return
+    target = Path(ticket.read_text(encoding="utf-8"))
+    partial = target.with_suffix(".partial")
+    if _is_whole(partial):
+        partial.replace(target)
+    elif not partial.exists() and (run_folder / "report.json").exists():
+        # The run ended well and left nothing: this class path gets no archive, so nobody need try again.
+        target.with_suffix(".refused").touch()
+    with contextlib.suppress(FileNotFoundError):
+        target.with_suffix(".making").unlink()
+    ticket.unlink()
+
+
+def key(java_home: Path, jars: Path, jvm_flags: str) -> str:
+    """Return the digest of all that an archive depends on: the JVM, its flags, every jar's name, size and time."""
+    digest = hashlib.sha256(jvm_flags.encode())
+    modules = java_home.resolve() / "lib" / "modules"
+    for path in [modules, *sorted(jars.glob("*.jar"))]:
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    conf = os.environ.get("SPARK_CONF_DIR", "")
+    digest.update(conf.encode())
+    return digest.hexdigest()[:20]
+
+
+def _claim(making: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        if time.time() - making.stat().st_mtime > MAKING_SECONDS:
+            making.unlink()
+    try:
+        making.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _is_whole(partial: Path) -> bool:
+    try:
+        with partial.open("rb") as file:
+            return int.from_bytes(file.read(4), sys.byteorder) == _MAGIC
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,151 @@
+"""An exact set of 128-bit keys: 16 bytes a key at rest, on disk past a limit.
+
+Keys come in batches. Each batch becomes a sorted run; runs of like size are merged, so that there are few
+(a log-structured merge tree without the tree). Past ``limit_bytes`` all runs in memory are merged into one
+file, which is mapped, and let go from memory after every look-up.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Keys = NDArray[np.uint64]
+    Mask = NDArray[np.bool_]
+
+DEFAULT_LIMIT_BYTES = 64 << 20
+_KEY_BYTES = 16
+_GROWTH = 2
+"""A run is merged into the one before it unless that is this many times larger."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Keys sorted by their high half; those with equal high halves stand in any order."""
+
+    hi: Keys
+    lo: Keys
+
+    def __len__(self) -> int:
+        return len(self.hi)
+
+    def holds(self, hi: Keys, lo: Keys) -> Mask:
+        """Tell for each key whether it is in this run; fastest when ``hi`` is sorted."""
+        import numpy as np
+
+        at = np.searchsorted(self.hi, hi)
+        found = np.zeros(len(hi), dtype=bool)
+        open_ = np.arange(len(hi))
+        while len(open_):
+            inside = at[open_] < len(self.hi)
+            open_ = open_[inside]
+            open_ = open_[self.hi[at[open_]] == hi[open_]]
+            found[open_] = self.lo[at[open_]] == lo[open_]
+            open_ = open_[~found[open_]]
+            at[open_] += 1
+        return found
+
+    def merged(self, other: _Run) -> _Run:
+        """Return one run with the keys of both, which have none in common."""
+        import numpy as np
+
+        total = len(self) + len(other)
+        theirs = np.zeros(total, dtype=bool)
+        theirs[np.searchsorted(self.hi, other.hi, side="right") + np.arange(len(other))] = True
+        ours = ~theirs
+        halves = []
+        for mine, others in ((self.hi, other.hi), (self.lo, other.lo)):
+            half = np.empty(total, dtype=np.uint64)
+            half[ours] = mine
+            half[theirs] = others
+            halves.append(half)
+        return _Run(*halves)
+
+
+class KeySet:
+    """The keys seen so far. Not for two threads at once.
+
+    :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about twice this.
+    :param folder: where a folder for the files is made; the system's own place by default.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
+        self._limit_bytes = limit_bytes
+        self._parent = folder
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._runs: list[_Run] = []
+        self._files: list[tuple[_Run, Any]] = []
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return sum(map(len, self._runs)) + sum(len(run) for run, _ in self._files)
+
+    def __enter__(self) -> KeySet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, hi: Keys, lo: Keys) -> Mask:
+        """Add the keys, and tell for each whether this is its first occurrence.
+
+        :param hi: the upper 64 bits of each key; ``lo`` the lower ones.
+        """
+        import numpy as np
+
+        order = np.lexsort((lo, hi))
+        hi, lo = hi[order], lo[order]
+        new = np.ones(len(hi), dtype=bool)
+        new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
+        for run in self._runs:
+            new &= ~run.holds(hi, lo)
+        for run, mapping in self._files:
+            new &= ~run.holds(hi, lo)
+            mapping.madvise(mmap.MADV_DONTNEED)
+        if new.any():
+            self._keep(_Run(hi[new], lo[new]))
+        first = np.empty(len(hi), dtype=bool)
+        first[order] = new
+        return first
+
+    def close(self) -> None:
+        """Forget all keys and remove the files."""
+        self._runs.clear()
+        self._files.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _keep(self, run: _Run) -> None:
+        self._runs.append(run)
+        while len(self._runs) > 1 and len(self._runs[-2]) < _GROWTH * len(self._runs[-1]):
+            self._merge_last()
+        if sum(map(len, self._runs)) * _KEY_BYTES > self._limit_bytes:
+            while len(self._runs) > 1:
+                self._merge_last()
+            self._spill(self._runs.pop())
+
+    def _merge_last(self) -> None:
+        small, large = self._runs.pop(), self._runs.pop()
+        self._runs.append(large.merged(small))
+
+    def _spill(self, run: _Run) -> None:
+        import numpy as np
+
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="keys-", dir=self._parent)
+        path = Path(self._folder.name) / f"{len(self._files):05d}"
+        with path.open("wb") as file:
+            run.hi.tofile(file)
+            run.lo.tofile(file)
+        with path.open("rb") as file:
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        keys = np.frombuffer(mapping, dtype=np.uint64)
+        self._files.append((_Run(keys[: len(run)], keys[len(run) :]), mapping))

@@ -1,0 +1,101 @@
+"""What the demo prints at its end, and whether the table holds just what the stand-in served."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_connect.demo.local_airflow import LocalAirflow
+from airflow_provider_connect.demo.mixpanel_events import Project
+
+_COLUMNS = ("day", "rows", "duplicates dropped", "MB read", "seconds", "generation")
+
+
+def rows(table: Path) -> int:
+    """Return how many rows a Delta table shows; 0 while there is none."""
+    from deltalake import DeltaTable
+
+    if not DeltaTable.is_deltatable(str(table)):
+        return 0
+    return int(DeltaTable(str(table)).count())
+
+
+def print_all(airflow: LocalAirflow, dag_id: str, table: Path, project: Project, dates: list[dt.date]) -> bool:
+    """Print days, offset and some rows; return whether table and stand-in agree."""
+    _print_days(_day_reports(airflow, dag_id))
+    _print_offsets(airflow)
+    _print_rows(table)
+    differences = compare(table, project, dates)
+    for line in differences:
+        print(line)
+    if not differences:
+        print(f"\nThe table holds exactly what the stand-in served: {rows(table):,} rows on {len(dates)} days.")
+    return not differences
+
+
+def compare(table: Path, project: Project, dates: Iterable[dt.date]) -> list[str]:
+    """Compare a table with a project, day by day, as multisets of rows; [] when they are equal."""
+    found: dict[dt.date, Counter[str]] = {}
+    for day, event, properties in _select(table, "select day, event, properties from events"):
+        found.setdefault(day, Counter())[f"{event}\0{properties}"] += 1
+    lines = []
+    for date in dates:
+        want = Counter(
+            f"{row['event']}\0{json.dumps(row['properties'], ensure_ascii=False, separators=(',', ':'))}"
+            for row in project.kept(date)
+        )
+        have = found.pop(date, Counter())
+        if want != have:
+            missing, extra = (want - have).total(), (have - want).total()
+            lines.append(f"{date}: {missing} rows missing, {extra} rows too many")
+    lines += [f"{date}: {found[date].total()} rows of a day that was not asked for" for date in sorted(found)]
+    return lines
+
+
+def _day_reports(airflow: LocalAirflow, dag_id: str) -> list[dict[str, Any]]:
+    days = []
+    for run in airflow.runs(dag_id):
+        path = f"dags/{dag_id}/dagRuns/{run['dag_run_id']}/taskInstances/events/xcomEntries/return_value"
+        value = airflow.api("GET", path)["value"]
+        days += (json.loads(value) if isinstance(value, str) else value)["days"]
+    return sorted(days, key=lambda day: str(day["day"]))
+
+
+def _print_days(days: list[dict[str, Any]]) -> None:
+    cells = [_COLUMNS]
+    for day in days:
+        seconds = day["poll_seconds"] + day["publish_seconds"]
+        figures = (f"{day['rows_written']:,}", f"{day['duplicates']:,}", f"{day['raw_bytes'] / 1e6:.1f}")
+        cells.append((day["day"], *figures, f"{seconds:.1f}", str(day["generation"])))
+    widths = [max(len(row[column]) for row in cells) for column in range(len(_COLUMNS))]
+    print()
+    for row in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def _print_offsets(airflow: LocalAirflow) -> None:
+    for variable in airflow.api("GET", "variables?limit=100")["variables"]:
+        if variable["key"].startswith("connect_offset/"):
+            offset = json.loads(variable["value"])
+            print(f"\nOffset {variable['key']}:\n  days {offset['days']}, position {offset['position']}")
+
+
+def _print_rows(table: Path) -> None:
+    print("\nThree rows, read with DuckDB:")
+    query = "select day, time, event, distinct_id, left(properties, 60) from events order by time limit 3"
+    for row in _select(table, query):
+        print("  " + " | ".join(str(value) for value in row))
+
+
+def _select(table: Path, query: str) -> list[tuple[Any, ...]]:
+    import duckdb
+    from deltalake import DeltaTable
+
+    with duckdb.connect() as session:
+        session.execute("set timezone = 'UTC'")
+        session.register("events", DeltaTable(str(table)).to_pyarrow_dataset())
+        return session.execute(query).fetchall()

@@ -1,0 +1,81 @@
+"""The Mixpanel connection: where a project is and who may read it. Its form's Test button asks for one event."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.http import Answer, Limits, get
+from airflow_provider_connect.operators import credentials
+from airflow_provider_connect.sources._mixpanel_access import Access, refusal
+
+_LIMITS = Limits(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
+
+
+class MixpanelHook(BaseHook):
+    """Reads a connection of type ``mixpanel``; what its fields mean stands in ``sources/mixpanel.py``.
+
+    :param mixpanel_conn_id: the connection.
+    """
+
+    conn_name_attr = "mixpanel_conn_id"
+    default_conn_name = "mixpanel_default"
+    conn_type = "mixpanel"
+    hook_name = "Mixpanel"
+
+    def __init__(self, mixpanel_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.mixpanel_conn_id = mixpanel_conn_id
+
+    def get_conn(self) -> Access:
+        """Return where and as whom to ask.
+
+        :raises ConfigError: if the connection is missing, or naming everything that is wrong with it.
+        """
+        return Access.of(credentials.resolve(self.mixpanel_conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Ask for at most one event of yesterday; it counts as one of the project's 60 queries an hour."""
+        try:
+            access = self.get_conn()
+            with _one_event(access) as answer:
+                _check(answer, access)
+        except ConnectError as error:
+            return False, str(error)
+        return True, f"Mixpanel ({access.asked}) lets this account export"
+
+
+def _one_event(access: Access) -> Answer:
+    # Yesterday in UTC is at most today in any zone, and a later day is refused.
+    yesterday = (dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)).isoformat()
+    params = {"from_date": yesterday, "to_date": yesterday, "limit": "1"}
+    if access.project_id is not None:
+        params["project_id"] = access.project_id
+    return get(access.url + "/api/2.0/export", params, access.auth, _LIMITS, proxy=access.proxy)
+
+
+def _check(answer: Answer, access: Access) -> None:
+    """Look whether an answer is an export.
+
+    :raises ConnectError: if it is not, with what it is.
+    """
+    body = answer.text()
+    if answer.status != 200 or not _is_export(body):
+        now = dt.datetime.now(dt.UTC)
+        raise refusal(answer.status, body, access, now=now, retry_after=answer.header("Retry-After"))
+
+
+def _is_export(body: str) -> bool:
+    """Tell whether the beginning of a body is an export's: empty, or a record's line, cut where reading stopped."""
+    line, is_whole, _ = body.partition("\n")
+    if not is_whole:
+        return not line.strip() or line.startswith('{"event"')
+    try:
+        record: Any = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and "event" in record

@@ -1,0 +1,60 @@
+"""Airflow Variables, from a task (over its API server) and from a plain script (by the database) alike."""
+
+from __future__ import annotations
+
+import sys
+
+from airflow.sdk import Variable
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+
+
+def read(key: str) -> str | None:
+    """Return a Variable's text, None if there is none."""
+    if not _in_task():
+        from airflow.models.variable import Variable as Stored  # noqa: PLC0415  # a task must not load the database
+
+        return Stored.get(key, default_var=None)  # type: ignore[no-any-return]
+    try:
+        return Variable.get(key)  # type: ignore[no-any-return]
+    except AirflowRuntimeError as error:
+        if error.error.error == ErrorType.VARIABLE_NOT_FOUND:
+            return None
+        raise
+
+
+def write(key: str, text: str, description: str) -> None:
+    """Set a Variable to a text."""
+    if not _in_task():
+        from airflow.models.variable import Variable as Stored  # noqa: PLC0415
+
+        Stored.set(key, text, description=description)
+    else:
+        Variable.set(key, text, description=description)
+
+
+def delete(key: str) -> None:
+    """Delete a Variable; there may be none."""
+    if not _in_task():
+        from airflow.models.variable import Variable as Stored  # noqa: PLC0415
+
+        Stored.delete(key)
+    else:
+        Variable.delete(key)
+
+
+def keys(prefix: str) -> list[str]:
+    """Return the keys that start with ``prefix``, sorted; those of secrets backends are not listed by Airflow."""
+    if _in_task():
+        return sorted(Variable.keys(prefix=prefix))
+    from airflow.models.variable import Variable as Stored  # noqa: PLC0415
+    from airflow.utils.session import create_session  # noqa: PLC0415
+    from sqlalchemy import select  # noqa: PLC0415
+
+    with create_session() as session:
+        found = session.scalars(select(Stored.key).where(Stored.key.startswith(prefix, autoescape=True)))
+        return sorted(found)
+
+
+def _in_task() -> bool:
+    # The way Airflow's own models tell a task process from one that may use the database.
+    return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")

@@ -1,0 +1,62 @@
+r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line.
+
+``str.splitlines``, ``requests`` and ``httpx`` also cut at U+2028, U+0085 and others, which stand unescaped
+in JSON strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import DataError
+
+
+class LineTooLongError(DataError):
+    """A line never seems to end."""
+
+
+BLOCK_BYTES = 4 << 20
+"""Large enough that the work of a block outweighs its overhead, small enough that a few of them stay small."""
+
+
+@dataclass(frozen=True)
+class Block:
+    r"""Whole lines of a stream.
+
+    :param position: where the block starts, in bytes from the start of the stream.
+    :param data: ends with ``\n``, except when the stream itself ends without one.
+    """
+
+    position: int
+    data: bytes
+
+
+def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Gather ``chunks`` into blocks of whole lines, at least ``block_bytes`` long except the last.
+
+    :raises LineTooLongError: if a line is longer than ``max_line_bytes``.
+    """
+    position = 0
+    tail = b""
+    parts: list[bytes] = []
+    size = line_bytes = 0
+    for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        end = chunk.rfind(b"\n") + 1
+        line_bytes = len(chunk) - end if end else line_bytes + len(chunk)
+        if line_bytes > max_line_bytes:
+            raise LineTooLongError(
+                f"the line at byte {position + size - line_bytes} of the answer is longer than "
+                f"max_record_bytes={max_line_bytes}"
+            )
+        if size - line_bytes >= block_bytes:
+            joined = b"".join(parts)
+            cut = size - line_bytes
+            tail = joined[cut:]
+            yield Block(position, joined[:cut] if tail else joined)
+            position += cut
+            parts, size = [tail], len(tail)
+    if size:
+        yield Block(position, b"".join(parts))

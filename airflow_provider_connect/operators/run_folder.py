@@ -1,0 +1,82 @@
+"""The private folder through which a task and the Spark driver it started talk.
+
+::
+
+    job.json            what to do                                   no secret
+    connections.json    the resolved connections                     secrets; the driver reads and deletes it
+    alive.lock          the task holds its lock as long as it lives  whoever gets the lock knows the task is gone
+    report.json         what came of it, written by the driver
+
+The lock is the kernel's, so it falls with the task however the task dies, SIGKILL included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_PREFIX = "airflow-connect-"
+_LOCK = "alive.lock"
+_UNLOCKED_SECONDS = 3600.0  # a folder that has no lock file after so long belongs to a task that died at once
+
+
+@contextlib.contextmanager
+def run_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Make a folder only this user can read, with its lock held; remove it and what it holds at the end.
+
+    Folders that dead tasks left are removed on the way.
+
+    :param parent: where the folders lie; the system's temporary folder if None.
+    """
+    parent = parent or Path(tempfile.gettempdir())
+    sweep(parent)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    try:
+        with (folder / f"{_LOCK}.new").open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Renamed only once it is locked: a lock file that can be locked means a dead task, always.
+            (folder / f"{_LOCK}.new").rename(folder / _LOCK)
+            yield folder
+    finally:
+        remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Delete a run's folder; it may be gone already, or others may be deleting it as well."""
+    while folder.exists():
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+
+def sweep(parent: Path) -> int:
+    """Remove the folders of dead tasks of this user, secrets and all; return how many."""
+    dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_ours(folder) and _is_dead(folder)]
+    for folder in dead:
+        remove(folder)
+    return len(dead)
+
+
+def _is_ours(folder: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        status = folder.lstat()
+        return status.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
+    return False
+
+
+def _is_dead(folder: Path) -> bool:
+    try:
+        with (folder / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except FileNotFoundError:
+        with contextlib.suppress(FileNotFoundError):
+            return time.time() - folder.stat().st_mtime > _UNLOCKED_SECONDS
+        return False
+    return True

@@ -1,0 +1,74 @@
+"""Runs an iterator in a background thread, a bounded number of items ahead."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_STOP_CHECK_SECONDS = 0.1
+
+
+class _End:
+    """Last item of the queue: the iterator ended, or raised ``error``."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+class _Worker(Generic[T]):
+    def __init__(self, iterator: Iterator[T], depth: int) -> None:
+        self.iterator = iterator
+        self.items: queue.Queue[T | _End] = queue.Queue(maxsize=depth)
+        self.stopped = threading.Event()
+        # A daemon, so that a read that never returns cannot keep the interpreter alive.
+        self.thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
+
+    def _run(self) -> None:
+        end = _End(None)
+        try:
+            for item in self.iterator:
+                self._put(item)
+                if self.stopped.is_set():
+                    break
+        except BaseException as error:  # noqa: BLE001  # raised again in the consumer's thread
+            end = _End(error)
+        finally:
+            # Closed where it ran: a generator cannot be closed while another thread is inside it.
+            close = getattr(self.iterator, "close", None)
+            if close is not None:
+                with suppress(Exception):
+                    close()
+            self._put(end)
+
+    def _put(self, item: T | _End) -> None:
+        while not self.stopped.is_set():
+            with suppress(queue.Full):
+                self.items.put(item, timeout=_STOP_CHECK_SECONDS)
+                return
+
+
+def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
+    """Yield the items of ``iterator``, which runs in a thread at most ``depth`` finished items ahead.
+
+    An exception of the iterator is raised here, after the items before it. When the consumer stops early
+    (an exception, ``close()``), the iterator is closed too, and the thread has ended when ``close()`` returns:
+    at the latest after the item it is working on, so that an iterator that reads needs a timeout.
+    """
+    worker = _Worker(iterator, depth)
+    worker.thread.start()
+    try:
+        while True:
+            item = worker.items.get()
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            yield item
+    finally:
+        worker.stopped.set()
+        worker.thread.join()

@@ -1,0 +1,86 @@
+"""What Airflow reads about this package before it imports anything of it: stdlib only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT = {"type": ["string", "null"]}
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Return the provider's metadata, valid against Airflow's ``provider_info.schema.json``."""
+    return {
+        "package-name": "airflow-provider-connect",
+        "name": "Connect",
+        "description": "Kafka Connect for batch-polled sources and sinks, on Spark: no day lost, none doubled.",
+        "integrations": [
+            {
+                "integration-name": "Mixpanel",
+                "external-doc-url": "https://developer.mixpanel.com/reference/raw-data-export-api",
+                "tags": ["service"],
+            },
+            {
+                "integration-name": "Delta Lake",
+                "external-doc-url": "https://delta.io/",
+                "tags": ["software"],
+            },
+        ],
+        "operators": [
+            {
+                "integration-name": "Mixpanel",
+                "python-modules": ["airflow_provider_connect.operators.connect"],
+            }
+        ],
+        "hooks": [
+            {
+                "integration-name": "Mixpanel",
+                "python-modules": ["airflow_provider_connect.hooks.mixpanel"],
+            }
+        ],
+        "connection-types": [_mixpanel()],
+    }
+
+
+def _mixpanel() -> dict[str, Any]:
+    return {
+        "connection-type": "mixpanel",
+        "hook-name": "Mixpanel",
+        "hook-class-name": "airflow_provider_connect.hooks.mixpanel.MixpanelHook",
+        "ui-field-behaviour": {
+            "hidden-fields": ["schema"],
+            "relabeling": {
+                "login": "Service account username",
+                "password": "Service account secret",
+                "host": "Own host",
+                "port": "Port of the own host",
+            },
+            "placeholders": {
+                "login": "name.123abc.mp-service-account; empty with a project secret",
+                "password": "the service account's secret, or the project secret",
+                "host": "empty for Mixpanel itself; https://… for a gateway of your own",
+            },
+        },
+        "conn-fields": {
+            "project_id": {
+                "label": "Project id",
+                "description": "Number of the project; required with a service account.",
+                "schema": {"type": ["string", "null"], "pattern": "^[0-9]*$"},
+            },
+            "region": {
+                "label": "Region",
+                "description": "Where the project's data lives: us, eu or in (Project settings, Data residency).",
+                "schema": {"type": "string", "enum": ["us", "eu", "in"], "default": "us"},
+            },
+            "timestamps": {
+                "label": "Timestamps",
+                "description": "utc for projects created since January 2023, project_local for older ones; needed "
+                "unless the project's zone is UTC.",
+                "schema": {"type": ["string", "null"], "enum": ["utc", "project_local"]},
+            },
+            "proxy": {
+                "label": "Proxy",
+                "description": "URL of an HTTP proxy; without one, none is used whatever the environment says.",
+                "schema": _TEXT | {"format": "password"},
+            },
+        },
+    }

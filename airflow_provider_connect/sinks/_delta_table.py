@@ -1,0 +1,184 @@
+"""What a Delta table must be like to be a sink's: its owner, its features, its columns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.storage import Folder, storage_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from deltalake import Field as DeltaField
+
+OWNER = "connect.stream"
+_ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
+_SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
+
+
+def delta_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of what ``deltalake`` raises when a log cannot be read or a commit fails."""
+    from deltalake.exceptions import DeltaError
+
+    return (DeltaError, OSError)
+
+
+def lost_race(error: Exception) -> bool:
+    """Tell whether a commit failed because another was faster, and not because of the storage below."""
+    from deltalake.exceptions import CommitFailedError
+
+    return isinstance(error, CommitFailedError) and "os error" not in str(error)
+
+
+def open_table(path: str) -> DeltaTable | None:
+    """Return the newest version of the table, None if there is no table.
+
+    :raises RetriableError: if there is one that cannot be read now.
+    :raises ConfigError: if this user may not read it.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError as error:
+        # delta-rs says "not found" for "no access" too, and a table taken for missing would empty the offset.
+        if any(file.name.endswith(".json") for file in Folder(path).files("_delta_log")):
+            raise storage_error(path, error) from error
+        return None
+    except delta_errors() as error:
+        raise storage_error(path, error) from error
+
+
+def ownership_problems(table: DeltaTable, key: StreamKey, path: str) -> list[str]:
+    """Say why this stream may not write this table; [] when it may."""
+    metadata = table.metadata()
+    owner = metadata.configuration.get(OWNER)
+    if owner is not None and owner != str(key):
+        return [f"table {path} belongs to stream {owner}: give {key} a path of its own"]
+    problems = []
+    if owner is None:
+        problems.append(
+            f"table {path} does not belong to {key}: choose another path, or make the table with the property "
+            f"'{OWNER}' = '{key}'"
+        )
+    if metadata.partition_columns != ["day"]:
+        problems.append(f"table {path} is partitioned by {metadata.partition_columns}, not by ['day']")
+    elif (kind := str(next(f.type.type for f in table.schema().fields if f.name == "day"))) != "date":
+        problems.append(f"table {path}: partition column 'day' is {kind}, not date")
+    return problems + _property_problems(metadata.configuration, path) + _feature_problems(table, path)
+
+
+def _property_problems(properties: dict[str, str], path: str) -> list[str]:
+    refused = {
+        "delta.appendOnly": (properties.get("delta.appendOnly") == "true", "a reloaded day replaces the old one"),
+        "delta.columnMapping.mode": (
+            properties.get("delta.columnMapping.mode", "none") != "none",
+            "staged files carry the columns' own names",
+        ),
+        "delta.setTransactionRetentionDuration": (
+            "delta.setTransactionRetentionDuration" in properties,
+            "the ledger lives in the transactions it would drop",
+        ),
+    }
+    return [
+        f"table {path}: property {name!r} is set, but {why}: unset it, or choose another path"
+        for name, (is_set, why) in refused.items()
+        if is_set
+    ]
+
+
+def _feature_problems(table: DeltaTable, path: str) -> list[str]:
+    protocol = table.protocol()
+    features = set(protocol.writer_features or []) | set(protocol.reader_features or [])
+    if unknown := sorted(features - _SAFE_FEATURES):
+        return [f"table {path} uses Delta features this sink does not support: {', '.join(unknown)}"]
+    if 2 < protocol.min_writer_version < 7:
+        return [f"table {path} has Delta writer version {protocol.min_writer_version}: only 2 and 7 are supported"]
+    return []
+
+
+def day_column() -> DeltaField:
+    """Return the partition column."""
+    from deltalake import Field
+    from deltalake.schema import PrimitiveType
+
+    return Field("day", PrimitiveType("date"), nullable=True)
+
+
+def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
+    """Return a schema's columns as Delta has them, without ``day``; all nullable, so that they may disappear later.
+
+    :raises ConfigError: naming every column that Delta cannot hold.
+    """
+    import pyarrow as pa
+    from deltalake import Field, Schema
+
+    columns: dict[str, DeltaField] = {}
+    problems = []
+    seen = {"day"}
+    for field in schema:
+        if field.name == "day":
+            continue
+        if not field.name or _ILLEGAL_IN_NAMES.search(field.name):
+            problems.append(f"column {field.name!r}: Delta allows no space and none of ,;{{}}()= in a name: rename it")
+        elif field.name.lower() in seen:
+            problems.append(f"column {field.name!r} differs from another in case alone: rename it")
+        seen.add(field.name.lower())
+        problem = f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source"
+        if pa.types.is_null(field.type) or pa.types.is_unsigned_integer(field.type):
+            problems.append(problem)
+            continue
+        try:
+            column = Schema.from_arrow(pa.schema([field])).fields[0]
+        except Exception:  # noqa: BLE001  # delta-rs raises a bare Exception
+            problems.append(problem)
+            continue
+        if "timestamp_nanos" in str(column.type):
+            problems.append(problem)
+        columns[field.name] = Field(field.name, column.type, nullable=True, metadata=column.metadata)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return columns
+
+
+def merged(
+    table: DeltaTable, columns: dict[str, DeltaField], contract: Literal["evolve", "freeze"], path: str
+) -> list[DeltaField]:
+    """Return the table's columns with those of ``columns`` it lacks at the end.
+
+    The schema of a delta-rs commit *replaces* the table's, so that a shorter one would drop columns.
+
+    :raises DataError: naming every column whose type changed, or that is new while the contract is ``freeze``.
+    """
+    fields = list(table.schema().fields)
+    by_lower = {field.name.lower(): field for field in fields}
+    problems = []
+    for name, column in columns.items():
+        old = by_lower.get(name.lower())
+        if old is None and contract == "freeze":
+            problems.append(f"column {name!r} is new; schema_contract='freeze' does not add it")
+        elif old is None:
+            fields.append(column)
+        elif old.name != name:
+            problems.append(f"column {name!r} is called {old.name!r} in the table; Delta tells no case apart")
+        elif old.type != column.type:
+            problems.append(
+                f"column {name!r} is {_plain(old)} in the table and {_plain(column)} now: cast it in the source "
+                "under another name, or load into a new table"
+            )
+    problems += [
+        f"column {field.name!r} is NOT NULL in the table: drop that constraint"
+        for field in fields
+        if not field.nullable
+    ]
+    if problems:
+        raise DataError(f"table {path}: " + "; ".join(problems))
+    return fields
+
+
+def _plain(field: DeltaField) -> str:
+    return str(getattr(field.type, "type", field.type))

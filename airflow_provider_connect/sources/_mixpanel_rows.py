@@ -1,0 +1,352 @@
+"""From records of an export to rows: typed columns, the record key, and which rows are kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.dedupe import KeySet
+from airflow_provider_connect.sources._mixpanel_records import Records
+from airflow_provider_connect.tally import Reject, Tally
+from airflow_provider_connect.walltime import instants
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Regime = Literal["utc", "project_local"]
+PromotedType = Literal["string", "double", "bigint", "boolean"]
+
+MIN_SECONDS = -62_135_596_800
+MAX_SECONDS = 253_402_300_799
+"""Year 1 and the end of year 9999: what a timestamp column can show."""
+
+_SEPARATOR = b"\xff"
+_FALLBACK_MARK = b"\xfe"
+_MILLION = 1_000_000
+
+COLUMNS: dict[str, tuple[str, str]] = {
+    "event": ("string", "Name of the event."),
+    "distinct_id": ("string", "Whom the event is about; a number keeps its JSON text; null when there is none."),
+    "insert_id": ("string", "The client's or server's $insert_id; null when there is none."),
+    "time": ("timestamp", "When the event happened (UTC); null when the record holds no usable time."),
+    "time_local": (
+        "wall",
+        "What the project's clock showed, as exported; null unless the project's timestamps are project_local.",
+    ),
+    "properties": ("string", "All properties: the JSON text as it was exported, byte for byte."),
+    "processing_time": ("timestamp", "When the vendor took the event in (UTC, from mp_processing_time_ms)."),
+    "record_key": ("string", "Identity of the event, 32 hex digits: see key_origin."),
+    "key_origin": (
+        "string",
+        "vendor: the key is made from event, distinct_id, time and $insert_id; fallback: one of them is missing, "
+        "and it is made from the event's name and all properties.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """What decides how rows come out.
+
+    :param promote: (property, column, type) of the promoted columns.
+    :param only_day: drop the rows of other days, since the answer holds more than the day asked for.
+    """
+
+    regime: Regime
+    zone: str
+    day: Day
+    only_day: bool
+    deduplicate: Literal["key", "off"]
+    promote: tuple[tuple[str, str, PromotedType], ...]
+
+
+def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
+    """Return the schema of all batches; each field's metadata holds its ``comment``."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "wall": pa.timestamp("us"),
+        "double": pa.float64(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+    }
+    required = {"event", "properties", "record_key", "key_origin"}
+    fields = [
+        pa.field(name, types[kind], name not in required, {"comment": comment})
+        for name, (kind, comment) in COLUMNS.items()
+    ]
+    fields += [
+        pa.field(column, types[kind], metadata={"comment": f"Property {name!r} where it is a {kind}."})
+        for name, column, kind in promote
+    ]
+    return pa.schema(fields)
+
+
+class RowMaker:
+    """Turns records into batches of kept rows, and counts what it drops."""
+
+    def __init__(self, options: RowOptions, names: tuple[str, ...], keys: KeySet, tally: Tally) -> None:
+        self._options = options
+        self._index = {name: at for at, name in enumerate(names)}
+        self._keys = keys
+        self._tally = tally
+        self._schema = schema(options.promote)
+
+    def batch(self, records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
+        """Return the rows to keep, and those of them that cannot be placed on a day."""
+        import numpy as np
+        import pyarrow as pa
+
+        value = {name: records.values[self._index[name]] for name in self._index}
+        seconds, micros = self._times(value["time"])
+        columns = self._time_columns(micros)
+        columns |= {"event": records.event, "properties": records.properties}
+        columns["distinct_id"] = self._identifier("distinct_id", records, value)
+        columns["insert_id"] = self._identifier("$insert_id", records, value)
+        columns["processing_time"] = self._processing_time(value["mp_processing_time_ms"])
+        key_bytes, is_vendor = _keys(records, columns["distinct_id"], columns["insert_id"], seconds)
+        columns["record_key"] = _hex(key_bytes)
+        columns["key_origin"] = pa.array(["fallback", "vendor"]).take(pa.array(is_vendor.astype(np.int8)))
+        for name, column, kind in self._options.promote:
+            columns[column], misfits = promoted(value[name], kind)
+            self._count(f"promote_null.{name}", misfits)
+        self._count("fallback_keys", len(records) - int(is_vendor.sum()))
+        self._tally.rows += len(records)
+        arrays = [columns[field.name] for field in self._schema]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        keep, rejects = self._placed(records, columns["time"])
+        keep = self._first(key_bytes, keep)
+        batch = batch if keep.all() else batch.take(pa.array(np.flatnonzero(keep)))
+        self._see(batch)
+        return batch, rejects
+
+    def _count(self, name: str, number: int) -> None:
+        if number:
+            self._tally.counts[name] += number
+
+    def _times(self, values: list[Any]) -> tuple[pa.Array, pa.Array]:
+        """Return the time as whole seconds (for the key) and as microseconds; both null when unreadable."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        try:
+            seconds = pa.array(values, pa.int64())
+            bounded = _within(seconds, MIN_SECONDS, MAX_SECONDS)
+            seconds = micros = pc.if_else(bounded, seconds, None)
+            micros = pc.multiply(seconds, _MILLION)
+        except (pa.ArrowException, OverflowError):
+            read = [_seconds(value) for value in values]
+            seconds = pa.array([one if isinstance(one, int) else None for one in read], pa.int64())
+            micros = pa.array([None if one is None else round(one * _MILLION) for one in read], pa.int64())
+        self._count("time_unreadable", micros.null_count)
+        return seconds, micros
+
+    def _time_columns(self, micros: pa.Array) -> dict[str, pa.Array]:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._options.regime == "utc":
+            return {
+                "time": micros.cast(pa.timestamp("us", tz="UTC")),
+                "time_local": pa.nulls(len(micros), pa.timestamp("us")),
+            }
+        readable = micros.is_valid().to_numpy(zero_copy_only=False)
+        wall = pc.fill_null(micros, 0).to_numpy()
+        seconds, rest = np.divmod(wall, _MILLION)
+        found = instants(seconds, self._options.zone)
+        self._count("ambiguous_time", int((found.ambiguous & readable).sum()))
+        self._count("nonexistent_time", int((found.nonexistent & readable).sum()))
+        utc = pa.array(found.seconds * _MILLION + rest, pa.int64(), mask=~readable)
+        return {"time": utc.cast(pa.timestamp("us", tz="UTC")), "time_local": micros.cast(pa.timestamp("us"))}
+
+    def _identifier(self, name: str, records: Records, value: dict[str, list[Any]]) -> pa.StringArray:
+        import pyarrow as pa
+
+        try:
+            return pa.array(value[name], pa.string())
+        except pa.ArrowException:
+            texts = [
+                one if one is None or isinstance(one, str) else _number_text(one, records.properties[row].as_py(), name)
+                for row, one in enumerate(value[name])
+            ]
+            return pa.array(texts, pa.string())
+
+    def _processing_time(self, values: list[Any]) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        try:
+            millis = pa.array(values, pa.int64())
+        except (pa.ArrowException, OverflowError):
+            millis = pa.array([one if _fits_bigint(one) else None for one in values], pa.int64())
+        bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
+        read = pc.if_else(bounded, millis, None)
+        self._count("processing_time_unreadable", read.null_count - values.count(None))
+        return pc.multiply(read, 1000).cast(pa.timestamp("us", tz="UTC"))
+
+    def _placed(self, records: Records, time: pa.Array) -> tuple[Any, list[Reject]]:
+        """Tell which rows belong to the day; a row without a time does not, if that decides."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        day = self._options.day
+        inside = _within(time, day.start, day.end - dt.timedelta(microseconds=1))
+        inside = pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
+        readable = time.is_valid().to_numpy(zero_copy_only=False)
+        elsewhere = int((readable & ~inside).sum())
+        if not self._options.only_day:
+            self._count("outside_day", elsewhere)
+            return np.ones(len(time), dtype=bool), []
+        self._count("other_day", elsewhere)
+        rejects = [
+            Reject(
+                int(records.position[row]),
+                "it holds no usable time, which would tell the day it belongs to",
+                _line(records, row),
+            )
+            for row in np.flatnonzero(~readable).tolist()
+        ]
+        return inside, rejects
+
+    def _first(self, key_bytes: bytes, keep: Any) -> Any:
+        """Narrow ``keep`` to first occurrences, and add the keys kept to the digest."""
+        import numpy as np
+
+        halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
+        hi, lo = halves[:, 0], halves[:, 1]
+        if self._options.deduplicate == "key":
+            first = self._keys.add(hi[keep], lo[keep])
+            self._count("duplicates", int((~first).sum()))
+            keep = keep.copy()
+            keep[keep] = first
+        self._tally.digest = (self._tally.digest + key_sum(hi[keep], lo[keep])) % 2**128
+        return keep
+
+    def _see(self, batch: pa.RecordBatch) -> None:
+        import pyarrow.compute as pc
+
+        span = pc.min_max(batch.column("time")).as_py()
+        if span["min"] is not None:
+            self._tally.seen(span["min"], span["max"])
+
+
+def key_sum(hi: Any, lo: Any) -> int:
+    """Return the sum of 128-bit keys, exact for fewer than 2**32 of them."""
+    import numpy as np
+
+    total = 0
+    for half, shift in ((hi, 64), (lo, 0)):
+        low = int((half & np.uint64(0xFFFFFFFF)).sum(dtype=np.uint64))
+        high = int((half >> np.uint64(32)).sum(dtype=np.uint64))
+        total += (low + (high << 32)) << shift
+    return total
+
+
+def promoted(values: list[Any], kind: PromotedType) -> tuple[pa.Array, int]:
+    """Return a typed column, and how many values did not fit it; missing and null ones fit."""
+    import pyarrow as pa
+
+    fits, type_ = {
+        "string": (_fits_string, pa.string()),
+        "double": (_fits_double, pa.float64()),
+        "bigint": (_fits_bigint, pa.int64()),
+        "boolean": (_fits_boolean, pa.bool_()),
+    }[kind]
+    if set(map(type, values)) <= _PLAIN[kind]:
+        with suppress(pa.ArrowException, OverflowError):  # an integer beyond the type
+            return pa.array(values, type_), 0
+    fitting = [value if fits(value) else None for value in values]
+    return pa.array(fitting, type_), fitting.count(None) - values.count(None)
+
+
+_NONE = type(None)
+_PLAIN: dict[PromotedType, set[type]] = {
+    "string": {str, _NONE},
+    "double": {float, _NONE},
+    "bigint": {int, _NONE},
+    "boolean": {bool, _NONE},
+}
+"""Types whose values fit without a look at each; the rest is looked at one by one."""
+
+
+def _fits_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _fits_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _fits_bigint(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _fits_double(value: Any) -> bool:
+    """Tell whether a number is a double without loss of more than its last digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
+
+
+def _seconds(value: Any) -> int | float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not MIN_SECONDS <= value <= MAX_SECONDS:  # also false for NaN
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _number_text(value: Any, properties: str, name: str) -> str | None:
+    """Return the JSON text of a number; None for what is neither text nor number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return str(json.loads(properties, parse_int=str, parse_float=str)[name])
+
+
+def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.and_(
+        pc.greater_equal(values, pa.scalar(low, values.type)), pc.less_equal(values, pa.scalar(high, values.type))
+    )
+
+
+def _keys(records: Records, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
+    """Return the 16-byte keys side by side, and which come from the vendor's four fields."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from xxhash import xxh3_128_digest
+
+    binary = pa.binary()
+    present = pc.if_else(pc.equal(insert_id, ""), None, insert_id)
+    fields = [records.event, distinct_id, seconds.cast(pa.string()), present]
+    joined = pc.binary_join_element_wise(*(field.cast(binary) for field in fields), _SEPARATOR)
+    is_vendor = joined.is_valid().to_numpy(zero_copy_only=False)
+    texts = joined.to_pylist()
+    for row in (~is_vendor).nonzero()[0].tolist():
+        event, properties = records.event[row].as_buffer(), records.properties[row].as_buffer()
+        texts[row] = _FALLBACK_MARK + bytes(event) + _SEPARATOR + bytes(properties)
+    return b"".join(map(xxh3_128_digest, texts)), is_vendor
+
+
+def _hex(key_bytes: bytes) -> pa.StringArray:
+    import numpy as np
+    import pyarrow as pa
+
+    count = len(key_bytes) // 16
+    offsets = np.arange(0, 32 * count + 1, 32, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(key_bytes.hex().encode()))
+
+
+def _line(records: Records, row: int) -> bytes:
+    event = json.dumps(records.event[row].as_py(), ensure_ascii=False)
+    return f'{{"event":{event},"properties":{records.properties[row].as_py()}}}'.encode()

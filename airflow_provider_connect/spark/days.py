@@ -1,0 +1,160 @@
+"""The driver's half: what happens to one day, from the ledger's question to the ledger's row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider_connect import __version__
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConnectError, Failure, SupersededError
+from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
+from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.spark.poll import PollOutcome, PollTask
+from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.stage import CONTROL, Manifest, Polled, StagedFile, attempt_folder
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.window import Day
+
+PollParts = Callable[[list[str]], list[str]]
+PutFiles = Callable[[Any, list[StagedFile]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Days:
+    """Moves days from a source into a sink.
+
+    :param poll_parts: runs :func:`.poll.run` over tasks on the executors.
+    :param put_files: runs the sink's ``put`` over staged files on the executors; None if the sink has none.
+    """
+
+    job: JobConfig
+    source: Source
+    sink: Sink
+    source_connection: Connection
+    connections: Connections
+    key: StreamKey
+    schema: pa.Schema
+    root: Folder
+    progress: Progress
+    poll_parts: PollParts
+    put_files: PutFiles | None
+
+    def move(self, day: Day) -> DayReport:
+        """Bring one day into the sink; an error becomes the day's failure, and touches no other day."""
+        try:
+            report = self._move(day)
+        except SupersededError as error:
+            report = DayReport.of(day, "superseded", failure=Failure.of(error))
+        except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
+            report = DayReport.of(day, "failed", failure=Failure.of(error))
+        self.progress.end(str(day), _describe(report))
+        return report
+
+    def _move(self, day: Day) -> DayReport:
+        row = self.sink.ledger(self.key, self.connections).published(day.date, self.job.intent.token)
+        if row is not None:
+            return _already(day, row)
+        manifest, reused = self._frozen(day)
+        started = time.monotonic()
+        publish = Publish(key=self.key, day=day, intent=self.job.intent, manifest=manifest, labels=self.job.labels)
+        row = self._publish(publish)
+        if row.attempt != manifest.attempt:
+            return _already(day, row)
+        return DayReport.of(
+            day,
+            "published",
+            manifest.polled if not reused else manifest.polled.model_copy(update={"seconds": 0.0}),
+            generation=row.generation,
+            publish_seconds=time.monotonic() - started,
+        )
+
+    def _frozen(self, day: Day) -> tuple[Manifest, bool]:
+        """Return the day's manifest, and whether an earlier attempt of this intent had finished it."""
+        found = self._earlier_manifest(day)
+        if found is not None:
+            return found, True
+        attempt = f"{self.job.attempt}-{day.date:%Y%m%d}"
+        parts = self.source.plan(day, self.source_connection)
+        self.progress.begin(str(day), attempt, len(parts))
+        started = time.monotonic()
+        outcomes = [
+            PollOutcome.model_validate_json(text) for text in self.poll_parts([self._task(p, attempt) for p in parts])
+        ]
+        failures = [outcome.failure for outcome in outcomes if outcome.failure]
+        if failures:
+            raise failures[0].error()
+        polled = [outcome.polled for outcome in outcomes if outcome.polled]
+        if len(polled) != len(parts):
+            raise ConnectError(f"day {day}: {len(parts)} partitions were planned, {len(polled)} answered")
+        total = Polled.total(polled).model_copy(update={"seconds": time.monotonic() - started})
+        manifest = Manifest(day=day, attempt=attempt, fingerprint=self.fingerprint, polled=total)
+        self.root.write(f"{attempt_folder(attempt)}/manifest.json", manifest.model_dump_json().encode())
+        return manifest, False
+
+    def _task(self, part: InputPartition, attempt: str) -> str:
+        return PollTask(
+            source_name=self.job.source_name,
+            source=self.job.source,
+            part=part,
+            root=self.root.url,
+            attempt=attempt,
+            progress_seconds=self.job.progress_seconds,
+        ).model_dump_json()
+
+    def _earlier_manifest(self, day: Day) -> Manifest | None:
+        """Find what an earlier attempt of the same intent froze: the same options, and every file still whole."""
+        intent = self.job.attempt.split("-")[0]
+        suffix = f"-{day.date:%Y%m%d}"
+        for entry in self.root.files(f"{CONTROL}/attempts"):
+            _, _, attempt, *_, name = entry.name.split("/")
+            if name != "manifest.json" or not (attempt.startswith(f"{intent}-") and attempt.endswith(suffix)):
+                continue
+            manifest = Manifest.model_validate_json(self.root.read(entry.name))
+            if manifest.fingerprint == self.fingerprint and self._is_whole(manifest):
+                return manifest
+        return None
+
+    def _is_whole(self, manifest: Manifest) -> bool:
+        files = (*manifest.polled.files, *manifest.polled.rejects)
+        found = self.root.entries([file.path for file in files])
+        return all(file.path in found and found[file.path].size_bytes == file.size_bytes for file in files)
+
+    def _publish(self, publish: Publish) -> LedgerRow:
+        token = self.sink.begin(publish, self.connections)
+        try:
+            receipts = self.put_files(token, list(publish.manifest.polled.files)) if self.put_files else []
+            return self.sink.commit(publish, self.schema, token, receipts, self.connections)
+        except BaseException:
+            self.sink.abort(publish, token, self.connections)
+            raise
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of everything that decides what a poll yields."""
+        text = json.dumps([__version__, self.job.source_name, self.job.source], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _already(day: Day, row: LedgerRow) -> DayReport:
+    return DayReport.of(day, "already_published", generation=row.generation, rows_written=row.rows, digest=row.digest)
+
+
+def _describe(report: DayReport) -> str:
+    if report.failure is not None:
+        return f"{report.status}: {report.failure.message}"
+    text = f"{report.status} as generation {report.generation}, {report.rows_written:,} rows"
+    if report.status == "published":
+        text += (
+            f" ({report.duplicates:,} duplicates dropped, {report.rejected:,} rejected), "
+            f"{report.raw_bytes / 1e6:,.1f} MB, "
+            f"{report.poll_seconds:.1f} s to poll, {report.publish_seconds:.2f} s to publish"
+        )
+    return text

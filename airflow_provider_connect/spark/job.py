@@ -1,0 +1,176 @@
+"""The driver: what spark-submit starts, with the path of a job file as its only argument.
+
+Beside the job file lie the connections (deleted as soon as they are read) and the lock that tells whether
+the task is still there. The report is written in every case; its failure decides the exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__":
+    # Python puts a script's folder first on the path, where its files would hide modules of the same name.
+    del sys.path[0]
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.connection import Connection, read_connections
+from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
+from airflow_provider_connect.job import DayReport, JobConfig, JobReport
+from airflow_provider_connect.sink import Connections, Sink, StreamKey
+from airflow_provider_connect.source import Source
+from airflow_provider_connect.spark import watchdog
+from airflow_provider_connect.spark.progress import Progress, say
+from airflow_provider_connect.stage import StagedFile
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from airflow_provider_connect.spark.days import Days
+
+JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.lock"
+
+
+def main(argv: list[str]) -> int:
+    """Run the job whose file is named; return the exit code."""
+    started = time.monotonic()
+    job_file = _shipped(Path(argv[1]))
+    watchdog.start(job_file.with_name(LOCK_FILE))
+    job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
+    connections_file = _shipped(job_file.with_name(CONNECTIONS_FILE))
+    connections = read_connections(connections_file)
+    connections_file.unlink()
+    job_file.unlink()
+    try:
+        report = _run(job, connections, started)
+    except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
+        report = JobReport(attempt=job.attempt, failure=Failure.of(error))
+    report = report.model_copy(update={"seconds": report.seconds | {"total": time.monotonic() - started}})
+    if report.failure:
+        say(f"{report.failure.type}: {report.failure.message}")
+    _write(job.report, report)
+    return report.exit_code
+
+
+def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
+    starting = _start_spark()
+    source: Source = registry.source_class(job.source_name).of(job.source)
+    sink: Sink = registry.sink_class(job.sink_name).of(job.sink)
+    key = StreamKey(connector=job.source_name, stream=source.stream_key)
+    schema = source.row_schema()
+    problems = sink.preflight(schema, key, connections)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    place = sink.stage_root(connections) or job.staging
+    if place is None:
+        raise ConfigError(f"sink {job.sink_name!r} needs a place for the stage: give the operator staging=")
+
+    from airflow_provider_connect.spark.days import Days  # noqa: PLC0415  # pyarrow loads while the JVM starts
+    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+
+    root = Folder(place)
+    sc = starting()
+    seconds = {"start": time.monotonic() - started}
+    with Progress(root, job.progress_seconds, len(job.days)) as progress:
+        days = Days(
+            job=job,
+            source=source,
+            sink=sink,
+            source_connection=connections[source.conn_id],
+            connections=connections,
+            key=key,
+            schema=schema,
+            root=root,
+            progress=progress,
+            poll_parts=functools.partial(_poll_parts, sc, connections[source.conn_id]),
+            put_files=_putter(sc, job, schema, connections) if type(sink).put is not Sink.put else None,
+        )
+        reports = _all_days(days, min(source.parallel_days, sc.defaultParallelism))
+    seconds["work"] = time.monotonic() - started - seconds["start"]
+    return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=sink.sweep(key, connections))
+
+
+def _all_days(days: Days, width: int) -> list[DayReport]:
+    """Move every day, ``width`` at a time, oldest first; after a ConfigError no further day is begun."""
+    stop = threading.Event()
+
+    def move(day: Any) -> DayReport:
+        if stop.is_set():
+            return DayReport.of(day, "not_started")
+        report = days.move(day)
+        if report.failure is not None and report.failure.type == "ConfigError":
+            stop.set()
+        return report
+
+    with ThreadPoolExecutor(max_workers=max(1, width), thread_name_prefix="day") as pool:
+        return list(pool.map(move, days.job.days))
+
+
+def _poll_parts(sc: SparkContext, connection: Connection, tasks: list[str]) -> list[str]:
+    from airflow_provider_connect.spark import poll  # noqa: PLC0415
+
+    run = functools.partial(poll.run, connection=connection)
+    return _collect(sc, tasks, run)
+
+
+def _collect(sc: SparkContext, items: list[Any], run: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
+    """Run one Spark task an item; tasks answer with data, so an error here is Spark's own, such as a lost worker."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    if not items:
+        return []
+    try:
+        return sc.parallelize(items, len(items)).mapPartitions(run).collect()
+    except Py4JError as error:
+        cause = str(getattr(error, "java_exception", None) or error).splitlines()[0][:300]
+        raise RetriableError(f"Spark lost a task: {cause}") from None
+
+
+def _putter(sc: SparkContext, job: JobConfig, schema: Any, connections: Connections) -> Callable[..., list[Any]]:
+    from airflow_provider_connect.spark import put  # noqa: PLC0415
+
+    def put_files(token: Any, files: list[StagedFile]) -> list[Any]:
+        run = functools.partial(
+            put.run, sink_name=job.sink_name, sink=job.sink, token=token, schema=schema, connections=connections
+        )
+        return put.receipts(_collect(sc, files, run))
+
+    return put_files
+
+
+def _start_spark() -> Any:
+    """Start the Spark context beside this thread's imports; the result waits for it."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
+    started = pool.submit(SparkContext, conf=SparkConf())
+    pool.shutdown(wait=False)
+    return started.result
+
+
+def _shipped(path: Path) -> Path:
+    """Return where the file really is: in cluster mode Spark lays shipped files into the working folder."""
+    return path if path.exists() else Path.cwd() / path.name
+
+
+def _write(target: str, report: JobReport) -> None:
+    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+
+    folder, _, name = target.rpartition("/")
+    Folder(folder).write(name, report.model_dump_json().encode())
+
+
+if __name__ == "__main__":
+    code = main(sys.argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # SparkContext.stop() waits a second for its accumulator server; the JVM's own hook stops it as well.
+    os._exit(code)

@@ -1,0 +1,162 @@
+"""Frozen files: Parquet written once, with the statistics that let a reader skip them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import hashlib
+import math
+import posixpath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.storage import Folder, named_errors
+from airflow_provider_connect.tally import Reject
+
+GROUP_ROWS = 64 * 1024
+GROUP_BYTES = 48 * 1024 * 1024
+REJECTS_SCHEMA = pa.schema(
+    [
+        pa.field("position", pa.int64(), metadata={"comment": "where it starts, in bytes of the decoded answer"}),
+        pa.field("reason", pa.string()),
+        pa.field("digest", pa.string(), metadata={"comment": "BLAKE2b-128 of the record's bytes, hex"}),
+        pa.field("record", pa.binary()),
+    ]
+)
+
+
+class RowWriter:
+    """Writes batches into one Parquet file; after an error, or without a row, the file is gone again.
+
+    Columns whose field metadata has ``few_values`` are written with a dictionary: for the others it costs
+    more time than it saves.
+    """
+
+    def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
+        self._folder = folder
+        self._path = path
+        self._schema = schema
+        self._pending: list[pa.RecordBatch] = []
+        self._rows = self._pending_rows = self._pending_bytes = 0
+        self._footers: list[pq.FileMetaData] = []
+        self.file: StagedFile | None = None
+
+    def __enter__(self) -> RowWriter:
+        self._shown = f"{self._folder.url}/{self._path}"
+        target = self._folder.path(self._path)
+        with named_errors(self._shown):
+            if self._folder.local:
+                self._folder.filesystem.create_dir(posixpath.dirname(target), recursive=True)
+            self._stream = self._folder.filesystem.open_output_stream(target)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[field.name for field in self._schema if b"few_values" in (field.metadata or {})],
+            write_statistics=[field.name for field in self._schema if _has_short_order(field.type)],
+            metadata_collector=self._footers,
+        )
+        return self
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add a batch; it reaches the file with its row group."""
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += batch.nbytes
+        if self._pending_rows >= GROUP_ROWS or self._pending_bytes >= GROUP_BYTES:
+            self._flush()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        finished = False
+        try:
+            if kind is None:
+                self._flush()
+                with named_errors(self._shown):
+                    self._writer.close()
+                    self._stream.close()
+                finished = self._rows > 0
+        finally:
+            if not finished:
+                self._abandon()
+        if finished:
+            self.file = StagedFile(
+                path=self._path,
+                rows=self._rows,
+                size_bytes=self._folder.entries([self._path])[self._path].size_bytes,
+                stats=statistics(self._footers[0]),
+            )
+
+    def _abandon(self) -> None:
+        # On a full disk closing fails again; the file goes all the same.
+        with contextlib.suppress(OSError):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        self._folder.delete(self._path)
+
+    def _flush(self) -> None:
+        if self._pending_rows:
+            table = pa.Table.from_batches(self._pending, self._schema)
+            with named_errors(self._shown):
+                self._writer.write_table(table, row_group_size=GROUP_ROWS)
+        self._rows += self._pending_rows
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+
+def write_rejects(folder: Folder, path: str, rejects: list[Reject]) -> StagedFile | None:
+    """Write a partition's rejects beside the data; None when there are none."""
+    if not rejects:
+        return None
+    table = pa.table(
+        [
+            [reject.position for reject in rejects],
+            [reject.reason for reject in rejects],
+            [hashlib.blake2b(reject.record, digest_size=16).hexdigest() for reject in rejects],
+            [reject.record for reject in rejects],
+        ],
+        schema=REJECTS_SCHEMA,
+    )
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer, compression="zstd")
+    data = buffer.getvalue().to_pybytes()
+    folder.write(path, data)
+    return StagedFile(path=path, rows=table.num_rows, size_bytes=len(data))
+
+
+def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
+    """Return a file's column statistics in the form of Delta's protocol ("Per-file Statistics").
+
+    Only columns of short, ordered values have them; a column is left out where a row group has none.
+    """
+    result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for index, column in enumerate(footer.schema.names):
+        groups = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+        if any(group is None or not group.has_null_count for group in groups):
+            continue
+        result["nullCount"][column] = sum(group.null_count for group in groups)
+        bounds = [group for group in groups if group.has_min_max]
+        low, high = min((g.min for g in bounds), default=None), max((g.max for g in bounds), default=None)
+        if low is not None and all(not isinstance(end, float) or math.isfinite(end) for end in (low, high)):
+            result["minValues"][column] = _bound(low, upper=False)
+            result["maxValues"][column] = _bound(high, upper=True)
+    return result
+
+
+def _has_short_order(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    )
+
+
+def _bound(value: Any, *, upper: bool) -> Any:
+    """Return a bound as Delta writes it: timestamps as ISO text in milliseconds, never narrower than the truth."""
+    if isinstance(value, dt.datetime):
+        part = value.microsecond % 1000
+        if upper and part:
+            value += dt.timedelta(microseconds=1000 - part)
+        return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}" + ("Z" if value.tzinfo else "")
+    return value.isoformat() if isinstance(value, dt.date) else value

@@ -1,0 +1,159 @@
+"""The executor's half: one Python task polls a partition and freezes it, in Arrow batches, without the JVM.
+
+The task answers with data, never with an exception: an exception's type does not survive the way through
+the JVM to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
+from airflow_provider_connect.prefetch import prefetch
+from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.spark.parquet import RowWriter, write_rejects
+from airflow_provider_connect.stage import Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.tally import Tally
+
+
+class PollTask(BaseModel):
+    """What an executor needs to poll one partition; plain data, no secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source_name: str
+    source: dict[str, Any]
+    part: InputPartition
+    root: str
+    attempt: str
+    progress_seconds: float
+
+
+class PollOutcome(BaseModel):
+    """The answer of a task: what it polled, or why it could not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    polled: Polled | None = None
+    failure: Failure | None = None
+
+
+def run(tasks: Iterable[str], *, connection: Connection) -> Iterator[str]:
+    """Poll partitions; both ends are JSON. What ``mapPartitions`` calls."""
+    for text in tasks:
+        task = PollTask.model_validate_json(text)
+        try:
+            outcome = PollOutcome(polled=freeze(task, connection))
+        except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
+            outcome = PollOutcome(failure=Failure.of(error))
+        yield outcome.model_dump_json()
+
+
+def freeze(task: PollTask, connection: Connection, sleep: Callable[[float], None] = time.sleep) -> Polled:
+    """Poll one partition into immutable files, again from the start after retriable errors within the budget.
+
+    :raises ConnectError: what the source raised last, with what was tried.
+    """
+    source: Source = registry.source_class(task.source_name).of(task.source)
+    root = Folder(task.root)
+    started = time.monotonic()
+    retries = 0
+    while True:
+        try:
+            polled = _poll_once(source, root, task, connection, retries)
+        except RetriableError as error:
+            delay = _delay(error, retries)
+            spent = time.monotonic() - started
+            if spent + delay > source.retry_budget_seconds:
+                tried = f"polled {retries + 1} times in {spent:.0f} s of {source.retry_budget_seconds:.0f} s"
+                raise RetriableError(
+                    f"{error} ({tried})",
+                    retry_after_seconds=error.retry_after_seconds,
+                ) from None
+            retries += 1
+            _tell(root, task, Tally(), f"waits {delay:.1f} s, then polls again ({error})")
+            sleep(delay)
+        else:
+            return polled.model_copy(update={"retries": retries, "seconds": time.monotonic() - started})
+
+
+def _poll_once(source: Source, root: Folder, task: PollTask, connection: Connection, retry: int) -> Polled:
+    tally = Tally()
+    path = data_file(task.part.day, task.attempt, task.part.index, retry)
+    with _Progress(root, task, tally), RowWriter(root, path, source.row_schema()) as writer:
+        batches: Iterator[pa.RecordBatch] = prefetch(source.poll(task.part, connection, tally), depth=2)
+        for batch in batches:
+            writer.write(batch)
+    rejects = write_rejects(
+        root, f"{attempt_folder(task.attempt)}/rejects-{task.part.index:05d}.parquet", tally.rejects
+    )
+    return _polled(tally, writer.file, rejects)
+
+
+def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None) -> Polled:
+    return Polled(
+        files=(file,) if file else (),
+        rejects=(rejects,) if rejects else (),
+        rows_read=tally.rows,
+        rows_written=file.rows if file else 0,
+        counts=dict(tally.counts),
+        wire_bytes=tally.wire_bytes,
+        raw_bytes=tally.raw_bytes,
+        earliest=tally.earliest,
+        latest=tally.latest,
+        digest=f"{tally.digest:032x}",
+    )
+
+
+def _delay(error: RetriableError, retries: int) -> float:
+    """Wait as long as was asked, else 1 s doubling to 60 s, with full jitter so that runs do not march in step."""
+    if error.retry_after_seconds is not None:
+        return error.retry_after_seconds + random.uniform(0, 1)  # noqa: S311  # jitter, no secret
+    return random.uniform(0.5, 1) * min(60.0, 2.0**retries)  # noqa: S311
+
+
+def _tell(root: Folder, task: PollTask, tally: Tally, note: str = "") -> None:
+    """Leave a sign of life: the driver prints it, and a sweep sees that the attempt is alive."""
+    text = json.dumps({"rows": tally.rows, "raw_bytes": tally.raw_bytes, "wire_bytes": tally.wire_bytes, "note": note})
+    root.write(f"{attempt_folder(task.attempt)}/progress-{task.part.index:05d}.json", text.encode())
+
+
+@dataclass
+class _Progress:
+    """Writes a sign of life every few seconds while its block runs."""
+
+    root: Folder
+    task: PollTask
+    tally: Tally
+
+    def __enter__(self) -> _Progress:
+        # The first sign is written before the first row: no file of ours ever lies about without one.
+        _tell(self.root, self.task, self.tally)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._done.wait(self.task.progress_seconds / 2):
+            try:
+                _tell(self.root, self.task, self.tally)
+            except (OSError, ConnectError):
+                # A full disk fails the rows beside it, with a message; the sign of life is not the place.
+                return

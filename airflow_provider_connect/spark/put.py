@@ -1,0 +1,42 @@
+"""The executor's half of a publish, for sinks that send staged files themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.sink import Connections, Sink
+from airflow_provider_connect.stage import StagedFile
+
+
+def run(
+    files: Iterable[StagedFile],
+    *,
+    sink_name: str,
+    sink: dict[str, Any],
+    token: Any,
+    schema: pa.Schema,
+    connections: Connections,
+) -> Iterator[tuple[Any, Failure | None]]:
+    """Send staged files; yield a receipt or a failure for each. What ``mapPartitions`` calls."""
+    target: Sink = registry.sink_class(sink_name).of(sink)
+    for file in files:
+        try:
+            yield target.put(token, file, schema, connections), None
+        except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
+            yield None, Failure.of(error)
+
+
+def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
+    """Return the receipts of all files.
+
+    :raises ConnectError: the first failure among them, of its own type.
+    """
+    for _, failure in outcomes:
+        if failure is not None:
+            raise failure.error()
+    return [receipt for receipt, _ in outcomes]

@@ -1,0 +1,212 @@
+"""Files by path or URL: the one place that knows ``pyarrow.fs``.
+
+A :class:`Folder` is a local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``) and everything below
+it. Names inside are relative, with ``/``. Credentials are the environment's own; a URL that holds any is refused.
+Errors of the filesystem come out as this package's own, with the path in them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import posixpath
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+
+if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT)
+_OS_ERROR = re.compile(r"\bos error (\d+)\b|\[Errno (\d+)\]")
+
+
+def normalised(path: str) -> str:
+    """Return the one spelling of a path or URL: no trailing slash, ``file://`` as a plain path.
+
+    :raises ConfigError: if it is relative, or a URL with credentials, a query or a fragment.
+    """
+    if "://" not in path:
+        if not path.startswith("/"):
+            raise ConfigError(f"path {path!r} is relative: give an absolute path or a URL such as 's3://bucket/table'")
+        return "/" + posixpath.normpath(path).lstrip("/")
+    parts = urlsplit(path)
+    if parts.password or (parts.username and parts.scheme not in ("abfs", "abfss")):
+        raise ConfigError(f"a {parts.scheme}:// path holds credentials: leave them to the environment")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"a {parts.scheme}:// path has a query or fragment: give the plain URL")
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise ConfigError(f"file URL names the host {parts.netloc!r}: use file:///path")
+        return normalised(unquote(parts.path))
+    if not parts.netloc:
+        raise ConfigError(f"path {path!r} names no bucket or host")
+    return f"{parts.scheme.lower()}://{parts.netloc}{posixpath.normpath(parts.path or '/')}".rstrip("/")
+
+
+@contextmanager
+def named_errors(path: str) -> Iterator[None]:
+    """Turn an error of the filesystem into one that names ``path`` and says how to recover.
+
+    :raises RetriableError: the disk is full, or the store is away.
+    :raises ConfigError: a right is missing, or a file stands where a folder should.
+    :raises FileNotFoundError: unchanged; the caller knows what it means.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
+    """Say what an error of the filesystem, pyarrow's or delta-rs's, means for work on ``path``."""
+    number = _errno(error)
+    if number in _NO_SPACE:
+        return RetriableError(f"no space left for {path}: make room; what was there before is unchanged")
+    if number in _NO_RIGHT:
+        return ConfigError(
+            f"{path} cannot be written or read ({errno.errorcode[number]}): give this user the right, or choose "
+            "another path; what was there before is unchanged"
+        )
+    return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
+
+
+def _errno(error: Exception) -> int | None:
+    number = getattr(error, "errno", None)
+    if isinstance(number, int):
+        return number
+    found = _OS_ERROR.search(str(error))
+    return int(found[1] or found[2]) if found else None
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:500]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file below a folder.
+
+    :param name: relative to the folder, with ``/``.
+    :param modified: last change, UTC.
+    """
+
+    name: str
+    size_bytes: int
+    modified: dt.datetime
+
+
+class Folder:
+    """A path or URL and all that is below it.
+
+    :raises ConfigError: if no filesystem of pyarrow can serve the URL.
+    """
+
+    def __init__(self, path: str) -> None:
+        from pyarrow import ArrowInvalid, fs
+
+        self.url = normalised(path)
+        try:
+            with named_errors(self.url):
+                self.filesystem, self.root = fs.FileSystem.from_uri(self.url)
+        except ArrowInvalid as error:
+            raise ConfigError(f"{self.url}: no filesystem can serve this path ({_first_line(error)})") from None
+
+    @property
+    def local(self) -> bool:
+        """Whether the folder is on this machine's own filesystem."""
+        return str(self.filesystem.type_name) == "local"
+
+    def path(self, name: str) -> str:
+        """Return what :attr:`filesystem` calls the file ``name``."""
+        return f"{self.root.rstrip('/')}/{name}" if name else self.root
+
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes.
+
+        :raises FileNotFoundError: if there is no such file.
+        """
+        with named_errors(self._shown(name)), self.filesystem.open_input_stream(self.path(name)) as stream:
+            return bytes(stream.read())
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file whole or not at all, replacing one of the same name.
+
+        A local file is written under another name and moved; an object store shows an object only when it is whole.
+        """
+        target = self.path(name)
+        written = f"{target}.{uuid.uuid4().hex}.tmp" if self.local else target
+        try:
+            if self.local:
+                self.filesystem.create_dir(posixpath.dirname(target), recursive=True)
+            with self.filesystem.open_output_stream(written) as stream:
+                stream.write(data)
+            if written != target:
+                self.filesystem.move(written, target)
+        except OSError as error:
+            if written != target:
+                with suppress(OSError):  # the first error is the one to tell
+                    self.filesystem.delete_file(written)
+            raise storage_error(self._shown(name), error) from error
+
+    def files(self, name: str = "") -> list[Entry]:
+        """Return every file below the folder ``name``, at any depth; [] when there is no such folder."""
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self.path(name), recursive=True, allow_not_found=True)
+        with named_errors(self._shown(name)):
+            infos = self.filesystem.get_file_info(selector)
+        return [self._entry(info) for info in infos if info.type == fs.FileType.File]
+
+    def entries(self, names: list[str]) -> dict[str, Entry]:
+        """Return those of the files ``names`` that exist, by name."""
+        from pyarrow import fs
+
+        with named_errors(self.url):
+            infos = self.filesystem.get_file_info([self.path(name) for name in names])
+        return {
+            name: self._entry(info) for name, info in zip(names, infos, strict=True) if info.type == fs.FileType.File
+        }
+
+    def exists(self, name: str = "") -> bool:
+        """Tell whether a file or folder ``name`` is there."""
+        from pyarrow import fs
+
+        with named_errors(self._shown(name)):
+            found = self.filesystem.get_file_info(self.path(name)).type
+        return bool(found != fs.FileType.NotFound)
+
+    def delete(self, name: str) -> None:
+        """Delete a file; one that is gone already is no error."""
+        with named_errors(self._shown(name)):
+            self._drop(self.path(name))
+
+    def delete_folder(self, name: str) -> None:
+        """Delete a folder and all below it; one that is gone already is no error."""
+        with named_errors(self._shown(name)):
+            try:
+                self.filesystem.delete_dir(self.path(name))
+            except FileNotFoundError:
+                return
+
+    def _drop(self, path: str) -> None:
+        try:
+            self.filesystem.delete_file(path)
+        except FileNotFoundError:
+            return
+
+    def _entry(self, info: pafs.FileInfo) -> Entry:
+        modified = dt.datetime.fromtimestamp((info.mtime_ns or 0) / 1e9, dt.UTC)
+        return Entry(info.path[len(self.root.rstrip("/")) + 1 :], int(info.size), modified)
+
+    def _shown(self, name: str) -> str:
+        return f"{self.url}/{name}" if name else self.url

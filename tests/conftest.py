@@ -1,0 +1,16 @@
+"""Airflow reads its home on import, so it gets a throwaway one before any test module loads."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+_home = tempfile.mkdtemp(prefix="airflow-home-")
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
+os.environ.update(
+    AIRFLOW_HOME=_home,
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__CORE__UNIT_TEST_MODE="False",
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_home}/airflow.db",
+    AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
+)

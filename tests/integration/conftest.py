@@ -1,0 +1,149 @@
+"""Runs our driver under a real spark-submit, without Airflow: the fixture ``submit``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect import launch
+from airflow_provider_connect.connection import Connection, write_connections
+from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.job import JobConfig, JobReport
+from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.window import Day
+
+ATTEMPTS = itertools.count(1)
+
+
+@dataclass
+class Submitted:
+    """One driver, running or ended."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    lock: Any
+
+    def wait(self, seconds: float = 120) -> Submitted:
+        self.output, _ = self.process.communicate(timeout=seconds)
+        self.lock.close()
+        launch.finish(self.folder)
+        return self
+
+    def abandon(self) -> None:
+        """Let go of the lock, as the kernel does when a task dies."""
+        self.lock.close()
+
+    @property
+    def report(self) -> JobReport:
+        return JobReport.model_validate_json((self.folder / "report.json").read_text())
+
+
+@dataclass
+class Submitter:
+    """Starts drivers for one table and one stand-in."""
+
+    tmp: Path
+    standin: StandIn
+    master: str = "local[2]"
+    conf: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def table(self) -> Path:
+        return self.tmp / "table"
+
+    def connection(self, **changes: Any) -> Connection:
+        account = self.standin.account
+        fields: dict[str, Any] = {
+            "conn_id": "mixpanel_default",
+            "conn_type": "mixpanel",
+            "host": "http://127.0.0.1",
+            "port": self.standin.port,
+            "login": account.username,
+            "password": account.secret,
+            "extra": {"project_id": str(account.project_id)},
+        }
+        return Connection(**fields | changes)
+
+    def start(
+        self,
+        days: list[str],
+        *,
+        token: str = "a" * 32,
+        order: int = 1,
+        source: dict[str, Any] | None = None,
+        sink: dict[str, Any] | None = None,
+        connection: Connection | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Submitted:
+        zone = (source or {}).get("project_timezone", "UTC")
+        folder = self.tmp / f"run-{next(ATTEMPTS)}"
+        folder.mkdir(mode=0o700)
+        job = JobConfig(
+            source_name="mixpanel",
+            source={"conn_id": "mixpanel_default", "retry_budget_seconds": 20, **(source or {})},
+            sink_name="delta",
+            sink={"path": str(self.table), **(sink or {})},
+            days=tuple(Day(date=dt.date.fromisoformat(day), zone=zone) for day in days),
+            intent=Intent(token=token, order=order, run="dag/run/task"),
+            attempt=f"{token[:16]}-{next(ATTEMPTS):06x}",
+            report=str(folder / "report.json"),
+            progress_seconds=0.5,
+        )
+        (folder / "job.json").write_text(job.model_dump_json())
+        write_connections(folder / "connections.json", {"mixpanel_default": connection or self.connection()})
+        lock = (folder / "alive.lock").open("wb")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        how = launch.prepare(master=self.master, deploy_mode="client", user_conf=self.conf, run_folder=folder)
+        command = ["spark-submit", "--master", self.master]
+        command += list(itertools.chain.from_iterable(("--conf", f"{k}={v}") for k, v in how.conf.items()))
+        command += ["--py-files", how.py_files] if how.py_files else []
+        process = subprocess.Popen(
+            [*command, how.application, str(folder / "job.json")],
+            env=os.environ | how.env_vars | (env or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return Submitted(process, folder, lock)
+
+    def run(self, days: list[str], **options: Any) -> Submitted:
+        return self.start(days, **options).wait()
+
+    def rows(self) -> dict[str, list[str]]:
+        """Return the table's rows by day, as sorted JSON texts."""
+        from deltalake import DeltaTable
+
+        table = DeltaTable(str(self.table)).to_pyarrow_table(columns=["day", "event", "properties"])
+        found: dict[str, list[str]] = {}
+        for row in table.to_pylist():
+            text = json.dumps([row["event"], json.loads(row["properties"])], sort_keys=True)
+            found.setdefault(str(row["day"]), []).append(text)
+        return {day: sorted(rows) for day, rows in found.items()}
+
+    def served(self, days: list[str]) -> dict[str, list[str]]:
+        """Return what the stand-in has for the days, duplicates dropped, in the form of :meth:`rows`."""
+        return {
+            day: sorted(
+                json.dumps([row["event"], row["properties"]], sort_keys=True)
+                for row in self.standin.project.kept(dt.date.fromisoformat(day))
+            )
+            for day in days
+        }
+
+
+@pytest.fixture
+def submit(tmp_path: Path) -> Iterator[Submitter]:
+    project = Project(seed=3, events_per_day=2000, duplicates_per_day=50, missing_ids_per_day=5)
+    with StandIn(project, now=lambda: dt.datetime(2026, 11, 20, tzinfo=dt.UTC)) as standin:
+        yield Submitter(tmp_path, standin)

@@ -1,0 +1,84 @@
+"""The smallest source and sink that fulfil the contracts, for what the Airflow side does with any of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.sink import Connections, Ledger, LedgerRow, Sink
+from airflow_provider_connect.source import Source
+from airflow_provider_connect.window import DaySet
+
+
+class TinySource(Source):
+    name: ClassVar[str] = "tiny"
+    connection_type: ClassVar[str] = "tiny"
+    where: str | None = None
+    zone_name: str = "UTC"
+
+    @property
+    def stream_key(self) -> str:
+        return "events"
+
+    @property
+    def timezone(self) -> str:
+        return self.zone_name
+
+    def check(self, connection: Connection) -> list[str]:
+        return [] if connection.password else [f"connection {self.conn_id!r}: password is missing"]
+
+    def row_schema(self) -> Any:
+        raise AssertionError("only Spark asks for the schema")
+
+    def plan(self, day: Any, connection: Connection) -> list[Any]:
+        raise AssertionError("only Spark plans")
+
+    def poll(self, part: Any, connection: Connection, tally: Any) -> Iterator[Any]:
+        raise AssertionError("only Spark polls")
+
+
+class TinyLedger(Ledger):
+    """A file with one row a line, which tests and their spark-submit append to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def rows(self) -> list[LedgerRow]:
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return [LedgerRow.model_validate_json(line) for line in lines]
+
+    def append(self, day: dt.date, generation: int = 1) -> None:
+        row = LedgerRow(day=day, generation=generation, token="t", order=1, rows=10)
+        with self.path.open("a") as file:
+            file.write(row.model_dump_json() + "\n")
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        return next((row for row in reversed(self.rows()) if row.day == day), None)
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        return next((row for row in reversed(self.rows()) if (row.day, row.token) == (day, token)), None)
+
+    def days(self) -> DaySet:
+        return DaySet.of(row.day for row in self.rows())
+
+
+class TinySink(Sink):
+    name: ClassVar[str] = "tiny"
+    table: str = "t"
+
+    @property
+    def target(self) -> str:
+        return self.table
+
+    @property
+    def asset_uri(self) -> str:
+        return f"tiny://{self.table.lstrip('/')}"
+
+    def ledger(self, key: Any, connections: Connections) -> TinyLedger:
+        return TinyLedger(Path(self.table))
+
+    def commit(self, publish: Any, schema: Any, token: Any, receipts: list[Any], connections: Connections) -> Any:
+        raise AssertionError("only Spark commits")

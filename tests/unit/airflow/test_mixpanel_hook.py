@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.hooks.mixpanel import MixpanelHook
+
+EVENT = b'{"event":"a","properties":{"time":1}}\n'
+
+
+class Mixpanel(HTTPServer):
+    """Answers every request with one status and body; remembers what it was asked."""
+
+    status = 200
+    body = EVENT
+    asked: list[tuple[str, str]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Mixpanel
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers["Authorization"]))
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(self.server.body)))
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def mixpanel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mixpanel]:
+    with Mixpanel(("127.0.0.1", 0), Handler) as server:
+        server.asked = []
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        connection = {
+            "conn_type": "mixpanel",
+            "host": f"http://127.0.0.1:{server.server_port}",
+            "login": "me",
+            "password": "hush-hush",
+            "extra": {"project_id": "7"},
+        }
+        monkeypatch.setenv("AIRFLOW_CONN_MIXPANEL_DEFAULT", json.dumps(connection))
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_one_small_request_is_made(mixpanel: Mixpanel) -> None:
+    assert MixpanelHook().test_connection()[0]
+    ((path, authorization),) = mixpanel.asked
+    assert "limit=1" in path
+    assert "project_id=7" in path
+    assert authorization.startswith("Basic ")
+
+
+@pytest.mark.parametrize("body", [b"", EVENT, EVENT[:-1], b'{"event":"' + b"x" * 40_000], ids=len)
+def test_an_export_is_one(mixpanel: Mixpanel, body: bytes) -> None:
+    mixpanel.body = body
+    assert MixpanelHook().test_connection() == (True, MixpanelHook().test_connection()[1])
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (401, b'{"error":"no"}', "credentials are wrong"),
+        (402, b"", "plan"),
+        (403, b"hush-hush", "role"),
+        (200, b'{"error":"Unable to authenticate request"}', "credentials"),
+        (200, b"<html>login</html>\n", "trouble"),
+        (200, b"[1]\n", "trouble"),
+        (503, b"", "trouble"),
+    ],
+)
+def test_anything_else_is_named_without_the_secret(mixpanel: Mixpanel, status: int, body: bytes, told: str) -> None:
+    mixpanel.status, mixpanel.body = status, body
+    passed, message = MixpanelHook().test_connection()
+    assert not passed
+    assert told in message
+    assert "hush-hush" not in message
+
+
+def test_missing_and_incomplete_connections_are_told_without_a_request(
+    mixpanel: Mixpanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "no connection 'nowhere'" in MixpanelHook("nowhere").test_connection()[1]
+    monkeypatch.setenv("AIRFLOW_CONN_MIXPANEL_DEFAULT", json.dumps({"conn_type": "mixpanel", "login": "me"}))
+    passed, message = MixpanelHook().test_connection()
+    assert not passed
+    assert "password" in message
+    assert "project_id" in message
+    assert mixpanel.asked == []

@@ -1,0 +1,177 @@
+"""Many processes publish into one table; run as a script, this file is one of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from airflow_provider_connect.errors import SupersededError
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.stage import Manifest, Polled, StagedFile, data_file
+from airflow_provider_connect.window import Day
+
+KEY = StreamKey(connector="lab", stream="race")
+FIRST = dt.date(2026, 5, 1)
+PARTS = 3
+
+pytestmark = pytest.mark.slow
+
+
+def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) -> tuple[Publish, pa.Schema]:
+    """Stage a day of three files, each row carrying the order; every seventh order brings a column of its own."""
+    schema = pa.schema([("order", pa.int64()), ("local", pa.timestamp("us"))])
+    if order % 7 == 0:
+        schema = schema.append(pa.field(f"extra_{order}", pa.string()))
+    files = []
+    for part in range(PARTS if order % 5 else 0):  # an order of 5 has an empty day
+        path = data_file(Day(date=date), attempt, part, 0)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(schema.empty_table(), root / path)
+        files.append(StagedFile(path=path, rows=order, size_bytes=(root / path).stat().st_size))
+    manifest = Manifest(day=Day(date=date), attempt=attempt, fingerprint="f", polled=Polled(files=tuple(files)))
+    intent = Intent(token=token, order=order, run="lab")
+    return Publish(key=KEY, day=Day(date=date), intent=intent, manifest=manifest), schema
+
+
+def worker(root: Path, number: int, mode: str) -> None:
+    """Publish until done, and print one line for each publish: generation, order, token."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+    sink = DeltaSink(path=str(root))
+    if mode == "days":
+        plan = [(FIRST + dt.timedelta(days=i), f"t{i}", 1) for i in range(number, 32, 8)]
+        plan += [(FIRST + dt.timedelta(days=i % 30), f"u{i}", 2) for i in range(number + 4, 36, 8)]
+    elif mode == "token":
+        plan = [(FIRST, "same", 3)]
+    else:
+        plan = [(FIRST, f"t{order}", order) for order in range(number + 1, 49, 8)]
+    for date, token, order in plan:
+        publish, schema = publish_of(root, date, token, order, f"{token}-{number}-{date}")
+        try:
+            row = sink.commit(publish, schema, None, [], {})
+            print(json.dumps([str(date), row.generation, order, token]), flush=True)
+        except SupersededError:
+            print(json.dumps([str(date), 0, order, token]), flush=True)
+
+
+@contextmanager
+def workers(root: Path, mode: str, count: int = 8) -> Iterator[list[subprocess.Popen[str]]]:
+    """Start workers that go at the same instant; none outlives the block."""
+    command = [sys.executable, "-W", "error", __file__, str(root)]
+    pipe = subprocess.PIPE
+    running = [
+        subprocess.Popen([*command, str(i), mode], stdin=pipe, stdout=pipe, text=True, env={**os.environ})
+        for i in range(count)
+    ]
+    try:
+        for process in running:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+        for process in running:
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        yield running
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
+def state(root: Path) -> dict[dt.date, list[int]]:
+    """Return, for each day in the newest version, the orders of its files."""
+    days: dict[dt.date, list[int]] = {}
+    if DeltaTable.is_deltatable(str(root)):
+        for action in pa.table(DeltaTable(str(root)).get_add_actions(flatten=True)).to_pylist():
+            days.setdefault(action["partition.day"], []).append(action["num_records"])
+    return days
+
+
+def assert_whole(days: dict[dt.date, list[int]]) -> None:
+    for date, orders in days.items():
+        assert len(orders) == PARTS, f"part of {date} is visible: {orders}"
+        assert len(set(orders)) == 1, f"{date} is of two publishes: {orders}"
+
+
+def run(root: Path, mode: str) -> list[list[object]]:
+    """Run eight workers to their end, watching the table all along."""
+    with workers(root, mode) as running:
+        while any(process.poll() is None for process in running):
+            assert_whole(state(root))
+        lines = [line for process in running if process.stdout for line in process.stdout]
+        assert [process.returncode for process in running] == [0] * 8
+    assert_whole(state(root))
+    return [json.loads(line) for line in lines]
+
+
+def test_one_day_by_eight_processes_ends_with_the_newest(tmp_path: Path) -> None:
+    found = run(tmp_path / "t", "orders")
+    assert len(found) == 48
+    generations = sorted(int(str(generation)) for _, generation, _, _ in found if generation)
+    assert generations == list(range(1, len(generations) + 1)), "no generation is given twice or left out"
+    by_generation = [order for _, generation, order, _ in sorted(found, key=lambda f: int(str(f[1]))) if generation]
+    assert by_generation == sorted(by_generation, key=lambda order: int(str(order))), "never an older over a newer"
+    assert state(tmp_path / "t") == {FIRST: [48] * PARTS}
+    row = DeltaSink(path=str(tmp_path / "t")).ledger(KEY, {}).row(FIRST)
+    assert row is not None
+    assert (row.order, row.token, row.generation) == (48, "t48", generations[-1])
+
+
+def test_one_token_by_eight_processes_is_published_once(tmp_path: Path) -> None:
+    found = run(tmp_path / "t", "token")
+    assert found == [[str(FIRST), 1, 3, "same"]] * 8
+    publishes = [c for c in DeltaTable(str(tmp_path / "t")).history() if "connect.day" in c]
+    assert len(publishes) == 1
+
+
+def test_thirty_days_by_eight_processes_are_all_there(tmp_path: Path) -> None:
+    found = run(tmp_path / "t", "days")
+    assert len(found) == 64
+    ledger = DeltaSink(path=str(tmp_path / "t")).ledger(KEY, {})
+    assert len(ledger.days()) == 32
+    assert set(state(tmp_path / "t")) == set(ledger.days())
+    per_day: dict[str, list[int]] = {}
+    for date, generation, _, _ in found:
+        per_day.setdefault(str(date), []).append(int(str(generation)))
+    for generations in per_day.values():
+        given = sorted(g for g in generations if g)
+        assert given == list(range(1, len(given) + 1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_killed_publisher_leaves_the_old_or_the_new(tmp_path: Path, seed: int) -> None:
+    root, chance = tmp_path / "t", random.Random(seed)
+    with workers(root, "orders", count=2) as running:
+        time.sleep(chance.uniform(0.01, 0.35))
+        for process in running:
+            process.send_signal(signal.SIGKILL)
+    days = state(root)
+    assert_whole(days)
+    ledger = DeltaSink(path=str(root)).ledger(KEY, {})
+    row = ledger.row(FIRST)
+    assert (row is None and not days) or (
+        row is not None and days.get(FIRST, []) == ([row.order] * PARTS if row.order % 5 else [])
+    )
+    publish, schema = publish_of(root, FIRST, "after", 99, f"after-{FIRST}")
+    assert (
+        DeltaSink(path=str(root)).commit(publish, schema, None, [], {}).generation == (row.generation if row else 0) + 1
+    )
+    assert state(root) == {FIRST: [99] * PARTS}
+
+
+if __name__ == "__main__":
+    worker(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

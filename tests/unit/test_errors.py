@@ -1,0 +1,59 @@
+import json
+
+import pytest
+
+from airflow_provider_connect import errors
+from airflow_provider_connect.errors import (
+    ConfigError,
+    ConnectError,
+    DataError,
+    Failure,
+    RetriableError,
+    SupersededError,
+    worst,
+)
+
+TREE = [ConnectError, ConfigError, RetriableError, DataError, SupersededError]
+
+
+@pytest.mark.parametrize("cls", TREE)
+def test_every_error_crosses_a_process_boundary_with_its_type(cls):
+    failure = Failure.model_validate(json.loads(Failure.of(cls("what, where, what to do")).model_dump_json()))
+    assert type(failure.error()) is cls
+    assert str(failure.error()) == "what, where, what to do"
+
+
+def test_the_time_to_wait_crosses_too():
+    again = Failure.of(RetriableError("later", retry_after_seconds=61)).error()
+    assert isinstance(again, RetriableError)
+    assert again.retry_after_seconds == 61
+
+
+def test_an_unexpected_error_is_named_by_type_and_place_never_by_its_text():
+    try:
+        {}["https://user:hunter2@host"]
+    except KeyError as error:
+        failure = Failure.of(error)
+    assert failure.type == "ConnectError"
+    assert "unexpected KeyError at test_errors.py" in failure.message
+    assert "hunter2" not in failure.message
+
+
+def test_the_docstring_draws_every_error_there_is():
+    drawn = errors.__doc__ or ""
+    for cls in TREE:
+        assert cls.__name__ in drawn
+    ours = {v for v in vars(errors).values() if isinstance(v, type) and issubclass(v, ConnectError)}
+    assert ours == set(TREE)
+
+
+def test_exit_codes_tell_the_recovery():
+    assert [cls.exit_code for cls in (ConfigError, RetriableError, DataError)] == [78, 75, 65]
+
+
+def test_the_worst_failure_decides():
+    config, retry, data = (Failure.of(cls("x")) for cls in (ConfigError, RetriableError, DataError))
+    assert worst([data, retry, config]) == config
+    assert worst([data, retry]) == retry
+    assert worst([data]) == data
+    assert worst([]) is None

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.storage import Folder, normalised, storage_error
+
+
+@pytest.mark.parametrize(
+    ("given", "spelled"),
+    [
+        ("/a/b/", "/a/b"),
+        ("//a/./b/../c", "/a/c"),
+        ("file:///a%20b/", "/a b"),
+        ("file://localhost/a", "/a"),
+        ("s3://bucket/a//b/", "s3://bucket/a/b"),
+        ("S3://Bucket", "s3://Bucket"),
+        ("abfss://container@account.dfs.core.windows.net/t/", "abfss://container@account.dfs.core.windows.net/t"),
+    ],
+)
+def test_a_path_has_one_spelling(given: str, spelled: str) -> None:
+    assert normalised(given) == spelled
+    assert normalised(spelled) == spelled
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("a/b", "relative"),
+        ("~/b", "relative"),
+        ("", "relative"),
+        ("s3://key:hush@bucket/a", "credentials"),
+        ("s3://key@bucket/a", "credentials"),
+        ("gs://bucket/a?sig=hush", "query"),
+        ("file://host/a", "host"),
+        ("s3:///a", "no bucket"),
+    ],
+)
+def test_a_path_that_cannot_be_meant_is_refused_without_its_secret(path: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        normalised(path)
+    assert "hush" not in str(caught.value)
+
+
+def test_files_are_written_listed_read_and_deleted(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "a b é"))
+    assert folder.files() == []
+    assert not folder.exists()
+    folder.write("x/y.json", b"1")
+    folder.write("x/y.json", b"22")
+    folder.write("z", b"")
+    assert folder.read("x/y.json") == b"22"
+    assert sorted((f.name, f.size_bytes) for f in folder.files()) == [("x/y.json", 2), ("z", 0)]
+    assert [f.name for f in folder.files("x")] == ["x/y.json"]
+    found = folder.entries(["z", "x", "none"])
+    assert list(found) == ["z"], "a folder is no file"
+    assert found["z"].modified.timestamp() == pytest.approx((tmp_path / "a b é" / "z").stat().st_mtime, abs=0.001)
+    folder.delete("z")
+    folder.delete("z")
+    folder.delete_folder("x")
+    folder.delete_folder("x")
+    assert folder.files() == []
+    with pytest.raises(FileNotFoundError):
+        folder.read("z")
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    """A file size limit stands in for a full disk: the bytes do not fit."""
+    folder = Folder(str(tmp_path))
+    folder.write("f", b"old")
+    script = (
+        "import resource, signal, sys\n"
+        "from airflow_provider_connect.storage import Folder\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "Folder(sys.argv[1]).write('f', b'n' * 100_000)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert "RetriableError" in ended.stderr
+    assert f"{tmp_path}/f" in ended.stderr
+    assert [(f.name, folder.read(f.name)) for f in folder.files()] == [("f", b"old")]
+
+
+def test_a_file_in_the_way_is_a_persons_to_mend(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ConfigError, match="file/t/x"):
+        Folder(str(tmp_path / "file" / "t")).write("x", b"1")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_the_right_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ConfigError, match=str(tmp_path)):
+        Folder(str(tmp_path)).write("x", b"1")
+
+
+def test_errors_say_how_to_recover() -> None:
+    full = storage_error("/data/t", OSError(errno.ENOSPC, "No space left on device"))
+    assert isinstance(full, RetriableError)
+    assert "no space left for /data/t" in str(full)
+    rust = storage_error("/data/t", OSError("Generic LocalFileSystem error: Permission denied (os error 13)"))
+    assert isinstance(rust, ConfigError)
+    assert "EACCES" in str(rust)
+    lines = storage_error("s3://b/t", OSError("\n  first line\n  0: <unknown>"))
+    assert str(lines) == "s3://b/t: OSError: first line"
+
+
+def test_an_url_no_filesystem_knows_is_refused() -> None:
+    with pytest.raises(ConfigError, match="ftp://host/x"):
+        Folder("ftp://host/x")

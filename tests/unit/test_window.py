@@ -1,0 +1,116 @@
+import datetime as dt
+import zoneinfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.window import Day, DaySet, days_of_window, parse_days, span
+
+ZONES = sorted(zoneinfo.available_timezones() - {"localtime", "Factory"})
+dates = st.dates(dt.date(1975, 1, 1), dt.date(2035, 12, 31))
+
+
+@given(dates, st.sampled_from(ZONES))
+def test_days_neither_overlap_nor_leave_a_gap(date, zone):
+    day, following = Day(date=date, zone=zone), Day(date=date + dt.timedelta(days=1), zone=zone)
+    assert day.end == following.start
+    assert 0 <= day.hours <= 49
+
+
+@given(dates, st.sampled_from(ZONES))
+def test_the_first_instant_is_of_that_date_and_the_one_before_is_not(date, zone):
+    day = Day(date=date, zone=zone)
+    if day.hours == 0:  # a date the zone skipped, such as 2011-12-30 in Samoa
+        return
+    local = day.start.astimezone(zoneinfo.ZoneInfo(zone))
+    before = (day.start - dt.timedelta(microseconds=1)).astimezone(zoneinfo.ZoneInfo(zone))
+    assert local.date() == date
+    assert before.date() != date or before.hour > local.hour  # an evening hour may come twice
+
+
+@pytest.mark.parametrize(("date", "hours"), [("2026-03-08", 23), ("2026-11-01", 25), ("2026-07-04", 24)])
+def test_days_of_a_clock_change_are_23_and_25_hours(date, hours):
+    assert Day(date=date, zone="US/Pacific").hours == hours
+
+
+@given(dates, st.integers(1, 40), st.sampled_from(ZONES))
+def test_a_window_of_whole_days_gives_them_back(date, count, zone):
+    days = [day for day in span(date, date + dt.timedelta(days=count - 1), zone) if day.hours > 0]
+    if days:
+        assert days_of_window(days[0].start, days[-1].end, zone) == days
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "says"),
+    [
+        ("2026-10-05T00:00+00:00", "2026-10-05T00:00+00:00", "no interval in Airflow 3"),
+        ("2026-10-05T01:00+00:00", "2026-10-06T00:00+00:00", "starts at"),
+        ("2026-10-05T00:00+00:00", "2026-10-05T12:00+00:00", "ends at"),
+        ("2026-10-06T00:00+00:00", "2026-10-05T00:00+00:00", "before it starts"),
+        ("2026-10-05T00:00", "2026-10-06T00:00", "time zone"),
+    ],
+)
+def test_intervals_that_are_no_whole_days_are_refused(start, end, says):
+    with pytest.raises(ConfigError, match=says):
+        days_of_window(dt.datetime.fromisoformat(start), dt.datetime.fromisoformat(end), "UTC")
+
+
+def test_a_utc_day_is_no_day_of_another_zone():
+    start = dt.datetime(2026, 10, 5, tzinfo=dt.UTC)
+    with pytest.raises(ConfigError, match="not the start of a day in US/Pacific"):
+        days_of_window(start, start + dt.timedelta(days=1), "US/Pacific")
+
+
+def test_days_are_read_from_text():
+    assert [str(day) for day in parse_days("2026-10-30..2026-11-01", "UTC")] == [
+        "2026-10-30",
+        "2026-10-31",
+        "2026-11-01",
+    ]
+    assert [str(day) for day in parse_days(" 2026-10-30 ", "UTC")] == ["2026-10-30"]
+
+
+@pytest.mark.parametrize("text", ["", "today", "2026-10-05..x", "2026-10-06..2026-10-05", "2026-02-30"])
+def test_text_that_is_no_day_is_refused(text):
+    with pytest.raises(ConfigError, match="days="):
+        parse_days(text, "UTC")
+
+
+def test_an_unknown_zone_is_named():
+    with pytest.raises(ConfigError, match="Mars/Olympus"):
+        _ = Day(date=dt.date(2026, 1, 1), zone="Mars/Olympus").start
+
+
+@given(st.sets(st.dates(dt.date(2026, 1, 1), dt.date(2026, 3, 1))))
+def test_a_set_of_days_holds_just_its_days_in_ranges_that_do_not_touch(days):
+    found = DaySet.of(days)
+    assert list(found) == sorted(days)
+    assert len(found) == len(days)
+    assert all(day in found for day in days)
+    assert dt.date(2027, 1, 1) not in found
+    for (_, last), (first, _) in zip(found.ranges, found.ranges[1:], strict=False):
+        assert (first - last).days > 1
+    assert DaySet.model_validate_json(found.model_dump_json()) == found
+
+
+@given(
+    st.sets(st.dates(dt.date(2026, 1, 1), dt.date(2026, 2, 1)), min_size=1),
+    st.dates(dt.date(2026, 1, 1), dt.date(2026, 2, 1)),
+)
+def test_the_position_never_passes_a_hole(days, origin):
+    position = DaySet.of(days).position(origin)
+    if origin not in days:
+        assert position is None
+    else:
+        assert position + dt.timedelta(days=1) not in days
+        assert all(origin + dt.timedelta(days=i) in days for i in range((position - origin).days + 1))
+
+
+def test_a_backfill_of_the_past_does_not_move_the_position():
+    live = DaySet.of(dt.date(2026, 10, d) for d in range(1, 21))
+    both = DaySet.of([*live, *(dt.date(2026, 3, d) for d in range(1, 32))])
+    origin = dt.date(2026, 10, 1)
+    assert live.position(origin) == both.position(origin) == dt.date(2026, 10, 20)
+    assert DaySet().position(None) is None
