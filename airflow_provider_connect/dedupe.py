@@ -1,8 +1,8 @@
 """An exact set of 128-bit keys: 16 bytes a key at rest, on disk past a limit.
 
 Keys come in batches. Each batch becomes a sorted run; runs of like size are merged, so that there are few
-(a log-structured merge tree without the tree). Past ``limit_bytes`` all runs in memory are merged into one
-file, which is mapped, and let go from memory after every look-up.
+(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs go to files,
+which are mapped, and let go from memory after every look-up.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ DEFAULT_LIMIT_BYTES = 64 << 20
 _KEY_BYTES = 16
 _GROWTH = 2
 """A run is merged into the one before it unless that is this many times larger."""
+_SMALL_RUN = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -52,27 +53,29 @@ class _Run:
             at[open_] += 1
         return found
 
-    def merged(self, other: _Run) -> _Run:
-        """Return one run with the keys of both, which have none in common."""
-        import numpy as np
 
-        total = len(self) + len(other)
-        theirs = np.zeros(total, dtype=bool)
-        theirs[np.searchsorted(self.hi, other.hi, side="right") + np.arange(len(other))] = True
-        ours = ~theirs
-        halves = []
-        for mine, others in ((self.hi, other.hi), (self.lo, other.lo)):
-            half = np.empty(total, dtype=np.uint64)
-            half[ours] = mine
-            half[theirs] = others
-            halves.append(half)
-        return _Run(*halves)
+def _merged(large: list[Keys], small: list[Keys]) -> _Run:
+    """Make one run of two without a common key, given as ``[hi, lo]``; the lists are emptied on the way."""
+    import numpy as np
+
+    total = len(large[0]) + len(small[0])
+    from_small = np.zeros(total, dtype=bool)
+    from_small[np.searchsorted(large[0], small[0], side="right") + np.arange(len(small[0]))] = True
+    halves = []
+    while large:  # one half after the other, so that only one exists twice
+        half = np.empty(total, dtype=np.uint64)
+        half[from_small] = small.pop(0)
+        np.logical_not(from_small, out=from_small)
+        half[from_small] = large.pop(0)
+        np.logical_not(from_small, out=from_small)
+        halves.append(half)
+    return _Run(*halves)
 
 
 class KeySet:
     """The keys seen so far. Not for two threads at once.
 
-    :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about twice this.
+    :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about 1.5 times this.
     :param folder: where a folder for the files is made; the system's own place by default.
     """
 
@@ -125,16 +128,23 @@ class KeySet:
 
     def _keep(self, run: _Run) -> None:
         self._runs.append(run)
-        while len(self._runs) > 1 and len(self._runs[-2]) < _GROWTH * len(self._runs[-1]):
-            self._merge_last()
-        if sum(map(len, self._runs)) * _KEY_BYTES > self._limit_bytes:
-            while len(self._runs) > 1:
-                self._merge_last()
-            self._spill(self._runs.pop())
+        total = sum(map(len, self._runs))
+        while self._may_merge(total):
+            small, large = self._runs.pop(), self._runs.pop()
+            halves = [large.hi, large.lo], [small.hi, small.lo]
+            del small, large
+            self._runs.append(_merged(*halves))
+        if total * _KEY_BYTES > self._limit_bytes:
+            for each in self._runs:
+                self._spill(each)
+            self._runs.clear()
 
-    def _merge_last(self) -> None:
-        small, large = self._runs.pop(), self._runs.pop()
-        self._runs.append(large.merged(small))
+    def _may_merge(self, total: int) -> bool:
+        """Tell whether the last two runs are alike; a merge of most keys at once would need them twice."""
+        if len(self._runs) < 2:
+            return False
+        large, small = map(len, self._runs[-2:])
+        return large < _GROWTH * small and large + small <= max(total // 2, _SMALL_RUN)
 
     def _spill(self, run: _Run) -> None:
         import numpy as np

@@ -47,6 +47,8 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
         end = chunk.rfind(b"\n") + 1
         line_bytes = len(chunk) - end if end else line_bytes + len(chunk)
         if line_bytes > max_line_bytes:
+            if size > line_bytes:  # what is whole is not held back
+                yield Block(position, b"".join(parts)[: size - line_bytes])
             raise LineTooLongError(
                 f"the line at byte {position + size - line_bytes} of the answer is longer than "
                 f"max_record_bytes={max_line_bytes}"

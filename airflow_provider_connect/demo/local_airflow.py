@@ -55,7 +55,6 @@ class LocalAirflow:
     _logs: list[IO[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.home.mkdir(parents=True, exist_ok=True)
         self._mark = str(self.home.resolve())
         self._secret = secrets.token_urlsafe(32)
         self._session = requests.Session()
@@ -100,6 +99,7 @@ class LocalAirflow:
 
         :raises RuntimeError: if one of them ends, or does not answer in time; the message names its log.
         """
+        self.home.mkdir(parents=True, exist_ok=True)
         self._run_to_end("db", "migrate")
         for role in ROLES:
             self._start(role)

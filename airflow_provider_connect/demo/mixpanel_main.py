@@ -26,8 +26,8 @@ _PARENT_CHECK_SECONDS = 0.5
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to stop; return the exit code."""
-    parent = os.getppid()
     options = _parser().parse_args(arguments)
+    parent = options.exit_with_parent or os.getppid()
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _write_whole(options.port_file, f"{standin.port}\n")
         print(f"mixpanel-standin (made-up events, not Mixpanel) listening on {standin.url}", flush=True)
         while not ending.wait(_PARENT_CHECK_SECONDS):
-            if options.exit_with_parent and os.getppid() != parent:
+            if options.exit_with_parent is not None and os.getppid() != parent:
                 break
     return 0
 
@@ -118,7 +118,14 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--port", type=int, default=0, help="0 takes a free one")
     add("--port-file", type=Path, help="written when it listens: the port")
-    add("--exit-with-parent", action="store_true", help="end when the process that started this one is gone")
+    add(
+        "--exit-with-parent",
+        type=int,
+        nargs="?",
+        const=0,
+        metavar="PID",
+        help="end when the process that started this one is gone, also before this one looked if its id is given",
+    )
     add("--cache", type=Path, help="folder that keeps compressed days for the next time")
     add("--prepare", type=dt.date.fromisoformat, nargs="*", default=[], help="days to make before it says it listens")
     add("--now", type=_instant, help="let the clock stand at this instant")

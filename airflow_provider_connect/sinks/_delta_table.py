@@ -180,5 +180,20 @@ def merged(
     return fields
 
 
+def allow_local_times(table: DeltaTable, fields: list[DeltaField]) -> bool:
+    """Give the table the feature its columns without a time zone need; tell whether it had to be given.
+
+    delta-rs commits such a column without the feature, and then nobody can open the table. ``table`` stands at a newer
+    version afterwards.
+    """
+    from deltalake import TableFeatures
+
+    needed = any("timestamp_ntz" in str(field.type) for field in fields)
+    if not needed or "timestampNtz" in (table.protocol().writer_features or []):
+        return False
+    table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
+    return True
+
+
 def _plain(field: DeltaField) -> str:
     return str(getattr(field.type, "type", field.type))

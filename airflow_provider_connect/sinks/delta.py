@@ -38,12 +38,13 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, SupersededError
+from airflow_provider_connect.errors import ConfigError, DataError, SupersededError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
 from airflow_provider_connect.sinks._delta_ledger import DeltaLedger, LedgerView, details, transactions
 from airflow_provider_connect.sinks._delta_sweep import Sweeper, claim
 from airflow_provider_connect.sinks._delta_table import (
     OWNER,
+    allow_local_times,
     day_column,
     delta_columns,
     delta_errors,
@@ -59,6 +60,7 @@ from airflow_provider_connect.window import ONE_DAY
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
+    from deltalake import Field as DeltaField
 
 PUBLISH_SECONDS = 60.0
 _SCHEMES = ("s3", "s3a", "gs", "abfss")
@@ -113,7 +115,7 @@ class DeltaSink(Sink):
             if not problems:
                 self._probe()
                 self._own(schema, key)
-        except ConnectError as error:
+        except (ConfigError, DataError) as error:
             return [str(error)]
         return problems
 
@@ -141,7 +143,10 @@ class DeltaSink(Sink):
             _refuse_older(view, publish)
             files = claim(folder, publish)
             try:
-                return self._commit_from(table, view, publish, schema, files)
+                fields = merged(table, delta_columns(schema), self.schema_contract, self.path)
+                if allow_local_times(table, fields):
+                    continue  # on a newer version of the table: decide again
+                return _commit_from(table, view, publish, fields, files)
             except delta_errors() as error:
                 # The commit may have landed all the same: the next turn reads the ledger first.
                 failure = storage_error(self.path, error)
@@ -158,43 +163,6 @@ class DeltaSink(Sink):
         if table is not None and table.metadata().configuration.get(OWNER) != str(key):
             return 0
         return Sweeper(Folder(self.path), LedgerView(table, key), dt.datetime.now(dt.UTC) - self.sweep_after).run()
-
-    def _commit_from(
-        self, table: DeltaTable, view: LedgerView, publish: Publish, schema: pa.Schema, files: dict[str, Entry]
-    ) -> LedgerRow:
-        """Commit on top of exactly this snapshot, and describe what was committed."""
-        from deltalake import CommitProperties, Schema, TableFeatures, Transaction
-
-        fields = merged(table, delta_columns(schema), self.schema_contract, self.path)
-        features = table.protocol().writer_features or []
-        if "timestampNtz" not in features and any("timestamp_ntz" in str(field.type) for field in fields):
-            # delta-rs commits such a column without the feature, and then nobody can open the table.
-            table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
-        row = LedgerRow(
-            day=publish.day.date,
-            generation=view.generation(publish.day.date) + 1,
-            token=publish.intent.token,
-            order=publish.intent.order,
-            rows=sum(file.rows for file in publish.manifest.polled.files),
-            digest=publish.manifest.polled.digest,
-            attempt=publish.manifest.attempt,
-            published_at=dt.datetime.now(dt.UTC),
-        )
-        table.create_write_transaction(
-            [_add_action(file, publish, files[file.path]) for file in publish.manifest.polled.files],
-            mode="overwrite",
-            schema=Schema(fields),
-            partition_by=["day"],
-            partition_filters=[("day", "=", str(row.day))],
-            commit_properties=CommitProperties(
-                custom_metadata=details(row, publish),
-                max_commit_retries=100,
-                app_transactions=[
-                    Transaction(app_id, version) for app_id, version in transactions(row, publish.key).items()
-                ],
-            ),
-        )
-        return row
 
     def _own(self, schema: pa.Schema, key: StreamKey) -> DeltaTable:
         """Return a fresh snapshot of this stream's table; make it first if there is none.
@@ -242,6 +210,39 @@ def _refuse_older(view: LedgerView, publish: Publish) -> None:
             f"{publish.key} {publish.day}: a newer run has published generation {view.generation(publish.day.date)}; "
             f"what {publish.intent.run} staged is older and stays unpublished"
         )
+
+
+def _commit_from(
+    table: DeltaTable, view: LedgerView, publish: Publish, fields: list[DeltaField], files: dict[str, Entry]
+) -> LedgerRow:
+    """Commit on top of exactly this snapshot, and describe what was committed."""
+    from deltalake import CommitProperties, Schema, Transaction
+
+    row = LedgerRow(
+        day=publish.day.date,
+        generation=view.generation(publish.day.date) + 1,
+        token=publish.intent.token,
+        order=publish.intent.order,
+        rows=sum(file.rows for file in publish.manifest.polled.files),
+        digest=publish.manifest.polled.digest,
+        attempt=publish.manifest.attempt,
+        published_at=dt.datetime.now(dt.UTC),
+    )
+    table.create_write_transaction(
+        [_add_action(file, publish, files[file.path]) for file in publish.manifest.polled.files],
+        mode="overwrite",
+        schema=Schema(fields),
+        partition_by=["day"],
+        partition_filters=[("day", "=", str(row.day))],
+        commit_properties=CommitProperties(
+            custom_metadata=details(row, publish),
+            max_commit_retries=100,
+            app_transactions=[
+                Transaction(app_id, version) for app_id, version in transactions(row, publish.key).items()
+            ],
+        ),
+    )
+    return row
 
 
 def _add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:

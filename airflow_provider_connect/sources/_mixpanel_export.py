@@ -79,10 +79,10 @@ class ExportReader:
 
         :raises RetriableError: if the last line is cut, or nothing in the answer was a record.
         """
-        if self._broken.lines and not self._ended:
-            raise RetriableError(f"the export is cut: its last line ends in the middle; {self.seen()}")
         if self._broken.lines and self._records == 0:
             raise self.not_an_export()
+        if self._broken.lines and not self._ended:
+            raise RetriableError(f"the export is cut: its last line ends in the middle; {self.seen()}")
         self._give_up()
 
     def _odd_lines(self, block: Block, odd: list[tuple[int, int]]) -> Iterator[Record]:

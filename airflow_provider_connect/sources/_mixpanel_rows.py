@@ -136,12 +136,11 @@ class RowMaker:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        try:
-            seconds = pa.array(values, pa.int64())
-            bounded = _within(seconds, MIN_SECONDS, MAX_SECONDS)
-            seconds = micros = pc.if_else(bounded, seconds, None)
+        whole = _whole(values)
+        if whole is not None:
+            seconds = pc.if_else(_within(whole, MIN_SECONDS, MAX_SECONDS), whole, None)
             micros = pc.multiply(seconds, _MILLION)
-        except (pa.ArrowException, OverflowError):
+        else:
             read = [_seconds(value) for value in values]
             seconds = pa.array([one if isinstance(one, int) else None for one in read], pa.int64())
             micros = pa.array([None if one is None else round(one * _MILLION) for one in read], pa.int64())
@@ -183,9 +182,8 @@ class RowMaker:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        try:
-            millis = pa.array(values, pa.int64())
-        except (pa.ArrowException, OverflowError):
+        millis = _whole(values)
+        if millis is None:
             millis = pa.array([one if _fits_bigint(one) else None for one in values], pa.int64())
         bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
         read = pc.if_else(bounded, millis, None)
@@ -277,6 +275,16 @@ _PLAIN: dict[PromotedType, set[type]] = {
 """Types whose values fit without a look at each; the rest is looked at one by one."""
 
 
+def _whole(values: list[Any]) -> pa.Array | None:
+    """Return the values as integers if all are; pyarrow itself would cut the fraction off a float unseen."""
+    import pyarrow as pa
+
+    if set(map(type, values)) <= _PLAIN["bigint"]:
+        with suppress(pa.ArrowException, OverflowError):
+            return pa.array(values, pa.int64())
+    return None
+
+
 def _fits_string(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -290,10 +298,10 @@ def _fits_bigint(value: Any) -> bool:
 
 
 def _fits_double(value: Any) -> bool:
-    """Tell whether a number is a double without loss of more than its last digits."""
+    """Tell whether a value is a number that a double holds; whole ones must come through exactly."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) and abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
+    return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
 
 
 def _seconds(value: Any) -> int | float | None:

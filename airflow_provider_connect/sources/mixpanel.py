@@ -142,7 +142,7 @@ class MixpanelSource(Source):
         try:
             zone(self.project_timezone)
         except ConfigError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"project_timezone: {error}") from None
         taken = {name.lower(): "a column every row has" for name in (*COLUMNS, "day")}
         for name, column, _ in self._promoted:
             if column.lower() in taken:

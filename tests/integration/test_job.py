@@ -70,7 +70,7 @@ def test_a_new_intent_reloads_and_an_older_one_is_refused(submit):
     assert statuses(stale.report) == {day[0]: "superseded"}
     assert stale.process.returncode == 0
     assert submit.rows() == submit.served(day)
-    assert DeltaTable(str(submit.table)).history(1)[0]["token"] == "b" * 32
+    assert DeltaTable(str(submit.table)).history(1)[0]["connect.token"] == "b" * 32
 
 
 def test_days_that_are_done_stay_done_when_another_fails(submit):

@@ -21,11 +21,10 @@ def test_error_comes_after_the_items_before_it():
         yield 2
         raise KeyError("three")
 
-    seen = []
+    ahead = prefetch(failing(), 1)
+    assert [next(ahead), next(ahead)] == [1, 2]
     with pytest.raises(KeyError, match="three"):
-        for item in prefetch(failing(), 1):
-            seen.append(item)
-    assert seen == [1, 2]
+        next(ahead)
     assert threads() == []
 
 

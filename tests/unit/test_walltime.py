@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.walltime import instants
 
-ZONES = ["UTC", "US/Pacific", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kolkata"]
+ZONES = [
+    "UTC",
+    "US/Pacific",
+    "Europe/Berlin",
+    "Australia/Lord_Howe",
+    "America/Sao_Paulo",
+    "Pacific/Apia",
+    "Asia/Kolkata",
+]
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # a wall clock
-utc = dt.timezone.utc
+utc = dt.UTC
 
 
 def by_datetime(wall, zone):

@@ -175,6 +175,13 @@ def test_superseded_day_is_no_failure(task: Task, spark_submit: SparkSubmit) -> 
     assert task.run()["days"][0]["status"] == "superseded"
 
 
+def test_user_s_spark_options_join_ours(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger) -> None:
+    spark_submit.does(DONE)
+    Task(ledger, conf={"spark.x": "1"}, num_executors=3).run()
+    argv = spark_submit.seen["argv"]
+    assert {"spark.x=1", "spark.speculation=false", "--num-executors"} <= set(argv)
+
+
 def test_speculation_is_refused(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger) -> None:
     with pytest.raises(AirflowFailException, match="speculation"):
         Task(ledger, conf={"spark.speculation": "true"}).run()

@@ -66,6 +66,7 @@ def test_only_days_and_text_options_are_rendered() -> None:
 
 def test_mapped_task_gets_its_own_days() -> None:
     mapped: Any = make().get_task("many")
+    assert [asset.uri for asset in mapped.outlets] == [Asset(uri="tiny://t").uri]
     one = mapped.unmap({"days": "2026-10-06"})
     assert (one.days, one.source.where, one.retries) == ("2026-10-06", WHERE, 3)
     assert [asset.uri for asset in one.outlets] == [Asset(uri="tiny://t").uri]

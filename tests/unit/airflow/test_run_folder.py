@@ -84,6 +84,7 @@ def test_folder_without_a_lock_is_swept_only_when_old(tmp_path: Path) -> None:
 
 def test_what_is_not_ours_stays(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "alive.lock").touch()
     (tmp_path / "airflow-connect-link").symlink_to(tmp_path / "elsewhere")
     assert sweep(tmp_path) == 0
     assert (tmp_path / "elsewhere").exists()

@@ -156,5 +156,5 @@ def test_time_in_ms_is_the_same_time_finer() -> None:
     "counts", [{"events_per_day": -1}, {"missing_ids_per_day": 2000}, {"events_per_day": 0, "missing_ids_per_day": 0}]
 )
 def test_impossible_counts_are_refused(counts: dict) -> None:
-    with pytest.raises(ValueError, match="missing_ids_per_day|duplicates"):
+    with pytest.raises(ValueError, match=r"missing_ids_per_day|duplicates"):
         replace(RICH, **counts)

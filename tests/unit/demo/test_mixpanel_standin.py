@@ -292,6 +292,7 @@ def launch(tmp_path: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> tup
     command = [sys.executable, "-m", "airflow_provider_connect.demo.mixpanel_server"]
     process = subprocess.Popen(
         [*prefix, *command, "--port-file", str(port_file), *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "STANDIN_SECRET": "from the environment"},
@@ -319,13 +320,28 @@ def test_the_command_serves_and_ends_cleanly(tmp_path: Path, session: requests.S
     assert answer.content == b"".join(Project(events_per_day=20).lines(DATE))
 
 
-def test_the_command_leaves_with_its_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extra", [(), ("1",)])
+def test_the_command_leaves_with_its_parent(tmp_path: Path, extra: tuple[str, ...]) -> None:
+    """Its parent is killed, or (a stranger's id) was gone before it looked."""
     code = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True); sys.stdin.read()"
-    parent, port_file = launch(tmp_path, "--exit-with-parent", prefix=(sys.executable, "-c", code))
+    parent, port_file = launch(tmp_path, "--exit-with-parent", *extra, prefix=(sys.executable, "-c", code))
     with parent:
         assert parent.stdout is not None
-        int(parent.stdout.readline())
+        child = int(parent.stdout.readline())
         _wait_until(port_file.exists)
-        parent.kill()
-        # The end of the pipe, which parent and child share, is the end of both.
-        assert "listening" in parent.stdout.read()
+        if not extra:
+            parent.kill()
+        try:
+            _wait_until(lambda: not _runs(child))
+        finally:
+            parent.kill()
+            if _runs(child):
+                os.kill(child, signal.SIGKILL)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

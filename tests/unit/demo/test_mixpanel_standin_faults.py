@@ -8,6 +8,7 @@ import re
 import socket
 import time
 import zlib
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -130,7 +131,6 @@ def test_terminated_early(accept: str) -> None:
 
 @pytest.mark.parametrize("kind", ["error_line", "bad_line", "nan_line", "bad_utf8", "no_event", "duplicate_keys"])
 def test_a_bad_line_is_put_among_whole_ones(kind: str) -> None:
-    lines = faulty(kind, at=0.5, count=2).text().splitlines(keepends=True) if kind == "never" else None
     lines = faulty(kind, at=0.5, count=2).text().split(b"\n")
     assert [line + b"\n" for line in lines[:32] + lines[34:-1]] == LINES
     bad = lines[32]
@@ -314,7 +314,7 @@ def test_error_document_and_empty_are_200() -> None:
 def test_every_kind_is_on_one_level_and_is_tested_here() -> None:
     levels = [LINE_KINDS, GZIP_KINDS, ANSWER_KINDS, WIRE_KINDS, {"none"}]
     assert sum(map(len, levels)) == len(KINDS)
-    source = open(__file__, encoding="utf-8").read()
+    source = Path(__file__).read_text(encoding="utf-8")
     assert [kind for kind in KINDS if f'"{kind}"' not in source] == []
     assert [kind for kind in KINDS if not re.search(rf"^    {kind} ", Fault.__doc__ or "", re.MULTILINE)] == []
 

@@ -80,7 +80,8 @@ def workers(root: Path, mode: str, count: int = 8) -> Iterator[list[subprocess.P
     ]
     try:
         for process in running:
-            assert process.stdout and process.stdout.readline() == "ready\n"
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
         for process in running:
             assert process.stdin
             process.stdin.write("go\n")
@@ -107,13 +108,13 @@ def assert_whole(days: dict[dt.date, list[int]]) -> None:
         assert len(set(orders)) == 1, f"{date} is of two publishes: {orders}"
 
 
-def run(root: Path, mode: str) -> list[list[object]]:
-    """Run eight workers to their end, watching the table all along."""
-    with workers(root, mode) as running:
+def run(root: Path, mode: str, count: int = 8) -> list[list[object]]:
+    """Run workers to their end, watching the table all along."""
+    with workers(root, mode, count) as running:
         while any(process.poll() is None for process in running):
             assert_whole(state(root))
         lines = [line for process in running if process.stdout for line in process.stdout]
-        assert [process.returncode for process in running] == [0] * 8
+        assert [process.returncode for process in running] == [0] * count
     assert_whole(state(root))
     return [json.loads(line) for line in lines]
 
@@ -131,9 +132,9 @@ def test_one_day_by_eight_processes_ends_with_the_newest(tmp_path: Path) -> None
     assert (row.order, row.token, row.generation) == (48, "t48", generations[-1])
 
 
-def test_one_token_by_eight_processes_is_published_once(tmp_path: Path) -> None:
-    found = run(tmp_path / "t", "token")
-    assert found == [[str(FIRST), 1, 3, "same"]] * 8
+def test_one_token_by_four_processes_is_published_once(tmp_path: Path) -> None:
+    found = run(tmp_path / "t", "token", count=4)
+    assert found == [[str(FIRST), 1, 3, "same"]] * 4
     publishes = [c for c in DeltaTable(str(tmp_path / "t")).history() if "connect.day" in c]
     assert len(publishes) == 1
 
@@ -163,13 +164,11 @@ def test_a_killed_publisher_leaves_the_old_or_the_new(tmp_path: Path, seed: int)
     assert_whole(days)
     ledger = DeltaSink(path=str(root)).ledger(KEY, {})
     row = ledger.row(FIRST)
-    assert (row is None and not days) or (
-        row is not None and days.get(FIRST, []) == ([row.order] * PARTS if row.order % 5 else [])
-    )
+    visible = [row.order] * PARTS if row is not None and row.order % 5 else []
+    assert days.get(FIRST, []) == visible, "ledger and files are of one commit"
     publish, schema = publish_of(root, FIRST, "after", 99, f"after-{FIRST}")
-    assert (
-        DeltaSink(path=str(root)).commit(publish, schema, None, [], {}).generation == (row.generation if row else 0) + 1
-    )
+    again = DeltaSink(path=str(root)).commit(publish, schema, None, [], {})
+    assert again.generation == (row.generation if row else 0) + 1
     assert state(root) == {FIRST: [99] * PARTS}
 
 

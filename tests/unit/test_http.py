@@ -1,0 +1,60 @@
+import datetime as dt
+
+import pytest
+from pydantic import SecretStr
+
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.http import BasicAuth, Limits, excerpt, get, retry_after_seconds
+
+NOW = dt.datetime(2026, 11, 5, 12, 0, tzinfo=dt.UTC)
+LIMITS = Limits(connect_timeout_seconds=0.5, read_timeout_seconds=0.5, deadline_seconds=2)
+AUTH = BasicAuth(SecretStr("user"), SecretStr("canary&1 é"))
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("", None),
+        ("30", 30),
+        (" 1.5 ", 1.5),
+        ("0", 0),
+        ("-5", None),
+        ("99999999999999999999", 3600),
+        ("9" * 400, None),
+        ("٣", None),
+        ("nan", None),
+        ("Thu, 05 Nov 2026 12:00:45 GMT", 45),
+        ("Thu, 05 Nov 2026 11:00:00 GMT", 0),
+        ("Thu, 05 Nov 2099 11:00:00 GMT", 3600),
+        ("Thu, 99 Nov 2026 11:00:00 GMT", None),
+        ("tomorrow", None),
+    ],
+)
+def test_retry_after(value, seconds):
+    assert retry_after_seconds(value, NOW) == seconds
+
+
+def test_excerpt_holds_no_credentials_in_any_form_and_no_control_characters():
+    request = AUTH(type("Request", (), {"headers": {}})())
+    token = request.headers["Authorization"].removeprefix("Basic ")
+    text = excerpt(f"a\x1b[31m\nuser canary&1 é canary%261%20%C3%A9 canary%261+%C3%A9 {token} " + "x" * 1000, AUTH)
+    assert "canary" not in text
+    assert token not in text
+    assert "\x1b" not in text
+    assert "\n" not in text
+    assert len(text) == 300
+
+
+@pytest.mark.parametrize(
+    ("url", "type_", "text"),
+    [
+        ("http://127.0.0.1:9/path?key=canary", RetriableError, "does not accept connections"),
+        ("http://name.invalid/path?key=canary", RetriableError, "name service"),
+    ],
+)
+def test_unreachable(url, type_, text):
+    with pytest.raises(type_, match=text) as caught:
+        get(url, {"secret": "canary"}, AUTH, LIMITS)
+    assert "canary" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
