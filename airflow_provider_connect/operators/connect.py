@@ -39,6 +39,7 @@ class ConnectOperator(SparkSubmitOperator):
         of its own for them; on a cluster the workers must reach it (templated).
     :param progress_seconds: seconds between two progress lines in the log.
     :param conn_id: the Spark connection, which must exist.
+    :param name: of the Spark application (templated).
     :param retries: as everywhere, but 3 unless the task or ``default_args`` say otherwise.
     :param retry_policy: default: wait as long as the source asked for, else the task's ``retry_delay``.
     :param kwargs: everything else that :class:`SparkSubmitOperator` takes; ``application`` and its arguments are
@@ -68,6 +69,7 @@ class ConnectOperator(SparkSubmitOperator):
         staging: str | None = None,
         progress_seconds: float = 5.0,
         conn_id: str = "spark_default",
+        name: str = "airflow-connect",
         retries: int | None = 3,
         retry_policy: RetryPolicy | None = CONNECT_RETRY_POLICY,
         **kwargs: Any,
@@ -77,7 +79,9 @@ class ConnectOperator(SparkSubmitOperator):
             raise ConfigError(f"ConnectOperator sets {', '.join(owned)} itself: leave it out")
         _check_connectors(source, sink)
         kwargs["outlets"] = _with_outlet(kwargs.get("outlets"), sink)
-        super().__init__(conn_id=conn_id, retries=retries, retry_policy=retry_policy, durable=False, **kwargs)
+        super().__init__(
+            conn_id=conn_id, name=name, retries=retries, retry_policy=retry_policy, durable=False, **kwargs
+        )
         self.source = source
         self.sink = sink
         self.days = days

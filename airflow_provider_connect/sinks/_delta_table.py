@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from deltalake import Field as DeltaField
 
 OWNER = "connect.stream"
+_LOOKS = 5
+_LOOK_AGAIN_SECONDS = 0.2
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
 
@@ -42,15 +45,19 @@ def open_table(path: str) -> DeltaTable | None:
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
-    try:
-        return DeltaTable(path)
-    except TableNotFoundError as error:
-        # delta-rs says "not found" for "no access" too, and a table taken for missing would empty the offset.
-        if any(file.name.endswith(".json") for file in Folder(path).files("_delta_log")):
+    for _ in range(_LOOKS):
+        try:
+            return DeltaTable(path)
+        except TableNotFoundError as error:
+            # delta-rs says "not found" for "no access" too, and a table taken for missing would empty the offset.
+            if not any(file.name.endswith(".json") for file in Folder(path).files("_delta_log")):
+                return None
+            failure = storage_error(path, error)
+        except delta_errors() as error:
             raise storage_error(path, error) from error
-        return None
-    except delta_errors() as error:
-        raise storage_error(path, error) from error
+        # Another process may have made the table between the two looks.
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    raise failure
 
 
 def ownership_problems(table: DeltaTable, key: StreamKey, path: str) -> list[str]:
