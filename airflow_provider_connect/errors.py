@@ -77,7 +77,7 @@ class Failure(BaseModel):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describe ``error``.
+        """Describe ``error``; one of a subclass elsewhere is named by its class of this module.
 
         One that is not ours is named by its type and the place it came from: its text may hold anything,
         a credential in a URL or a record's value.
@@ -87,7 +87,7 @@ class Failure(BaseModel):
             place = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames[-4:]))
             return cls(type="ConnectError", message=f"unexpected {type(error).__name__} at {place or 'unknown place'}")
         return cls(
-            type=type(error).__name__,
+            type=next(parent.__name__ for parent in type(error).__mro__ if parent.__name__ in _BY_NAME),
             message=str(error),
             retry_after_seconds=getattr(error, "retry_after_seconds", None),
         )

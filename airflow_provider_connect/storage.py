@@ -26,10 +26,15 @@ if TYPE_CHECKING:
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT)
 _OS_ERROR = re.compile(r"\bos error (\d+)\b|\[Errno (\d+)\]")
+# What object stores say, in the words of pyarrow, of delta-rs and of the stores themselves (2026-11).
+_STORE_REFUSES = re.compile(
+    r"(?P<right>ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
+    r"|SIGNATURE_DOES_NOT_MATCH|40[13] (?:Forbidden|Unauthorized))|(?P<bucket>NO_SUCH_BUCKET|NoSuchBucket)"
+)
 
 
 def normalised(path: str) -> str:
-    """Return the one spelling of a path or URL: no trailing slash, ``file://`` as a plain path.
+    """Return the one spelling of a path or URL: no trailing slash, ``file://`` as a plain path, ``s3a`` as ``s3``.
 
     :raises ConfigError: if it is relative, or a URL with credentials, a query or a fragment.
     """
@@ -48,7 +53,8 @@ def normalised(path: str) -> str:
         return normalised(unquote(parts.path))
     if not parts.netloc:
         raise ConfigError(f"path {path!r} names no bucket or host")
-    return f"{parts.scheme.lower()}://{parts.netloc}{posixpath.normpath(parts.path or '/')}".rstrip("/")
+    scheme = "s3" if parts.scheme == "s3a" else parts.scheme  # Hadoop's name for the same store
+    return f"{scheme}://{parts.netloc}{posixpath.normpath(parts.path or '/')}".rstrip("/")
 
 
 @contextmanager
@@ -77,6 +83,10 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
             f"{path} cannot be written or read ({errno.errorcode[number]}): give this user the right, or choose "
             "another path; what was there before is unchanged"
         )
+    refused = _STORE_REFUSES.search(str(error))
+    if refused:
+        what = "there is no such bucket" if refused["bucket"] else f"the store answers {refused['right']}"
+        return ConfigError(f"{path} cannot be written or read: {what}; mend the path, the rights or the environment")
     return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
 
 

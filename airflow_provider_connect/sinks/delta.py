@@ -9,8 +9,12 @@ clean-up of the log: ``connect/<connector>/<stream>/<day>`` holds the generation
 ``…/token/<token>`` and ``…/attempt/<attempt>`` the generation they published. Details for people stand in the commit's
 metadata (``DESCRIBE HISTORY``), under ``connect.…``.
 
-**Two publishers of one day.** Both read, decide and commit from one snapshot of the table. Delta refuses a commit when
-another since that snapshot wrote the same application transaction, so the later one reads anew and decides again.
+**Connection.** None: rights on the path are those of the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the
+machine), which the Airflow task, the driver and the executors all need. A path with credentials in it is refused.
+
+**Delivery.** Each day once, and whole. Two publishers of one day both read, decide and commit from one snapshot of the
+table. Delta refuses a commit when another since that snapshot wrote the same application transaction, so the later one
+reads anew and decides again. A reload replaces the day; older versions stay readable until they are vacuumed.
 
 **Schema.** New columns are added, at the end and nullable, by the commit itself (``schema_contract="freeze"``
 refuses them); columns the source no longer has stay and read as null. A changed type fails the day.
@@ -19,9 +23,12 @@ refuses them); columns the source no longer has stay and read as null. A changed
 table made by hand needs the property from its CREATE TABLE on (``'connect.stream' = 'mixpanel/export'``): setting it
 later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
 
-**Not promised.** ``days()`` may miss an empty day that stands apart, beyond an unpublished day at either end of the
+**Limits.** Not promised: ``days()`` may miss an empty day that stands apart, beyond an unpublished day at either end of the
 table, once its commit has left the log (30 days by default); ``row()`` still knows it. RESTORE by hand moves files,
-not the ledger.
+not the ledger. One table takes one commit at a time, so very many days at once wait for each other.
+
+**Errors.** A full disk, a store that is away, and a race lost for a minute are retriable; the old day stands. Missing
+rights, another stream's table and a refused feature are for a person to mend. A column whose type changed is bad data.
 
 Vendor facts: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, measured with deltalake 1.6.6 (2026-11).
 """
@@ -71,7 +78,10 @@ class DeltaSink(Sink):
 
     name: ClassVar[str] = "delta"
 
-    path: str = Field(description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://).")
+    path: str = Field(
+        description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://).",
+        examples=["/data/lake/events", "s3://bucket/lake/events"],
+    )
     sweep_after: dt.timedelta = Field(
         default=ONE_DAY,
         ge=dt.timedelta(minutes=10),

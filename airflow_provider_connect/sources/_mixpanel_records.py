@@ -22,6 +22,8 @@ FIELDS = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
 """The properties every row needs; promoted ones follow them."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
+_NEWLINE, _BACKSLASH = 0x0A, 0x5C
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _RUN_SPLIT = 8
 _UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -89,16 +91,22 @@ class RecordReader:
         import msgspec
 
         self._names = FIELDS + tuple(name for name in promoted if name not in FIELDS)
+        self._made: list[Any] = []  # every object of properties, in the order in which they are decoded
         attributes = [f"f{i}" for i in range(len(self._names))]
         wanted = msgspec.defstruct(
             "Wanted",
             [(attribute, Any, None) for attribute in attributes],
             rename=dict(zip(attributes, self._names, strict=True)).get,
             gc=False,
+            namespace={"__post_init__": self._made.append},
+        )
+        usual = msgspec.defstruct(
+            "Usual", [("event", str), ("properties", wanted)], gc=False, forbid_unknown_fields=True
         )
         line = msgspec.defstruct(
             "Line", [("event", Any, None), ("properties", msgspec.Raw, msgspec.Raw())], forbid_unknown_fields=True
         )
+        self._usual = msgspec.json.Decoder(usual)
         self._properties = msgspec.json.Decoder(wanted)
         self._line = msgspec.json.Decoder(line)
         self._columns = _attribute_lists(attributes)
@@ -116,76 +124,66 @@ class RecordReader:
         """
         import numpy as np
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        bytes_ = np.frombuffer(block.data, np.uint8)
-        ends = np.flatnonzero(bytes_ == 0x0A).astype(np.int32)
-        if not block.data.endswith(b"\n"):
-            ends = np.append(ends, np.int32(len(block.data)))
-        starts = np.concatenate((np.zeros(1, np.int32), ends[:-1] + 1)).astype(np.int32)
-        data = pa.py_buffer(block.data)
-        lines = _slices(data, np.append(starts, np.int32(len(block.data))), len(starts))
-        middle = pc.find_substring(lines, _MIDDLE.decode()).to_numpy(zero_copy_only=False)
-        usual = (
-            (middle >= len(_OPENING))
-            & _stands_at(block.data, starts, _OPENING)
-            & _stands_at(block.data, ends - len(_CLOSING), _CLOSING)
-            & (starts + middle + len(_MIDDLE) < ends)
-        )
-        at = np.flatnonzero(usual)
-        heads = starts[at] + middle[at].astype(np.int32)
-        # Four cuts a line: name, what stands between, properties, what is left up to the next line's name.
-        cuts = np.zeros(4 * len(at) + 1, np.int32)
-        cuts[0:-1:4], cuts[1::4] = starts[at] + len(_OPENING), heads
-        cuts[2::4], cuts[3::4] = heads + len(_MIDDLE) - 1, ends[at] - 1
-        cuts[-1] = len(block.data)
-        parts = _slices(data, cuts, 4 * len(at))
-        every_fourth = np.arange(0, 4 * len(at), 4, dtype=np.int32)
-        names, name_is_good = _event_names(parts.take(pa.array(every_fourth)))
-        properties = parts.take(pa.array(every_fourth + 2))
-        decoded, is_object = self._decode(properties)
-        good = name_is_good & is_object
+        data = block.data
+        starts, ends = _line_bounds(data)
+        usual = _stands_at(data, starts, _OPENING) & _stands_at(data, ends - len(_CLOSING), _CLOSING)
+        at, names, wanted = self._decode(data, starts, ends, usual)
+        event = pa.array(names, pa.string())
+        heads, good = _property_starts(data, starts[at] + len(_OPENING), event)
+        # Two cuts a line: where the properties start and where they end.
+        cuts = np.empty(2 * len(at) + 1, np.int32)
+        cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, len(data)
+        if not good.all():
+            cuts[0:-1:2][~good] = cuts[1::2][~good]
+        properties = _slices(data, cuts).take(pa.array(np.arange(0, 2 * len(at), 2, dtype=np.int32)))
         try:
             text = properties.cast(pa.string())
         except pa.ArrowInvalid:  # some are no UTF-8: tell which
             good &= np.array([_is_utf8(value.as_buffer()) for value in properties])
             text = None
         if not good.all():
-            usual[at[~good]] = False
-            decoded = [one for one, keep in zip(decoded, good[is_object], strict=True) if keep]
             mask = pa.array(good)
-            names, text = names.filter(mask), properties.filter(mask).cast(pa.string())
-            at = at[good]
+            event, text, at = event.filter(mask), properties.filter(mask).cast(pa.string()), at[good]
+            wanted = [one for one, keep in zip(wanted, good.tolist(), strict=True) if keep]
+        usual[:] = False
+        usual[at] = True
         odd = np.flatnonzero(~usual)
-        records = Records(starts[at].astype(np.int64) + block.position, names, text, self._columns(decoded))
+        records = Records(starts[at].astype(np.int64) + block.position, event, text, self._columns(wanted))
         return records if len(records) else None, list(zip(odd.tolist(), starts[odd].tolist(), strict=True))
 
-    def _decode(self, properties: pa.BinaryArray) -> tuple[list[Any], Any]:
-        """Decode each value that is a JSON object, and tell which are."""
+    def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
+        """Decode the lines that are marked as usual; return the index, event and properties of those that are records.
+
+        Many lines go through the decoder at once, and it ends a line where the JSON ends, not where the line does.
+        That comes to the same here: a string never holds a bare newline, so every string ends in its line; each line
+        starts with ``{`` and ends with ``}``, which cannot follow each other inside an object; so every object ends
+        in its line, and as many objects as lines are one a line. As many properties as lines mean that no key
+        ``properties`` stands twice: the object that closes the line is the one found at its start.
+        """
         import numpy as np
 
-        offsets = np.frombuffer(properties.buffers()[1], np.int32)[: len(properties) + 1]
-        data = properties.buffers()[2]
-        good = np.ones(len(properties), dtype=bool)
-        decoded: list[Any] = []
-        runs = [(0, len(properties))] if len(properties) else []
+        found: list[Any] = []
+        names: list[str] = []
+        wanted: list[Any] = []
+        view = memoryview(data)
+        runs = _runs(usual)[::-1]
         while runs:
             begin, end = runs.pop()
-            first, last = int(offsets[begin]), int(offsets[end])
+            self._made.clear()
             try:
-                # The values stand side by side: each starts with a brace and ends with one, so as many objects
-                # as values mean one object a value.
-                objects = self._properties.decode_lines(data.slice(first, last - first))
+                lines = self._usual.decode_lines(view[starts[begin] : ends[end - 1]])
             except self._malformed:
-                objects = []
-            if len(objects) == end - begin:
-                decoded += objects
-            elif end - begin == 1:
-                good[begin] = False
-            else:
+                lines = []
+            if len(lines) == len(self._made) == end - begin:
+                found.append(np.arange(begin, end))
+                names += [line.event for line in lines]
+                wanted += self._made
+            elif end - begin > 1:
                 step = max(1, (end - begin) // _RUN_SPLIT)
                 runs += [(at, min(at + step, end)) for at in range(begin, end, step)][::-1]
-        return decoded, good
+        self._made.clear()
+        return np.concatenate(found) if found else np.empty(0, np.int64), names, wanted
 
     def read_line(self, line: bytes, position: int) -> Record:
         """Read one line of any shape.
@@ -231,10 +229,30 @@ class RecordReader:
         return event, top.get("properties", "").encode(), tuple(values), tuple(notes)
 
 
-def _slices(data: pa.Buffer, offsets: Any, count: int) -> pa.BinaryArray:
+def _line_bounds(data: bytes) -> tuple[Any, Any]:
+    """Return where each line starts, and where it ends without its newline."""
+    import numpy as np
+
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    return np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1)), ends
+
+
+def _runs(marked: Any) -> list[tuple[int, int]]:
+    """Return the (begin, end) of neighbours that are all marked."""
+    import numpy as np
+
+    edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
+    return list(zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _slices(data: bytes, offsets: Any) -> pa.BinaryArray:
     import pyarrow as pa
 
-    return pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), data])
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
 
 
 def _stands_at(data: bytes, at: Any, what: bytes) -> Any:
@@ -249,23 +267,25 @@ def _stands_at(data: bytes, at: Any, what: bytes) -> Any:
     return result
 
 
-def _event_names(names: pa.BinaryArray) -> tuple[pa.StringArray, Any]:
-    """Return the names as text, and which could be read; few differ, so each is looked at once."""
+def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
+    """Return where the properties of decoded lines start, and of which lines that could be told.
+
+    Where a name holds no escape, its length tells where it ends. Where it does, the byte found there lies inside the
+    name, and a quote there has a backslash before it.
+
+    :param names: where the lines' event names start.
+    """
     import numpy as np
-    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    encoded = names.dictionary_encode()
-    distinct = [_event_name(name) for name in encoded.dictionary.to_pylist()]
-    good = np.array([name is not None for name in distinct], dtype=bool)
-    return pa.array(distinct, pa.string()).take(encoded.indices), good[encoded.indices.to_numpy()]
-
-
-def _event_name(between_quotes: bytes) -> str | None:
-    try:
-        name = json.loads(f'"{between_quotes.decode()}"')
-    except ValueError:  # more than one string stands there, or none
-        return None
-    return None if _UNREPRESENTABLE.search(name) else str(name)
+    ends = names + pc.binary_length(event).to_numpy()
+    plain = _stands_at(data, ends, _MIDDLE)
+    plain &= np.frombuffer(data, np.uint8)[ends - 1] != _BACKSLASH
+    for row in np.flatnonzero(~plain).tolist():
+        literal = _STRING.match(data, names[row] - 1)
+        ends[row] = literal.end() - 1 if literal else 0
+        plain[row] = data.startswith(_MIDDLE, ends[row])
+    return ends + len(_MIDDLE) - 1, plain
 
 
 def _is_utf8(data: Any) -> bool:

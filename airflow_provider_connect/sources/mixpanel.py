@@ -1,8 +1,7 @@
 r"""Mixpanel: the raw event export, one day in one request.
 
 Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): JSON lines,
-gzipped, one event a line, without pages; 60 queries an hour, 3 a second and 100 at once for a project
-(https://developer.mixpanel.com/reference/rate-limits). The export does not drop duplicates, so this source does
+gzipped, one event a line, without pages. The export does not drop duplicates, so this source does
 (``deduplicate``): https://developer.mixpanel.com/reference/event-deduplication.
 
 **Connection** (type ``mixpanel``)
@@ -49,6 +48,14 @@ with more than event and properties at the top: the rest is not kept), promote_n
 
 A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. A key that stands twice in an object counts as
 it stands last. NaN, Infinity and invalid UTF-8 make a line a reject.
+
+**Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query
+(https://developer.mixpanel.com/reference/rate-limits). A day is one partition, read as one stream; what it takes in
+memory does not grow with it. Lines may be ``max_record_bytes`` long, and ``max_rejects`` lines may be set aside.
+
+**Errors.** An answer that is cut, is no export, or ends in an error document fails the day as retriable, with what was
+read so far; so do 408, 429 (with the time to wait) and 5xx. Credentials, role, plan, region and dates in the future
+(400, 401, 402, 403, 404) are for a person to mend. A line that is no record fails the day, unless it is tolerated.
 """
 
 from __future__ import annotations
@@ -67,6 +74,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.http import Answer, Limits, get
 from airflow_provider_connect.inflate import gunzip
 from airflow_provider_connect.jsonlines import LineTooLongError, blocks
+from airflow_provider_connect.prefetch import prefetch
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.sources._mixpanel_access import Access, problems, refusal
 from airflow_provider_connect.sources._mixpanel_export import ExportReader, Tolerance
@@ -87,6 +95,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.tally import Tally
 
 _EXPORT_PATH = "/api/2.0/export"
+_BLOCKS_AHEAD = 2
 _SOON = dt.timedelta(hours=1)
 
 
@@ -218,7 +227,7 @@ class MixpanelSource(Source):
             rows = RowMaker(self._row_options(part), reader.names, keys, tally)
             tolerance = Tolerance(self.errors_tolerance, self.max_rejects, self.max_record_bytes)
             export = ExportReader(reader, rows, tolerance, tally)
-            lines = blocks(_decoded(answer, tally), self.max_record_bytes)
+            lines = prefetch(blocks(_decoded(answer, tally), self.max_record_bytes), depth=_BLOCKS_AHEAD)
             try:
                 for block in lines:
                     yield from export.read(block)
@@ -229,6 +238,9 @@ class MixpanelSource(Source):
                 raise
             except ErrorDocumentError as error:
                 raise refusal(answer.status, str(error), access, now=now(), seen=export.seen()) from None
+            finally:
+                answer.interrupt()  # else an early end would wait for the bytes that the thread waits for
+                lines.close()
 
     def _regime(self, connection: Connection) -> Regime | None:
         said: Any = self.timestamps or connection.option("timestamps")

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pydantic import ValidationError
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, Failure, SupersededError
+from airflow_provider_connect.errors import ConnectError, Failure, SupersededError, worst
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
-from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.stage import CONTROL, Manifest, Polled, StagedFile, attempt_folder
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
@@ -88,9 +89,9 @@ class Days:
         outcomes = [
             PollOutcome.model_validate_json(text) for text in self.poll_parts([self._task(p, attempt) for p in parts])
         ]
-        failures = [outcome.failure for outcome in outcomes if outcome.failure]
-        if failures:
-            raise failures[0].error()
+        failure = worst([outcome.failure for outcome in outcomes if outcome.failure])
+        if failure is not None:
+            raise failure.error()
         polled = [outcome.polled for outcome in outcomes if outcome.polled]
         if len(polled) != len(parts):
             raise ConnectError(f"day {day}: {len(parts)} partitions were planned, {len(polled)} answered")
@@ -114,13 +115,21 @@ class Days:
         intent = self.job.attempt.split("-")[0]
         suffix = f"-{day.date:%Y%m%d}"
         for entry in self.root.files(f"{CONTROL}/attempts"):
-            _, _, attempt, *_, name = entry.name.split("/")
+            folder, _, name = entry.name.rpartition("/")
+            attempt = folder.rpartition("/")[2]
             if name != "manifest.json" or not (attempt.startswith(f"{intent}-") and attempt.endswith(suffix)):
                 continue
-            manifest = Manifest.model_validate_json(self.root.read(entry.name))
-            if manifest.fingerprint == self.fingerprint and self._is_whole(manifest):
+            manifest = self._manifest(entry.name)
+            if manifest is not None and manifest.fingerprint == self.fingerprint and self._is_whole(manifest):
                 return manifest
         return None
+
+    def _manifest(self, name: str) -> Manifest | None:
+        """Read a manifest; None if a sweep has just deleted it, or another version of this package wrote it."""
+        try:
+            return Manifest.model_validate_json(self.root.read(name))
+        except (FileNotFoundError, ValidationError):
+            return None
 
     def _is_whole(self, manifest: Manifest) -> bool:
         files = (*manifest.polled.files, *manifest.polled.rejects)
@@ -133,8 +142,15 @@ class Days:
             receipts = self.put_files(token, list(publish.manifest.polled.files)) if self.put_files else []
             return self.sink.commit(publish, self.schema, token, receipts, self.connections)
         except BaseException:
-            self.sink.abort(publish, token, self.connections)
+            self._abort(publish, token)
             raise
+
+    def _abort(self, publish: Publish, token: Any) -> None:
+        """Let the sink clean up; that it cannot must not hide why the publish failed."""
+        try:
+            self.sink.abort(publish, token, self.connections)
+        except Exception as error:  # noqa: BLE001
+            say(f"day {publish.day}: what the publish began could not be released: {Failure.of(error).message}")
 
     @property
     def fingerprint(self) -> str:

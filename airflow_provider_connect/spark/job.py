@@ -95,7 +95,16 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
         )
         reports = _all_days(days, min(source.parallel_days, sc.defaultParallelism))
     seconds["work"] = time.monotonic() - started - seconds["start"]
-    return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=sink.sweep(key, connections))
+    return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=_sweep(sink, key, connections))
+
+
+def _sweep(sink: Sink, key: StreamKey, connections: Connections) -> int:
+    """Let the sink clean up; that it cannot is said, and must not hide what became of the days."""
+    try:
+        return sink.sweep(key, connections)
+    except Exception as error:  # noqa: BLE001
+        say(f"what dead attempts left under {sink.target} could not be swept: {Failure.of(error).message}")
+        return 0
 
 
 def _all_days(days: Days, width: int) -> list[DayReport]:

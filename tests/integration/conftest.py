@@ -8,6 +8,8 @@ import itertools
 import json
 import os
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,3 +149,19 @@ def submit(tmp_path: Path) -> Iterator[Submitter]:
     project = Project(seed=3, events_per_day=2000, duplicates_per_day=50, missing_ids_per_day=5)
     with StandIn(project, now=lambda: dt.datetime(2026, 11, 20, tzinfo=dt.UTC)) as standin:
         yield Submitter(tmp_path, standin)
+
+
+@pytest.fixture(scope="session")
+def bare_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything installed here but this package: what another machine of a cluster has."""
+    folder = tmp_path_factory.mktemp("site")
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "airflow_provider_connect" not in entry.name:
+            (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bare_python() -> str:
+    """The interpreter below the environment's: it sees what PYTHONPATH names, and no ``.pth`` file there counts."""
+    return os.path.realpath(sys.executable)

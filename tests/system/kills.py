@@ -9,11 +9,13 @@ import signal
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import psutil
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.local_airflow import MARK
+from airflow_provider_connect.demo.local_airflow import marked
 from airflow_provider_connect.demo.mixpanel_faults import Fault
 
 from .conftest import System, served, wait_for
@@ -44,56 +46,82 @@ class Reader(threading.Thread):
         self.join()
 
 
-def kill_once(system: System, victim: str, date: dt.date, seed: int) -> str:
-    """Run one day, kill ``victim`` at a random moment of it, and return the run once Airflow has repaired it."""
-    rng = random.Random(seed)
-    system.by_hand.faults.replace([Fault("slow", date=date, seconds=0.05, size_bytes=8192, times=1)])
+@dataclass(frozen=True)
+class Kill:
+    """One run of one day, and which of its processes dies after how long."""
+
+    victim: str
+    date: dt.date
+    after_seconds: float
+
+    @property
+    def run_id(self) -> str:
+        return f"kill-{self.victim}-{self.date}"
+
+    @classmethod
+    def seeded(cls, victim: str, date: dt.date, seed: int) -> Kill:
+        return cls(victim, date, random.Random(seed).uniform(0, 4))
+
+
+def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
+    """Run the days at once, kill in each of them, and wait until Airflow has repaired all; return which died in time.
+
+    A victim that had ended by itself just before is no failure, and told apart by the answer.
+    """
+    slow = [Fault("slow", date=kill.date, seconds=0.05, size_bytes=8192, times=1) for kill in kills]
+    system.by_hand.faults.replace(slow)
     reader = Reader(system)
     reader.start()
-    run = system.trigger(str(date), f"kill-{victim}-{date}-{seed}")
     try:
-        pid = wait_for(lambda: find(system, run, victim), 90, f"a {victim} of {run}")
-        time.sleep(rng.uniform(0, 4))
-        os.kill(pid, signal.SIGKILL)
-        system.wait_for_run(run, seconds=180)
+        for kill in kills:
+            system.trigger(str(kill.date), kill.run_id)
+        with ThreadPoolExecutor(len(kills)) as pool:
+            killed = list(pool.map(lambda kill: _kill(system, kill), kills))
+        for kill in kills:
+            system.wait_for_run(kill.run_id, seconds=240)
     finally:
         reader.end()
-    full = served(system.by_hand.project, [date])[str(date)]
-    assert system.rows("by_hand")[str(date)] == full, f"{run}: the table differs from the source"
-    assert reader.seen[str(date)] == {full.total()}, f"{run}: a reader saw part of a day"
-    return run
+    rows = system.rows("by_hand")
+    for kill in kills:
+        full = served(system.by_hand.project, [kill.date])[str(kill.date)]
+        assert rows[str(kill.date)] == full, f"{kill}: the table differs from the source"
+        assert reader.seen[str(kill.date)] == {full.total()}, f"{kill}: a reader saw part of a day"
+    return killed
+
+
+def _kill(system: System, kill: Kill) -> bool:
+    pid = wait_for(lambda: find(system, kill.run_id, kill.victim), 120, f"a {kill.victim} of {kill.run_id}")
+    time.sleep(kill.after_seconds)
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def find(system: System, run: str, victim: str) -> int | None:
     """Return the process id of ``victim`` while ``run`` is polling."""
-    jvm = next((process for process in _processes(system) if _is_jvm(process)), None)
+    mark = str(system.airflow.home.resolve())
+    jvm = next((process for process in marked(mark) if _is_jvm_of(process, run)), None)
     if jvm is None:
         return None
-    family = jvm.children(recursive=True)
-    driver = next((p for p in family if any(part.endswith("job.py") for part in p.cmdline())), None)
-    workers = [p for p in family if any("pyspark.daemon" in part for part in p.cmdline())]
+    try:
+        family = [(process, process.cmdline()) for process in jvm.children(recursive=True)]
+        task = jvm.parent()
+        supervisor = task.parent() if task else None
+    except psutil.Error:
+        return None
+    driver = next((process for process, command in family if any(p.endswith("job.py") for p in command)), None)
+    workers = [process for process, command in family if any("daemon" in part for part in command)]
     if driver is None or not workers:
         return None
-    task = jvm.parent()
-    supervisor = task.parent() if task else None
     found = {"jvm": jvm, "driver": driver, "worker": workers[-1], "task": task, "supervisor": supervisor}[victim]
     return found.pid if found else None
 
 
-def _processes(system: System) -> list[psutil.Process]:
-    mark = str(system.airflow.home.resolve())
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == mark:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
-
-
-def _is_jvm(process: psutil.Process) -> bool:
+def _is_jvm_of(process: psutil.Process, run: str) -> bool:
     try:
-        return "org.apache.spark.deploy.SparkSubmit" in process.cmdline()
+        command = process.cmdline()
     except psutil.Error:
         return False
+    return "org.apache.spark.deploy.SparkSubmit" in command and run in command

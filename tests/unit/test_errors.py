@@ -57,3 +57,14 @@ def test_the_worst_failure_decides():
     assert worst([data, retry]) == retry
     assert worst([data]) == data
     assert worst([]) is None
+
+
+class NarrowError(DataError):
+    """As a module beside this one may define for its own use."""
+
+
+def test_a_narrower_class_crosses_as_the_one_it_is():
+    failure = Failure.of(NarrowError("line 7"))
+    assert failure.type == "DataError"
+    assert type(failure.error()) is DataError
+    assert worst([failure, Failure.of(ConfigError("c"))]).type == "ConfigError"

@@ -13,6 +13,7 @@ with DAG("by_hand", schedule=None, params={"days": Param(type="string")}, max_ac
     ConnectOperator(
         task_id="events",
         conn_id="spark_one",
+        name="{{ run_id }}",
         days="{{ params.days }}",
         source=MixpanelSource(conn_id="mixpanel_by_hand", retry_budget_seconds=5),
         sink=DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/by_hand"),

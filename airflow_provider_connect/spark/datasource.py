@@ -1,0 +1,155 @@
+"""Sources in a notebook: every source of the registry as a Spark data source.
+
+.. code-block:: python
+
+    from airflow_provider_connect.sources.mixpanel import MixpanelSource
+    from airflow_provider_connect.spark.datasource import register
+
+    register(spark)
+    events = (
+        spark.read.format("mixpanel")
+        .option("config", MixpanelSource(project_timezone="US/Pacific", timestamps="utc").model_dump_json())
+        .option("days", "2026-10-05..2026-10-06")
+        .load()
+    )
+
+========== ==============================================================================================
+config     the source's options as JSON; ``{}``, the default, for none
+days       ``2026-10-05``, or ``2026-10-05..2026-10-06`` with both ends included; required
+connection where the connection is, see :mod:`.reference`; default: ``AIRFLOW_CONN_<CONN_ID>``
+========== ==============================================================================================
+
+Columns are the source's own and ``day`` (DATE). Nothing is staged here and nothing remembered: every action polls
+anew, a task that fails is Spark's to try again, and rejects that ``errors_tolerance`` allows are counted in the
+executor's log alone. On a cluster this package must be installed, or sent with ``spark.sparkContext.addPyFile``.
+
+Spark lower-cases the names of options, makes their values text and prints them: hence one JSON text, and no secret.
+An error's type does not survive the way to the notebook; its class is named in the text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+from pyspark.sql import datasource as spark_api
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, Failure
+from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.reference import resolve
+from airflow_provider_connect.tally import Tally
+from airflow_provider_connect.window import Day, parse_days
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_OPTIONS = {"config", "days", "connection"}
+
+
+def register(spark: SparkSession) -> list[str]:
+    """Make every source known to this session, and return their names."""
+    names = registry.names("sources")
+    for name in names:
+        spark.dataSource.register(type(f"{name.title()}Data", (SourceData,), {"connector": name}))
+    return names
+
+
+class SourceData(spark_api.DataSource):
+    """One source as Spark sees it.
+
+    :raises ConfigError: if an option is unknown, missing or wrong.
+    """
+
+    connector: ClassVar[str]
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        if unknown := sorted(set(options) - _OPTIONS):
+            raise ConfigError(
+                f"{self.connector}: unknown option {', '.join(unknown)}; known: {', '.join(sorted(_OPTIONS))}; "
+                "the source's own options go into 'config', as JSON"
+            )
+        if "days" not in options:
+            raise ConfigError(f"{self.connector}: option 'days' is required, such as '2026-10-05..2026-10-06'")
+        self._source: Source = registry.source_class(self.connector).of(_config(options.get("config", "{}")))
+        self._days = parse_days(options["days"], self._source.timezone)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that ``spark.read.format`` takes: the connector's."""
+        return cls.connector
+
+    def schema(self) -> StructType:
+        """Return the source's columns and ``day``."""
+        columns = [field for field in self._source.row_schema() if field.name != "day"]
+        return from_arrow_schema(pa.schema([*columns, pa.field("day", pa.date32(), nullable=False)]))
+
+    def reader(self, schema: StructType) -> SourceReader:
+        """Return the reader; the connection is resolved here, on the driver.
+
+        :raises ConfigError: if there is no such connection, or it does not fit the options.
+        """
+        connection = resolve(self.options.get("connection"), self._source.conn_id)
+        if problems := self._source.check(connection):
+            raise ConfigError("; ".join(problems))
+        return SourceReader(self._source, self._days, connection, schema)
+
+
+class SourceReader(spark_api.DataSourceReader):
+    """Polls days on the executors, a task for each partition of a day. Spark pickles it, and prints it nowhere."""
+
+    def __init__(self, source: Source, days: list[Day], connection: Connection, schema: StructType) -> None:
+        self._source = source
+        self._days = days
+        self._connection = connection
+        self._schema = schema
+
+    def partitions(self) -> Sequence[spark_api.InputPartition]:
+        """Return what the source's plan says for each day, oldest first. Driver."""
+        return [
+            spark_api.InputPartition(part.model_dump_json())
+            for day in self._days
+            for part in self._source.plan(day, self._connection)
+        ]
+
+    def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition. Executor.
+
+        :raises ConnectError: what the source raised; of an error that is not ours, only its type and place.
+        """
+        part = InputPartition.model_validate_json(partition.value)
+        target = to_arrow_schema(self._schema, timezone="UTC")
+        tally = Tally()
+        try:
+            for batch in self._source.poll(part, self._connection, tally):
+                yield _with_day(batch, part.day, target)
+        except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold anything
+            raise Failure.of(error).error() from None
+        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(tally.counts.items()))
+        say(f"day {part.day}, partition {part.index}: {tally.rows:,} rows read; {counts or 'nothing dropped'}")
+
+
+def _config(text: str) -> dict[str, object]:
+    try:
+        config = json.loads(text)
+    except ValueError:
+        config = None
+    if not isinstance(config, dict):
+        raise ConfigError("option 'config' is no JSON object: give it the source's options, {} for none")
+    return config
+
+
+def _with_day(batch: pa.RecordBatch, day: Day, target: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the columns and types of ``target``, ``day`` among them."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns["day"] = pa.repeat(pa.scalar(day.date, pa.date32()), batch.num_rows)
+    if missing := [name for name in target.names if name not in columns]:
+        raise ConfigError(f"the source has no column {', '.join(missing)}: leave .schema() out, or mend it")
+    return pa.record_batch([columns[field.name].cast(field.type) for field in target], schema=target)

@@ -1,0 +1,25 @@
+"""Makes the tiny connectors known, as if their files lay beside the real ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect import sinks, sources
+
+CONNECTORS = Path(__file__).parent / "connectors"
+
+
+@pytest.fixture(autouse=True)
+def tiny_connectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for package in (sources, sinks):
+        room = package.__name__.rpartition(".")[2]
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(CONNECTORS / room)])
+    yield
+    for package in (sources, sinks):
+        sys.modules.pop(f"{package.__name__}.tiny", None)
+        if hasattr(package, "tiny"):
+            delattr(package, "tiny")

@@ -1,0 +1,85 @@
+"""A sink that takes files one by one, keeps its ledger in a file, and fails as it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
+from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
+from airflow_provider_connect.window import DaySet
+
+ERRORS: dict[str, Any] = {cls.__name__: cls for cls in (DataError, RetriableError, SupersededError, KeyError)}
+
+
+class TinyLedger(Ledger):
+    """A row a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def rows(self) -> list[LedgerRow]:
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return [LedgerRow.model_validate_json(line) for line in lines]
+
+    def row(self, day: Any) -> LedgerRow | None:
+        return next((row for row in reversed(self.rows()) if row.day == day), None)
+
+    def days(self) -> DaySet:
+        return DaySet.of(row.day for row in self.rows())
+
+
+class TinySink(Sink):
+    """See the module; ``fails`` names the step and the error, as in ``put:DataError``."""
+
+    name: ClassVar[str] = "tiny"
+    folder: str
+    fails: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        return self.folder
+
+    @property
+    def asset_uri(self) -> str:
+        return f"file://{self.folder}"
+
+    def ledger(self, key: Any, connections: Any) -> TinyLedger:
+        return TinyLedger(Path(self.folder) / "ledger")
+
+    def begin(self, publish: Any, connections: Any) -> Any:
+        self._step("begin")
+        return {"attempt": publish.manifest.attempt}
+
+    def put(self, token: Any, file: Any, schema: Any, connections: Any) -> Any:
+        self._step("put")
+        return (token["attempt"], file.path)
+
+    def commit(self, publish: Any, schema: Any, token: Any, receipts: list[Any], connections: Any) -> LedgerRow:
+        self._step("commit", repr(receipts))
+        ledger = self.ledger(None, None)
+        old = ledger.row(publish.day.date)
+        polled = publish.manifest.polled
+        row = LedgerRow(
+            day=publish.day.date,
+            generation=old.generation + 1 if old else 1,
+            token=publish.intent.token,
+            order=publish.intent.order,
+            rows=polled.rows_written,
+            digest=polled.digest,
+            attempt=publish.manifest.attempt,
+        )
+        with ledger.path.open("a") as file:
+            file.write(row.model_dump_json() + "\n")
+        return row
+
+    def abort(self, publish: Any, token: Any, connections: Any) -> None:
+        self._step("abort")
+
+    def _step(self, name: str, text: str = "") -> None:
+        with (Path(self.folder) / "steps").open("a") as file:
+            file.write(f"{name}{text}\n")
+        for fault in self.fails:
+            step, _, error = fault.partition(":")
+            if step == name:
+                raise ERRORS[error](f"tiny's {step}")

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
+from airflow_provider_connect.window import Day
+
+DAY = Day(date=dt.date(2026, 10, 5))
+CONNECTION = Connection(conn_id="tiny", password="hush-hush")
+
+
+class Bed:
+    """One partition of the tiny source, its stage, and a sleep that only notes how long."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.stage = root, root / "stage"
+        self.stage.mkdir()
+        self.slept: list[float] = []
+        self.notes: list[str] = []
+
+    def task(self, *faults: str, **options: Any) -> PollTask:
+        source = {"folder": str(self.root), "faults": {"0": list(faults)}, **options}
+        part = InputPartition(day=DAY)
+        return PollTask(
+            source_name="tiny", source=source, part=part, root=str(self.stage), attempt="t-1", progress_seconds=0.02
+        )
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.notes.append(json.loads((self.stage / "_connect/attempts/t-1/progress-00000.json").read_text())["note"])
+
+    def freeze(self, *faults: str, **options: Any) -> Any:
+        return freeze(self.task(*faults, **options), CONNECTION, self.sleep)
+
+    @property
+    def polls(self) -> int:
+        return (self.root / f"polls-{DAY}-0").stat().st_size
+
+    @property
+    def parquet(self) -> list[str]:
+        return sorted(str(path.relative_to(self.stage)) for path in self.stage.rglob("*.parquet"))
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Bed:
+    return Bed(tmp_path)
+
+
+def test_a_partition_is_frozen_with_all_that_was_counted(bed: Bed) -> None:
+    polled = bed.freeze(rejects=2)
+    assert bed.parquet == ["_connect/attempts/t-1/rejects-00000.parquet", "day=2026-10-05/t-1-00000-000.parquet"]
+    assert [file.path for file in (*polled.rejects, *polled.files)] == bed.parquet
+    assert all((bed.stage / file.path).stat().st_size == file.size_bytes for file in (*polled.files, *polled.rejects))
+    assert (polled.rows_read, polled.rows_written, polled.retries) == (3, 3, 0)
+    assert polled.counts == {"duplicates": 1, "rejected": 2}
+    assert polled.digest == f"{1:032x}"
+    assert pq.read_table(bed.stage / polled.files[0].path, partitioning=None)["n"].to_pylist() == [0, 1, 2]
+
+
+def test_an_empty_partition_leaves_no_file(bed: Bed) -> None:
+    polled = bed.freeze(rows=0)
+    assert (polled.files, polled.rows_written) == ((), 0)
+    assert bed.parquet == []
+
+
+def test_retriable_errors_are_polled_again_and_only_the_last_try_counts(bed: Bed) -> None:
+    polled = bed.freeze("RetriableError", "RetriableError", "RetriableError")
+    assert bed.polls == 4
+    assert (polled.retries, polled.rows_read, polled.digest) == (3, 3, f"{1:032x}")
+    assert bed.parquet == ["day=2026-10-05/t-1-00000-003.parquet"], "files of failed tries are gone"
+    assert [low <= slept <= 2 * low for slept, low in zip(bed.slept, (0.5, 1, 2), strict=True)] == [True] * 3
+    assert all("tiny says RetriableError" in note for note in bed.notes)
+
+
+def test_it_waits_as_long_as_it_is_asked(bed: Bed) -> None:
+    bed.freeze("wait:30", "wait:0")
+    assert 30 <= bed.slept[0] <= 31
+    assert 0 <= bed.slept[1] <= 1
+
+
+def test_a_wait_beyond_the_budget_goes_to_airflow_at_once(bed: Bed) -> None:
+    with pytest.raises(RetriableError, match=r"tiny is tired \(polled 1 times in 0 s of 60 s\)") as caught:
+        bed.freeze("wait:61", retry_budget_seconds=60)
+    assert caught.value.retry_after_seconds == 61
+    assert (bed.slept, bed.polls, bed.parquet) == ([], 1, [])
+
+
+def test_no_budget_means_one_try(bed: Bed) -> None:
+    with pytest.raises(RetriableError, match="polled 1 times"):
+        bed.freeze("RetriableError", retry_budget_seconds=0)
+    assert bed.polls == 1
+
+
+def test_the_budget_counts_the_time_that_polling_takes(bed: Bed) -> None:
+    with pytest.raises(RetriableError, match="polled [12] times"):
+        bed.freeze(*["wait:0"] * 50, retry_budget_seconds=1.1, pause_seconds=0.6)
+    assert bed.polls <= 2
+
+
+@pytest.mark.parametrize("error", [ConfigError, DataError, KeyError])
+def test_other_errors_are_not_tried_again(bed: Bed, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        bed.freeze(error.__name__)
+    assert (bed.slept, bed.polls, bed.parquet) == ([], 1, [])
+
+
+def test_a_source_that_nobody_knows_is_a_config_error(bed: Bed) -> None:
+    task = bed.task().model_copy(update={"source_name": "tinny"})
+    with pytest.raises(ConfigError, match="did you mean 'tiny'"):
+        freeze(task, CONNECTION)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [("ConfigError", "ConfigError"), ("DataError", "DataError"), ("KeyError", "ConnectError"), ("wait:9", "Retriable")],
+)
+def test_errors_cross_as_data_with_their_type(bed: Bed, fault: str, kind: str) -> None:
+    task = bed.task(fault, retry_budget_seconds=0).model_dump_json()
+    (answer,) = run([task], connection=CONNECTION)
+    outcome = PollOutcome.model_validate_json(answer)
+    assert outcome.polled is None
+    assert outcome.failure is not None
+    assert outcome.failure.type.startswith(kind)
+    assert outcome.failure.retry_after_seconds == (9 if fault == "wait:9" else None)
+    assert "hush" not in answer
+
+
+def test_what_was_polled_crosses_as_data_and_every_task_is_answered(bed: Bed) -> None:
+    answers = list(run([bed.task("DataError").model_dump_json(), bed.task().model_dump_json()], connection=CONNECTION))
+    first, second = (PollOutcome.model_validate_json(answer) for answer in answers)
+    assert first.failure is not None
+    assert second.polled is not None
+    assert second.polled.rows_written == 3
+
+
+def test_signs_of_life_come_while_it_polls(bed: Bed) -> None:
+    bed.freeze(pause_seconds=0.1)
+    sign = json.loads((bed.stage / "_connect/attempts/t-1/progress-00000.json").read_text())
+    assert sign["rows"] == 3
