@@ -5,7 +5,7 @@ READY := .venv/.ready
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help demo demo-stop check test campaign benchmark format clean
+.PHONY: help demo demo-stop check test campaign benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,9 @@ campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_R
 
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
 	@$(BIN)/python tests/benchmarks/day.py
+
+docs: $(READY)  ## Write docs/options.md from the code.
+	@$(BIN)/python docs/make_options.py
 
 format: $(READY)  ## Format the code.
 	@$(BIN)/ruff check --fix-only --quiet .

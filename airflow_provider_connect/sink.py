@@ -117,9 +117,11 @@ class Sink(Options, ABC):
     """Base of every sink. Subclasses set ``name`` to their file's name."""
 
     name: ClassVar[str]
-    conn_id: str | None = Field(
-        default=None, description="Airflow connection of the sink; without one the environment's own rights count."
-    )
+
+    @property
+    def connection_ids(self) -> tuple[str, ...]:
+        """Airflow connections the sink needs; none where the environment's own rights count."""
+        return ()
 
     @property
     @abstractmethod

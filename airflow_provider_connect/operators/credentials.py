@@ -58,19 +58,18 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
     """
     connections: Connections = {}
     problems: list[str] = []
-    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, sink.conn_id)):
+    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, *sink.connection_ids)):
         try:
-            if conn_id is not None:
-                connections[conn_id] = resolve(conn_id)
+            connections[conn_id] = resolve(conn_id)
         except ConfigError as error:
             problems.append(str(error))
     if source.conn_id in connections:
         problems += _source_problems(source, connections[source.conn_id])
-    if sink.conn_id is None or sink.conn_id in connections:
+    if all(conn_id in connections for conn_id in sink.connection_ids):
         problems += sink.check(connections)
     if problems:
         raise ConfigError("\n".join(problems))
-    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, sink.conn_id) if conn_id}
+    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids)}
 
 
 def _source_problems(source: Source, connection: Connection) -> list[str]:

@@ -94,8 +94,8 @@ class Bench:
 @pytest.fixture
 def bench(sink: Sink, tmp_path: Path) -> Bench:
     connections = {}
-    if sink.conn_id is not None:
-        connections[sink.conn_id] = Connection(conn_id=sink.conn_id, login=LOGIN, password=PASSWORD)
+    for conn_id in sink.connection_ids:
+        connections[conn_id] = Connection(conn_id=conn_id, login=LOGIN, password=PASSWORD)
     assert sink.check(connections) == []
     assert sink.preflight(SCHEMA, KEY, connections) == []
     root = Path(sink.stage_root(connections) or tmp_path / "stage")

@@ -99,6 +99,7 @@ class Mover:
             intent=Intent(token=token, order=1, run="dag/run/task"),
             attempt=f"{token[:16]}-{self.attempts:06x}",
             report=str(self.table.parent / "report.json"),
+            labels={"note": "x" * 8 * PAGE_BYTES},  # so that the commit needs more room than what goes before it
         )
 
         def poll_parts(tasks: list[str]) -> list[str]:
@@ -175,7 +176,7 @@ def test_a_disk_full_before_the_manifest(mover, disk):
     assert_a_retry_succeeds(mover, disk)
 
 
-@pytest.mark.parametrize(("free_pages", "place"), [(0, "publishing.json"), (1, "/table: ")])
+@pytest.mark.parametrize(("free_pages", "place"), [(0, "publishing.json"), (3, "/table: ")])
 def test_a_disk_full_at_the_commit_polls_nothing_again(mover, disk, free_pages, place):
     before = mover.state()
     report = mover.move(SECOND, before_commit=lambda: disk.fill(free_pages))

@@ -1,4 +1,4 @@
-"""The wheel alone, in an environment that has all else: Airflow finds the provider, and nothing of the tree leaks in."""
+"""The wheel alone, in an environment that has all else: Airflow finds the provider, and the tree does not leak in."""
 
 from __future__ import annotations
 

@@ -1,0 +1,257 @@
+"""One day on the driver: Spark's place is taken by direct calls, everything else is real."""
+
+from __future__ import annotations
+
+import ast
+import datetime as dt
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.sink import Intent, Sink, StreamKey
+from airflow_provider_connect.spark import poll, put
+from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.window import Day
+
+DAY = Day(date=dt.date(2026, 10, 5))
+CONNECTION = Connection(conn_id="tiny")
+
+
+class Lab:
+    """A table of the tiny sink, and jobs that write to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.stage = root, root / "stage"
+        self.stage.mkdir()
+
+    def days(
+        self, *, token: str = "aaaa", attempt: str = "1", source: dict[str, Any] | None = None, sink: Any = ()
+    ) -> Days:
+        options = {"folder": str(self.root), "retry_budget_seconds": 0.0} | (source or {})
+        job = JobConfig(
+            source_name="tiny",
+            source=options,
+            sink_name="tiny",
+            sink={"folder": str(self.root), "fails": sink},
+            days=(DAY,),
+            intent=Intent(token=token, order=1, run="d/r/t"),
+            attempt=f"{token}-{attempt}",
+            report="/unused/report.json",
+            progress_seconds=1,
+        )
+        made, root = registry.sink_class("tiny").of(job.sink), Folder(str(self.stage))
+        reads = registry.source_class("tiny").of(options)
+        send = functools.partial(put.run, sink_name="tiny", sink=job.sink, schema=reads.row_schema(), connections={})
+        return Days(
+            job=job,
+            source=reads,
+            sink=made,
+            source_connection=CONNECTION,
+            connections={},
+            key=StreamKey(connector="tiny", stream="s"),
+            schema=reads.row_schema(),
+            root=root,
+            progress=Progress(root, 60, 1),
+            poll_parts=lambda tasks: list(poll.run(tasks, connection=CONNECTION)),
+            put_files=lambda token, files: put.receipts(list(send(files, token=token))),
+        )
+
+    def move(self, **options: Any) -> DayReport:
+        return self.days(**options).move(DAY)
+
+    @property
+    def polls(self) -> int:
+        return sum(path.stat().st_size for path in self.root.glob("polls-*"))
+
+    @property
+    def steps(self) -> list[str]:
+        path = self.root / "steps"
+        return [line.partition("[")[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def ledger(self) -> Any:
+        return registry.sink_class("tiny")(folder=str(self.root)).ledger(None, None)  # type: ignore[arg-type]
+
+    def manifest(self, attempt: str = "aaaa-1") -> Path:
+        return self.stage / f"_connect/attempts/{attempt}-20261005/manifest.json"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def test_a_day_is_polled_frozen_and_published(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    report = lab.move(source={"parts": 3})
+    assert (report.status, report.generation, report.rows_written, report.duplicates) == ("published", 1, 9, 3)
+    assert report.failure is None
+    assert report.digest == f"{3:032x}"
+    assert lab.manifest().exists()
+    row = lab.ledger.row(DAY.date)
+    assert (row.rows, row.token, row.attempt) == (9, "aaaa", "aaaa-1-20261005")
+    assert "day 2026-10-05: published as generation 1, 9 rows" in capsys.readouterr().err
+
+
+def test_what_the_ledger_has_is_not_touched_again(lab: Lab) -> None:
+    lab.move()
+    steps = lab.steps
+    report = lab.move(attempt="2")
+    assert (report.status, report.generation, report.rows_written) == ("already_published", 1, 3)
+    assert (lab.polls, lab.steps) == (1, steps)
+
+
+def test_a_new_intent_polls_and_publishes_anew(lab: Lab) -> None:
+    lab.move()
+    report = lab.move(token="bbbb")
+    assert (report.status, report.generation) == ("published", 2)
+    assert lab.polls == 2
+
+
+def test_every_file_is_sent_and_the_receipts_keep_the_files_order(lab: Lab) -> None:
+    lab.move(source={"parts": 4})
+    commit = (lab.root / "steps").read_text().splitlines()[-1]
+    receipts = ast.literal_eval(commit.removeprefix("commit"))
+    assert receipts == [
+        ("aaaa-1-20261005", f"day=2026-10-05/aaaa-1-20261005-{part:05d}-000.parquet") for part in range(4)
+    ]
+    assert lab.steps == ["begin", "put", "put", "put", "put", "commit"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "status", "kind", "steps"),
+    [
+        ("begin:RetriableError", "failed", "RetriableError", ["begin"]),
+        ("put:DataError", "failed", "DataError", ["begin", "put", "abort"]),
+        ("put:KeyError", "failed", "ConnectError", ["begin", "put", "abort"]),
+        ("commit:RetriableError", "failed", "RetriableError", ["begin", "put", "commit", "abort"]),
+        ("commit:SupersededError", "superseded", "SupersededError", ["begin", "put", "commit", "abort"]),
+    ],
+)
+def test_a_failed_publish_keeps_its_type_and_is_aborted(
+    lab: Lab, fails: str, status: str, kind: str, steps: list[str]
+) -> None:
+    report = lab.move(sink=[fails])
+    assert (report.status, report.failure and report.failure.type) == (status, kind)
+    assert lab.steps == steps
+    assert lab.ledger.row(DAY.date) is None
+    again = lab.move(attempt="2")
+    assert (again.status, lab.polls) == ("published", 1), "what was frozen is published without another poll"
+
+
+def test_an_abort_that_fails_does_not_hide_why(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    report = lab.move(sink=["commit:SupersededError", "abort:RetriableError"])
+    assert report.status == "superseded"
+    assert "could not be released: tiny's abort" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("faults", "kind"),
+    [
+        ({0: ["RetriableError"]}, "RetriableError"),
+        ({1: ["DataError"]}, "DataError"),
+        ({0: ["KeyError"]}, "ConnectError"),
+        ({0: ["RetriableError"], 1: ["ConfigError"], 2: ["DataError"]}, "ConfigError"),
+        ({0: ["DataError"], 1: ["RetriableError"]}, "RetriableError"),
+    ],
+)
+def test_a_day_fails_as_its_worst_partition_and_nothing_is_published(lab: Lab, faults: Any, kind: str) -> None:
+    report = lab.move(source={"parts": 3, "faults": faults})
+    assert (report.status, report.failure and report.failure.type) == ("failed", kind)
+    assert lab.steps == []
+    assert not lab.manifest().exists()
+
+
+def test_the_time_to_wait_reaches_the_report(lab: Lab) -> None:
+    report = lab.move(source={"faults": {0: ["wait:33"]}})
+    assert report.failure is not None
+    assert report.failure.retry_after_seconds == 33
+
+
+def test_a_partition_without_an_answer_fails_the_day(lab: Lab) -> None:
+    days = lab.days(source={"parts": 2})
+    short = Days(**vars(days) | {"poll_parts": lambda tasks: days.poll_parts(tasks[:1])})
+    report = short.move(DAY)
+    assert report.failure is not None
+    assert "2 partitions were planned, 1 answered" in report.failure.message
+    assert lab.steps == []
+
+
+@pytest.fixture
+def frozen(lab: Lab) -> Lab:
+    """A day that an earlier attempt froze and could not publish."""
+    lab.move(sink=["begin:RetriableError"], source={"rejects": 1})
+    assert lab.manifest().exists()
+    return lab
+
+
+def again(lab: Lab, **options: Any) -> DayReport:
+    return lab.move(attempt="2", source={"rejects": 1} | options.pop("source", {}), **options)
+
+
+def test_a_frozen_day_is_published_as_it_is(frozen: Lab) -> None:
+    report = again(frozen)
+    assert (report.status, report.rows_written, report.rejected, report.poll_seconds) == ("published", 3, 1, 0.0)
+    assert frozen.polls == 1
+    assert frozen.ledger.row(DAY.date).attempt == "aaaa-1-20261005"
+
+
+def test_other_options_poll_again(frozen: Lab) -> None:
+    assert again(frozen, source={"rows": 5}).rows_written == 5
+    assert frozen.polls == 2
+
+
+def test_another_version_of_the_package_polls_again(frozen: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_connect.spark.days.__version__", "99.0")
+    assert again(frozen).status == "published"
+    assert frozen.polls == 2
+
+
+def test_another_intent_polls_again(frozen: Lab) -> None:
+    assert again(frozen, token="bbbb").status == "published"
+    assert again(frozen, token="aaa").status == "published"
+    assert frozen.polls == 3
+
+
+@pytest.mark.parametrize("pattern", ["day=*/*.parquet", "_connect/attempts/*/rejects-*"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_stage_that_is_not_whole_is_polled_again(frozen: Lab, pattern: str, damage: str) -> None:
+    (victim,) = frozen.stage.glob(pattern)
+    if damage == "missing":
+        victim.unlink()
+    else:
+        victim.write_bytes(victim.read_bytes()[:-1])
+    report = again(frozen)
+    assert (report.status, report.rows_written) == ("published", 3)
+    assert frozen.polls == 2
+    assert frozen.ledger.row(DAY.date).attempt == "aaaa-2-20261005"
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"day": 1', '{"day": {"date": "2026-10-05"}, "speed": 9}'])
+def test_a_manifest_that_cannot_be_read_is_polled_again(frozen: Lab, text: str) -> None:
+    frozen.manifest().write_text(text)
+    assert again(frozen).status == "published"
+    assert frozen.polls == 2
+
+
+def test_foreign_files_among_the_attempts_are_no_trouble(frozen: Lab) -> None:
+    for name in ("stray", "manifest.json", "aaaa-9-20261005/deeper/manifest.json"):
+        path = frozen.stage / "_connect/attempts" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    assert again(frozen).status == "published"
+    assert frozen.polls == 1
+
+
+def test_without_a_put_nothing_is_sent(lab: Lab) -> None:
+    days = lab.days()
+    report = Days(**vars(days) | {"put_files": None}).move(DAY)
+    assert report.status == "published"
+    assert lab.steps == ["begin", "commit"]
+    assert type(days.sink).put is not Sink.put

@@ -1,0 +1,126 @@
+"""The driver's watchdog, in processes of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import psutil
+import pytest
+
+SECONDS = 10
+
+# The driver's parent is the JVM; here a shell-like process that starts the driver and waits for it.
+DRIVER = """
+import sys, time
+from pathlib import Path
+from airflow_provider_connect.spark import watchdog
+watchdog.start(Path(sys.argv[1]))
+print("watching", flush=True)
+time.sleep(60)
+"""
+JVM = """
+import os, subprocess, sys
+driver = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
+print(driver.pid, flush=True)
+sys.exit(driver.wait())
+"""
+
+
+class Job:
+    """A JVM and the driver below it, and the lock of the task above them."""
+
+    def __init__(self, lock: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", JVM, textwrap.dedent(DRIVER), str(lock)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        lines = sorted(self.out.readline() for _ in range(2))
+        self.driver = psutil.Process(int(lines[0]))
+        assert lines[1] == "watching\n"
+
+    @property
+    def out(self) -> IO[str]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def end(self) -> None:
+        for kill in (self.process.kill, self.driver.kill):
+            try:
+                kill()
+            except psutil.NoSuchProcess:
+                pass
+        self.process.communicate(timeout=SECONDS)
+
+    def is_gone(self) -> bool:
+        try:
+            self.driver.wait(timeout=SECONDS)
+        except psutil.TimeoutExpired:
+            return False
+        return True
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[IO[bytes]]:
+    with (tmp_path / "alive.lock").open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+
+
+@pytest.fixture
+def job(lock: IO[bytes]) -> Iterator[Job]:
+    made = Job(Path(str(lock.name)))
+    yield made
+    made.end()
+
+
+def test_it_stays_while_the_task_lives(job: Job) -> None:
+    time.sleep(1.2)
+    assert job.process.poll() is None
+    assert job.driver.is_running()
+
+
+def test_it_leaves_with_the_jvm_when_the_task_lets_go_of_its_lock(job: Job, lock: IO[bytes]) -> None:
+    started = time.monotonic()
+    lock.close()
+    _, said = job.process.communicate(timeout=SECONDS)
+    assert time.monotonic() - started < 3
+    assert job.process.returncode == -signal.SIGKILL, "the JVM goes too"
+    assert job.is_gone()
+    assert "the Airflow task that started this job is gone; leaving without publishing" in said
+
+
+def test_it_leaves_when_the_jvm_is_gone(job: Job) -> None:
+    os.kill(job.process.pid, signal.SIGKILL)
+    assert job.is_gone()
+    assert "the JVM is gone" in job.process.communicate(timeout=SECONDS)[1]
+
+
+def test_it_ends_with_the_code_of_what_may_be_tried_again(lock: IO[bytes]) -> None:
+    """The driver's own code, seen by a parent that cannot be killed in its place."""
+    code = "import os; from airflow_provider_connect.spark import watchdog; watchdog._leave('the JVM is gone', None)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert ended.returncode == 75
+    assert "leaving without publishing" in ended.stderr
+
+
+def test_nothing_is_watched_where_there_is_no_lock(tmp_path: Path) -> None:
+    """In cluster mode the driver runs elsewhere, and the cluster takes care of it."""
+    made = Job(tmp_path / "missing.lock")
+    try:
+        made.process.kill()
+        time.sleep(1.2)
+        assert made.driver.is_running()
+        assert made.driver.status() != psutil.STATUS_ZOMBIE
+    finally:
+        made.end()
