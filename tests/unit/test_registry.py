@@ -65,9 +65,9 @@ def test_connectors_are_named_by_their_files():
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match="no source is called 'mixpanle'; did you mean 'mixpanel'?"):
+    with pytest.raises(ConfigError, match=r"no source is called 'mixpanle'; did you mean 'mixpanel'\?"):
         registry.source_class("mixpanle")
-    with pytest.raises(ConfigError, match="no sink is called 'zzz'; known: .*delta"):
+    with pytest.raises(ConfigError, match=r"no sink is called 'zzz'; known: .*delta"):
         registry.sink_class("zzz")
     with pytest.raises(ConfigError, match="no sink is called 'mixpanel'"):
         registry.sink_class("mixpanel")

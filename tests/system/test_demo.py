@@ -1,0 +1,61 @@
+"""The demo leaves no process behind when it is interrupted or cannot start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.demo.local_airflow import marked
+
+from .conftest import wait_for
+
+pytestmark = pytest.mark.slow
+
+DAGS = Path(__file__).parents[2] / "dags"
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "airflow_provider_connect.demo"],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def mark(folder: Path) -> str:
+    return str((folder / ".demo" / "airflow").resolve())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_no_process(tmp_path: Path, number: signal.Signals):
+    shutil.copytree(DAGS, tmp_path / "dags")
+    demo = start(tmp_path)
+    log = tmp_path / ".demo" / "airflow" / "scheduler.log"
+    wait_for(lambda: log.exists() and log.stat().st_size > 0, 90, "a scheduler that starts")
+    assert list(marked(mark(tmp_path)))
+    demo.send_signal(number)
+    output, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130, output
+    assert "stopping everything" in output
+    assert list(marked(mark(tmp_path))) == []
+
+
+def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path: Path):
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    (dags / "mixpanel_daily.py").write_text("from airflow.sdk import DAG\nimport no_such_module\n")
+    demo = start(tmp_path)
+    output, _ = demo.communicate(timeout=120)
+    assert demo.returncode == 1, output
+    assert "no_such_module" in output
+    assert list(marked(mark(tmp_path))) == []
