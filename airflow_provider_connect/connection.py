@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,8 @@ class Connection(BaseModel):
         return value
 
 
-def write_connections(path: Path, connections: dict[str, Connection]) -> None:
-    """Write connections for the driver to a new file only this user can read.
-
-    :raises FileExistsError: if the path is taken.
-    """
-    plain = {
+def _plain(connections: dict[str, Connection]) -> bytes:
+    fields = {
         conn_id: connection.model_dump(exclude={"login", "password"})
         | {
             "login": connection.login.get_secret_value() if connection.login else None,
@@ -57,11 +54,37 @@ def write_connections(path: Path, connections: dict[str, Connection]) -> None:
         }
         for conn_id, connection in connections.items()
     }
+    return json.dumps(fields).encode()
+
+
+def _parsed(plain: bytes) -> dict[str, Connection]:
+    return {conn_id: Connection(**fields) for conn_id, fields in json.loads(plain).items()}
+
+
+def write_connections(path: Path, connections: dict[str, Connection]) -> None:
+    """Write connections for the driver to a new file only this user can read.
+
+    :raises FileExistsError: if the path is taken.
+    """
     path.touch(mode=0o600, exist_ok=False)
-    path.write_text(json.dumps(plain), encoding="utf-8")
+    path.write_bytes(_plain(connections))
 
 
 def read_connections(path: Path) -> dict[str, Connection]:
     """Read what :func:`write_connections` wrote."""
-    plain = json.loads(path.read_text(encoding="utf-8"))
-    return {conn_id: Connection(**fields) for conn_id, fields in plain.items()}
+    return _parsed(path.read_bytes())
+
+
+def seal_connections(connections: dict[str, Connection]) -> tuple[bytes, str]:
+    """Split connections into two halves that must travel apart: sealed bytes, and the pad (hex) that opens them.
+
+    A one-time pad: random bytes, as many as there are to hide, used once. Either half alone is noise.
+    """
+    plain = _plain(connections)
+    pad = secrets.token_bytes(len(plain))
+    return bytes(a ^ b for a, b in zip(plain, pad, strict=True)), pad.hex()
+
+
+def open_connections(sealed: bytes, pad: str) -> dict[str, Connection]:
+    """Join the halves that :func:`seal_connections` made."""
+    return _parsed(bytes(a ^ b for a, b in zip(sealed, bytes.fromhex(pad), strict=True)))

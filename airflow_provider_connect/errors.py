@@ -105,8 +105,8 @@ def worst(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides what a task with several failed days does next.
 
     A :class:`ConfigError` stops everything; then a retry is worth it while any day may still succeed;
-    an unexpected error counts as retriable, since Airflow's own rule is to retry.
+    an unexpected error counts as retriable, since Airflow's own rule is to retry. Of several waits the longest counts.
     """
     order = ("ConfigError", "RetriableError", "ConnectError", "DataError", "SupersededError")
-    ranked = sorted(failures, key=lambda failure: order.index(failure.type))
+    ranked = sorted(failures, key=lambda failure: (order.index(failure.type), -(failure.retry_after_seconds or 0)))
     return ranked[0] if ranked else None

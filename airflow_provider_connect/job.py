@@ -13,14 +13,28 @@ from airflow_provider_connect.stage import Polled
 from airflow_provider_connect.window import Day
 
 
+class SealedConnections(BaseModel):
+    """The way of connections to a driver on another machine: neither half alone tells anything.
+
+    :param url: of the sealed half, in the stage; the driver deletes it when it has read it, the task at its end.
+    :param pad: the other half, hex; goes with the job file, of which a cluster may keep copies.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str
+    pad: str = Field(repr=False)
+
+
 class JobConfig(BaseModel):
     """All that a Spark job needs to know; holds no secret.
 
-    :param connector: name of the source's connector in ledger and offset.
-    :param source: the source's options; ``source_name`` says which source reads them. Likewise the sink.
+    :param source: the source's options; ``source_name``, the connector's name in ledger and offset, says which
+        source reads them. Likewise the sink.
     :param attempt: unique for every start of a job, so that two attempts never write one name.
     :param staging: path or URL of the stage for a sink that does not say where it should lie.
     :param report: path or URL the report is written to.
+    :param sealed_connections: where a driver elsewhere finds the connections; None where they lie beside the job.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,6 +48,7 @@ class JobConfig(BaseModel):
     attempt: str
     report: str
     staging: str | None = None
+    sealed_connections: SealedConnections | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     progress_seconds: float = Field(default=5.0, gt=0)
 
@@ -119,9 +134,18 @@ class JobReport(BaseModel):
         """Exit code of the driver: 0, or the failure's own."""
         return self.failure.error().exit_code if self.failure else 0
 
-    def summary(self) -> dict[str, Any]:
-        """Return the small report that goes to XCom and to the asset event: plain JSON."""
+    def totals(self) -> dict[str, Any]:
+        """Return the sums over all days: plain JSON."""
         return {
+            "rows_written": sum(day.rows_written for day in self.days),
+            "duplicates": sum(day.duplicates for day in self.days),
+            "rejected": sum(day.rejected for day in self.days),
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return the small report that goes to XCom and to the asset event: totals and days as plain JSON."""
+        return self.totals() | {
             "days": [
                 day.model_dump(
                     mode="json",
@@ -133,6 +157,10 @@ class JobReport(BaseModel):
                         "rows_written",
                         "duplicates",
                         "rejected",
+                        "counts",
+                        "rejects",
+                        "earliest",
+                        "latest",
                         "wire_bytes",
                         "raw_bytes",
                         "poll_seconds",
@@ -142,6 +170,4 @@ class JobReport(BaseModel):
                 )
                 for day in self.days
             ],
-            "rows_written": sum(day.rows_written for day in self.days),
-            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
         }

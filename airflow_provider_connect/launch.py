@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import re
 import shlex
@@ -44,6 +45,8 @@ ALWAYS = {
     "spark.speculation": "false",
     "spark.task.maxFailures": "2",
     "spark.stage.maxConsecutiveAttempts": "2",
+    # A second driver of one attempt would ask again what the first one was refused.
+    "spark.yarn.maxAppAttempts": "1",
     "spark.redaction.regex": REDACTION,
     "spark.log.level": "WARN",
     "spark.ui.showConsoleProgress": "false",
@@ -52,6 +55,7 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "airflow_provider_connect.spark.daemon",
 }
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
@@ -87,7 +91,8 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
     conf = ALWAYS | LOCAL | {"spark.local.dir": str(run_folder / "spark")} | dict(user_conf)
     cache = cache_folder()
     env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1"}
-    options = [FAST_JVM]
+    flags = _fast_jvm(user_conf)
+    options = [flags]
     spark_home = _own_spark_home()
     if spark_home is not None:
         env["SPARK_HOME"] = str(spark_home)
@@ -95,8 +100,8 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
         if not _interpreter_is_set(user_conf):
             env["PYSPARK_PYTHON"] = str(python_without_zips(cache or run_folder))
         if cache is not None and deploy_mode != "cluster":
-            options.append(archive.flags(Path(env["JAVA_HOME"]), spark_home / "jars", FAST_JVM, cache, run_folder))
-    env["SPARK_LAUNCHER_OPTS"] = FAST_JVM
+            options.append(archive.flags(Path(env["JAVA_HOME"]), spark_home / "jars", flags, cache, run_folder))
+    env["SPARK_LAUNCHER_OPTS"] = flags
     options.append(str(user_conf.get("spark.driver.extraJavaOptions", "")))
     conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
     return Launch(str(JOB), conf, env)
@@ -104,7 +109,11 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
 
 def finish(run_folder: Path) -> None:
     """Adopt what the ended run left for later ones: its class-data archive, if it made one."""
-    archive.adopt(run_folder)
+    try:
+        archive.adopt(run_folder)
+    except OSError as error:
+        # A full disk under the cache must not hide what became of the run.
+        logging.getLogger(__name__).warning("the class-data archive was not kept: %s", error.strerror)
 
 
 def cache_folder() -> Path | None:
@@ -241,6 +250,13 @@ def _own_spark_home() -> Path | None:
     found = shutil.which("spark-submit")
     scripts = Path(sysconfig.get_path("scripts")).resolve()
     return home if (found is None or Path(found).resolve().parent == scripts) and (home / "jars").exists() else None
+
+
+def _fast_jvm(user_conf: Mapping[str, str]) -> str:
+    """Return the flags of a quick start; a JVM refuses to start with two collectors, so a user's own replaces ours."""
+    names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+    said = " ".join([str(user_conf.get("spark.driver.extraJavaOptions", "")), *(os.environ.get(n, "") for n in names)])
+    return FAST_JVM.replace(" -XX:+UseSerialGC", "") if re.search(r"-XX:\+Use\w+GC", said) else FAST_JVM
 
 
 def _interpreter_is_set(user_conf: Mapping[str, str]) -> bool:

@@ -119,6 +119,10 @@ def follow(source: Source, sink: Sink, ledger: Ledger, origin: dt.date | None) -
     :raises RetriableError: if the ledger kept moving, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
+    if origin is None:
+        # A DAG without a start date, such as one for reloads by hand, leaves the stream's own origin where it is.
+        stored = _try_parse(variables.read(key))
+        origin = stored.origin if stored else None
     done = ledger.days()
     for _ in range(_ROUNDS):
         offset = Offset.of(source, sink, done, origin)

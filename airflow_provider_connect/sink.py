@@ -8,7 +8,7 @@ A sink is a pydantic model (its options) with methods that publish a frozen day.
     executor       put(token, file, …)        any number of times, repeatable        (if the sink needs it)
     driver         commit(publish, …)         data and ledger row in one step
     driver         abort(publish, token, …)   after any error since begin            (if the sink needs it)
-    driver         sweep(root, …)             once a job, last: what dead attempts left
+    driver         sweep(key, …)              once a job, last: what dead attempts left
 
 What is published comes from the stage alone: a retry of a publish asks the source for nothing.
 """
@@ -67,6 +67,7 @@ class LedgerRow(BaseModel):
     :param generation: 1 for a day's first publish, one more for every reload.
     :param token: the intent it was published for.
     :param rows: rows visible in the sink.
+    :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,6 +79,7 @@ class LedgerRow(BaseModel):
     rows: int
     digest: str | None = None
     attempt: str | None = None
+    counts: dict[str, int] = Field(default_factory=dict)
     published_at: dt.datetime | None = None
 
 

@@ -62,6 +62,11 @@ class Polled(BaseModel):
     latest: dt.datetime | None = None
     digest: str = "0" * 32
 
+    @property
+    def all_counts(self) -> dict[str, int]:
+        """Every count by name, as the ledger keeps them."""
+        return {"rows_read": self.rows_read, "wire_bytes": self.wire_bytes, "raw_bytes": self.raw_bytes, **self.counts}
+
     @classmethod
     def total(cls, parts: list[Polled]) -> Polled:
         """Sum partitions into their day."""

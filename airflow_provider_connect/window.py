@@ -8,6 +8,7 @@ holds a whole number of days.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -100,15 +101,20 @@ def parse_days(text: str, zone_name: str) -> list[Day]:
 
     :raises ConfigError: if the text is neither, or runs backwards.
     """
-    first_text, _, last_text = text.strip().partition("..")
+    parts = [part.strip() for part in text.split("..")]
     try:
-        first = dt.date.fromisoformat(first_text.strip())
-        last = dt.date.fromisoformat(last_text.strip()) if last_text else first
+        if len(parts) > 2 or not all(re.fullmatch(r"\d{4}-\d\d-\d\d", part) for part in parts):
+            raise ValueError
+        first, last = dt.date.fromisoformat(parts[0]), dt.date.fromisoformat(parts[-1])
     except ValueError:
         raise ConfigError(f"days={text!r} is neither 'YYYY-MM-DD' nor 'YYYY-MM-DD..YYYY-MM-DD'") from None
     if last < first:
         raise ConfigError(f"days={text!r} ends before it starts")
-    return span(first, last, zone_name)
+    days = span(first, last, zone_name)
+    skipped = [str(day) for day in days if day.hours == 0]
+    if skipped:
+        raise ConfigError(f"days={text!r}: {zone_name} never had {', '.join(skipped)} (its calendar skipped that date)")
+    return days
 
 
 class DaySet(BaseModel):

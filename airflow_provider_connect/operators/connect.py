@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset
@@ -38,6 +38,9 @@ class ConnectOperator(SparkSubmitOperator):
     :param staging: path or URL where polled days are kept until they are published, for a sink that has no place
         of its own for them; on a cluster the workers must reach it (templated).
     :param progress_seconds: seconds between two progress lines in the log.
+    :param asset_events: ``task`` (default) emits one event of the sink's asset with the report as its extra, and
+        starts DAGs that are scheduled on the asset; ``day`` emits one for each day, with the day as its partition
+        key, and starts only DAGs with a partitioned timetable (Airflow passes over all others).
     :param conn_id: the Spark connection, which must exist.
     :param name: of the Spark application (templated).
     :param retries: as everywhere, but 3 unless the task or ``default_args`` say otherwise.
@@ -46,7 +49,7 @@ class ConnectOperator(SparkSubmitOperator):
         this operator's own, and so is ``durable``: a job is always submitted anew, and the ledger keeps it from
         publishing twice.
 
-    XCom and the outlet asset's event carry the small report; the asset event has a partition for each day.
+    XCom and the outlet asset's event carry the small report.
     """
 
     template_fields: Sequence[str] = (
@@ -68,6 +71,7 @@ class ConnectOperator(SparkSubmitOperator):
         days: str | None = None,
         staging: str | None = None,
         progress_seconds: float = 5.0,
+        asset_events: Literal["task", "day"] = "task",
         conn_id: str = "spark_default",
         name: str = "airflow-connect",
         retries: int | None = 3,
@@ -87,6 +91,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.days = days
         self.staging = staging
         self.progress_seconds = progress_seconds
+        self.asset_events = asset_events
         self._folder: Path | None = None
 
     @classmethod
@@ -127,8 +132,11 @@ class ConnectOperator(SparkSubmitOperator):
         if asset is None:
             return
         event = context["outlet_events"][asset]
-        event.extra.update(report.summary())
-        event.add_partitions([str(day.day) for day in report.days if day.status != "superseded"])
+        if self.asset_events == "task":
+            event.extra.update(report.summary())
+        else:
+            event.extra.update(report.totals())
+            event.add_partitions([str(day.day) for day in report.days if day.status != "superseded"])
 
 
 def _check_connectors(source: object, sink: object) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -20,7 +21,7 @@ from airflow_provider_connect.source import Source
 _SECRET_NAME = re.compile(
     r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|(^|[^a-z])sas([^a-z]|$)", re.IGNORECASE
 )
-_URL_PASSWORD = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
+_URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 
 
 def resolve(conn_id: str) -> Connection:
@@ -104,4 +105,5 @@ def _secrets(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _url_passwords(value: str | None) -> list[str]:
-    return _URL_PASSWORD.findall(value) if value else []
+    found = _URL_PASSWORD.findall(value) if value else []
+    return [*found, *(unquote(password) for password in found)]

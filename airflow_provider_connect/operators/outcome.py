@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import ValidationError
 
 from airflow_provider_connect.errors import RetriableError
@@ -72,11 +70,9 @@ def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
 
 
 def _read(location: str) -> str | None:
-    if "://" not in location:
-        path = Path(location)
-        return path.read_text(encoding="utf-8") if path.exists() else None
-    folder_url, _, name = location.rpartition("/")
-    folder = Folder(folder_url)
+    """Return a report's text; one in a shared place is deleted there, as nobody else will."""
+    place, _, name = location.rpartition("/")
+    folder = Folder(place)
     try:
         text = folder.read(name).decode("utf-8")
     except FileNotFoundError:

@@ -6,6 +6,8 @@ Apart from the operator, so that the parsing of a DAG file need not import it.
 from __future__ import annotations
 
 import datetime as dt
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +16,15 @@ from typing import TYPE_CHECKING
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_connect import launch, offsets
-from airflow_provider_connect.connection import write_connections
+from airflow_provider_connect.connection import seal_connections, write_connections
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.job import JobConfig, JobReport
+from airflow_provider_connect.job import JobConfig, JobReport, SealedConnections
 from airflow_provider_connect.operators import credentials, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.window import origin_of, resolve_days
 from airflow_provider_connect.sink import Connections, Ledger, StreamKey
 from airflow_provider_connect.stage import CONTROL
+from airflow_provider_connect.storage import Folder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,6 +46,7 @@ class Run:
     folder: Path
     master: str
     deploy_mode: str
+    binary: str
     origin: dt.date | None
 
     @property
@@ -67,10 +71,12 @@ class Run:
         master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
-        report = str(folder / "report.json")
+        report, sealed = str(folder / "report.json"), None
         if deploy_mode == "cluster":
             _check_cluster(operator._conn_id, master)
-            report = _shared_report(sink.stage_root(connections) or operator.staging, attempt)
+            shared = _shared_folder(sink.stage_root(connections) or operator.staging)
+            report = f"{shared}/reports/{attempt}.json"
+            sealed = _seal(f"{shared}/sealed/{attempt}", connections)
         operator.log.info("Days %s of %s into %s, attempt %s", operator.days, key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,
@@ -82,11 +88,13 @@ class Run:
             attempt=attempt,
             report=report,
             staging=operator.staging,
+            sealed_connections=sealed,
             labels=_labels(context),
             progress_seconds=operator.progress_seconds,
         )
         origin = origin_of(context["dag"].start_date, source.timezone)
-        return cls(operator, key, config, connections, folder, master, deploy_mode, origin)
+        binary = hook._connection["spark_binary"]
+        return cls(operator, key, config, connections, folder, master, deploy_mode, binary, origin)
 
     def move(self, submit: Callable[[], None]) -> JobReport:
         """Run the job, believe it only with the ledger, and let the offset follow, whatever happened.
@@ -115,6 +123,7 @@ class Run:
             failure = error
         finally:
             launch.finish(self.folder)
+            self._unseal()
         report = outcome.read_report(self.config)
         if report is not None:
             self.operator.log.info("Outcome by day:\n%s", outcome.table(report))
@@ -128,22 +137,30 @@ class Run:
 
     def _prepare(self) -> None:
         operator = self.operator
-        job, secrets = self.folder / "job.json", self.folder / "connections.json"
+        job = self.folder / "job.json"
         job.touch(mode=0o600)
         job.write_text(self.config.model_dump_json(), encoding="utf-8")
-        write_connections(secrets, self.connections)
+        if not self.is_cluster:
+            write_connections(self.folder / "connections.json", self.connections)
         how = launch.prepare(
             master=self.master, deploy_mode=self.deploy_mode, user_conf=operator.conf or {}, run_folder=self.folder
         )
         operator.application = how.application
         operator.conf = dict(how.conf)
         operator.env_vars = {**how.env_vars, **(operator.env_vars or {})} or None
+        _check_binary(self.binary, {**os.environ, **(operator.env_vars or {})}.get("PATH"))
         operator.py_files = _joined(operator.py_files, how.py_files)
         operator.application_args = [str(job)]
         if self.is_cluster:
-            # Spark puts both into the driver's working directory, which YARN and Kubernetes keep private.
-            operator.files = _joined(operator.files, str(job), str(secrets))
+            # Spark puts it into the driver's working directory.
+            operator.files = _joined(operator.files, str(job))
             operator.application_args = [job.name]
+
+    def _unseal(self) -> None:
+        """Delete the sealed connections of a driver that never came to read them."""
+        if self.config.sealed_connections is not None:
+            place, _, name = self.config.sealed_connections.url.rpartition("/")
+            Folder(place).delete(name)
 
     def _follow_after_failure(self, ledger: Ledger) -> None:
         """Let the offset follow what a failed task did publish; that it cannot must not hide why the task failed."""
@@ -161,10 +178,26 @@ def _check_cluster(conn_id: str, master: str) -> None:
         )
 
 
-def _shared_report(root: str | None, attempt: str) -> str:
+def _check_binary(binary: str, path: str | None) -> None:
+    if shutil.which(binary, path=path) is None:
+        raise ConfigError(
+            f"{binary!r} is not on this worker's PATH: install Spark, or "
+            "'pip install airflow-provider-connect[local]' into Airflow's environment"
+        )
+
+
+def _shared_folder(root: str | None) -> str:
     if root is None:
         raise ConfigError("deploy mode 'cluster' needs staging=, a URL that the cluster and this worker both reach")
-    return f"{root.rstrip('/')}/{CONTROL}/reports/{attempt}.json"
+    return f"{root.rstrip('/')}/{CONTROL}"
+
+
+def _seal(url: str, connections: Connections) -> SealedConnections:
+    """Leave the sealed half of the connections where the driver finds it."""
+    data, pad = seal_connections(connections)
+    place, _, name = url.rpartition("/")
+    Folder(place).write(name, data)
+    return SealedConnections(url=url, pad=pad)
 
 
 def _position(offset: offsets.Offset) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PREFIX = "airflow-connect-"
+_REMOVE_SECONDS = 5.0
+_log = logging.getLogger(__name__)
 _LOCK = "alive.lock"
 _UNLOCKED_SECONDS = 3600.0  # a folder that has no lock file after so long belongs to a task that died at once
 
@@ -48,10 +51,22 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Delete a run's folder; it may be gone already, or others may be deleting it as well."""
+    """Delete a run's folder; it may be gone already, and a JVM that is being killed may still write into it.
+
+    What cannot be deleted within a few seconds is logged, and swept by a later task: it must not hide what became
+    of this one.
+    """
+    deadline = time.monotonic() + _REMOVE_SECONDS
     while folder.exists():
-        with contextlib.suppress(FileNotFoundError):
+        try:
             shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if time.monotonic() > deadline:
+                _log.warning("%s could not be removed (%s); a later task tries again", folder, error.strerror)
+                return
+            time.sleep(0.05)
 
 
 def sweep(parent: Path) -> int:

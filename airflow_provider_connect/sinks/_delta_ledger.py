@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
         "run": publish.intent.run,
         "package": __version__,
     }
+    values["counts"] = json.dumps(row.counts)
     flat = {f"connect.{name}": str(value) for name, value in values.items()}
     return flat | {f"connect.label.{name}": value for name, value in publish.labels.items()}
 
@@ -89,6 +91,7 @@ class LedgerView:
                     rows=int(details["connect.rows"]),
                     digest=details["connect.digest"],
                     attempt=details["connect.attempt"],
+                    counts=json.loads(details["connect.counts"]),
                     published_at=dt.datetime.fromisoformat(details["connect.published_at"]),
                 )
         rows = sum(count for date, _, count in self.files if date == day)

@@ -236,6 +236,7 @@ def _commit_from(
         rows=sum(file.rows for file in publish.manifest.polled.files),
         digest=publish.manifest.polled.digest,
         attempt=publish.manifest.attempt,
+        counts=publish.manifest.polled.all_counts,
         published_at=dt.datetime.now(dt.UTC),
     )
     table.create_write_transaction(

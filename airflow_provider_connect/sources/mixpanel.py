@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.tally import Tally
 
 _EXPORT_PATH = "/api/2.0/export"
-_BLOCKS_AHEAD = 2
+_BLOCKS_AHEAD = 1
 _SOON = dt.timedelta(hours=1)
 
 

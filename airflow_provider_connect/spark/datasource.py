@@ -23,7 +23,7 @@ Columns are the source's own and ``day`` (DATE). Nothing is staged here and noth
 anew, a task that fails is Spark's to try again, and rejects that ``errors_tolerance`` allows are counted in the
 executor's log alone. On a cluster this package must be installed, or sent with ``spark.sparkContext.addPyFile``.
 
-Spark lower-cases the names of options, makes their values text and prints them: hence one JSON text, and no secret.
+Spark lower-cases the names of options, makes their values text and may show them: hence one JSON text, and no secret.
 An error's type does not survive the way to the notebook; its class is named in the text.
 """
 

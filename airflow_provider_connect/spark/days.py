@@ -114,7 +114,8 @@ class Days:
         """Find what an earlier attempt of the same intent froze: the same options, and every file still whole."""
         intent = self.job.attempt.split("-")[0]
         suffix = f"-{day.date:%Y%m%d}"
-        for entry in self.root.files(f"{CONTROL}/attempts"):
+        entries = self.root.files(f"{CONTROL}/attempts")
+        for entry in sorted(entries, key=lambda entry: entry.modified, reverse=True):
             folder, _, name = entry.name.rpartition("/")
             attempt = folder.rpartition("/")[2]
             if name != "manifest.json" or not (attempt.startswith(f"{intent}-") and attempt.endswith(suffix)):
@@ -154,13 +155,25 @@ class Days:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of everything that decides what a poll yields."""
-        text = json.dumps([__version__, self.job.source_name, self.job.source], sort_keys=True)
+        """Digest of what decides what a poll yields: code, options, and where the source is."""
+        place = self.source_connection.model_dump(include={"conn_id", "host", "port", "path"})
+        text = json.dumps([__version__, self.job.source_name, self.job.source, place], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _already(day: Day, row: LedgerRow) -> DayReport:
-    return DayReport.of(day, "already_published", generation=row.generation, rows_written=row.rows, digest=row.digest)
+    """Report a day that an earlier try has published, from what the ledger kept of it."""
+    known = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
+    fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in known}
+    return DayReport.of(
+        day,
+        "already_published",
+        generation=row.generation,
+        rows_written=row.rows,
+        digest=row.digest,
+        counts={name: count for name, count in row.counts.items() if name not in known},
+        **fields,
+    )
 
 
 def _describe(report: DayReport) -> str:

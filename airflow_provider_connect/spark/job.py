@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
 import functools
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.connection import Connection, read_connections
+from airflow_provider_connect.connection import Connection, open_connections, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
@@ -45,9 +46,7 @@ def main(argv: list[str]) -> int:
     job_file = _shipped(Path(argv[1]))
     watchdog.start(job_file.with_name(LOCK_FILE))
     job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
-    connections_file = _shipped(job_file.with_name(CONNECTIONS_FILE))
-    connections = read_connections(connections_file)
-    connections_file.unlink()
+    connections = _connections(job, job_file)
     job_file.unlink()
     try:
         report = _run(job, connections, started)
@@ -108,14 +107,18 @@ def _sweep(sink: Sink, key: StreamKey, connections: Connections) -> int:
 
 
 def _all_days(days: Days, width: int) -> list[DayReport]:
-    """Move every day, ``width`` at a time, oldest first; after a ConfigError no further day is begun."""
+    """Move every day, ``width`` at a time, oldest first.
+
+    After a ConfigError, or when the source asked for more time than a task may wait, no further day is begun: each
+    would only ask once more.
+    """
     stop = threading.Event()
 
     def move(day: Any) -> DayReport:
         if stop.is_set():
             return DayReport.of(day, "not_started")
         report = days.move(day)
-        if report.failure is not None and report.failure.type == "ConfigError":
+        if report.failure is not None and (report.failure.type == "ConfigError" or report.failure.retry_after_seconds):
             stop.set()
         return report
 
@@ -139,8 +142,16 @@ def _collect(sc: SparkContext, items: list[Any], run: Callable[[Iterable[Any]], 
     try:
         return sc.parallelize(items, len(items)).mapPartitions(run).collect()
     except Py4JError as error:
-        cause = str(getattr(error, "java_exception", None) or error).splitlines()[0][:300]
-        raise RetriableError(f"Spark lost a task: {cause}") from None
+        raise RetriableError(
+            f"Spark lost a task: {_cause(str(getattr(error, 'java_exception', None) or error))}"
+        ) from None
+
+
+def _cause(text: str) -> str:
+    """Return the line of a Spark error that names the cause: a Python traceback ends with it, others begin."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ends = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
+    return (ends or lines or ["no message"])[0][:300]
 
 
 def _putter(sc: SparkContext, job: JobConfig, schema: Any, connections: Connections) -> Callable[..., list[Any]]:
@@ -161,8 +172,25 @@ def _start_spark() -> Any:
 
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
     started = pool.submit(SparkContext, conf=SparkConf())
+    # A first task, so that the Python workers start beside this thread's imports too.
+    pool.submit(lambda: started.result().parallelize([None], 1).foreach(print))
     pool.shutdown(wait=False)
     return started.result
+
+
+def _connections(job: JobConfig, job_file: Path) -> Connections:
+    """Read the connections, and delete what they were read from."""
+    if job.sealed_connections is None:
+        file = job_file.with_name(CONNECTIONS_FILE)
+        connections = read_connections(file)
+        file.unlink()
+        return connections
+    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+
+    place, _, name = job.sealed_connections.url.rpartition("/")
+    sealed = Folder(place).read(name)
+    Folder(place).delete(name)
+    return open_connections(sealed, job.sealed_connections.pad)
 
 
 def _shipped(path: Path) -> Path:

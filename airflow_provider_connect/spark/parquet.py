@@ -16,8 +16,8 @@ from airflow_provider_connect.stage import StagedFile
 from airflow_provider_connect.storage import Folder, named_errors
 from airflow_provider_connect.tally import Reject
 
-GROUP_ROWS = 64 * 1024
-GROUP_BYTES = 48 * 1024 * 1024
+GROUP_ROWS = 32 * 1024
+GROUP_BYTES = 32 * 1024 * 1024
 REJECTS_SCHEMA = pa.schema(
     [
         pa.field("position", pa.int64(), metadata={"comment": "where it starts, in bytes of the decoded answer"}),

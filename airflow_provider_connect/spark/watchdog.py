@@ -34,14 +34,17 @@ def _watch(lock: Path, jvm: int) -> None:
             except BlockingIOError:
                 threading.Event().wait(INTERVAL_SECONDS)
             else:
-                _leave("the Airflow task that started this job is gone", jvm)
+                # Before the driver has read them, the connections still lie there, and nobody else would delete them.
+                _leave("the Airflow task that started this job is gone", jvm, lock.with_name("connections.json"))
 
 
-def _leave(reason: str, jvm: int | None) -> None:
+def _leave(reason: str, jvm: int | None, secrets: Path | None = None) -> None:
     # A pipe nobody reads any more must not keep us.
     try:
         print(f"connect: {reason}; leaving without publishing", file=sys.stderr, flush=True)  # noqa: T201
     finally:
+        if secrets is not None:
+            secrets.unlink(missing_ok=True)
         if jvm is not None:
             os.kill(jvm, signal.SIGKILL)
         os._exit(75)

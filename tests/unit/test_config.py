@@ -2,7 +2,13 @@ import pytest
 from pydantic import Field
 
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.connection import Connection, read_connections, write_connections
+from airflow_provider_connect.connection import (
+    Connection,
+    open_connections,
+    read_connections,
+    seal_connections,
+    write_connections,
+)
 from airflow_provider_connect.errors import ConfigError
 
 
@@ -57,6 +63,16 @@ def test_connections_never_overwrite_a_file(tmp_path):
     path.touch()
     with pytest.raises(FileExistsError):
         write_connections(path, {})
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_neither_half_of_sealed_connections_tells_anything(secret):
+    connections = {"c": Connection(conn_id="c", password=secret + "canary")}
+    sealed, pad = seal_connections(connections)
+    assert open_connections(sealed, pad) == connections
+    assert b"canary" not in sealed
+    assert b"canary" not in bytes.fromhex(pad)
+    assert seal_connections(connections)[1] != pad
 
 
 def test_an_extra_field_must_be_text():

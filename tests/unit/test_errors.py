@@ -59,6 +59,12 @@ def test_the_worst_failure_decides():
     assert worst([]) is None
 
 
+def test_of_several_waits_the_longest_counts():
+    short, long = (Failure.of(RetriableError("x", retry_after_seconds=s)) for s in (3, 900))
+    cut = Failure.of(RetriableError("cut"))
+    assert worst([cut, short, long]) == long
+
+
 class NarrowError(DataError):
     """As a module beside this one may define for its own use."""
 

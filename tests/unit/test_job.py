@@ -112,4 +112,5 @@ def test_the_summary_is_plain_json_and_small():
     first = summary["days"][0]
     assert (first["day"], first["status"], first["generation"]) == ("2026-03-08", "published", 2)
     assert (first["rows_read"], first["duplicates"], first["rejected"], first["digest"]) == (10, 2, 1, "ab" * 16)
-    assert "rejects" not in first
+    assert first["counts"] == {name: n for name, n in POLLED.counts.items() if name not in ("duplicates", "rejected")}
+    assert (summary["duplicates"], summary["rejected"]) == (2, 1)

@@ -47,6 +47,12 @@ def test_a_day_is_the_sum_of_its_partitions_in_any_order(parts):
     assert total.model_dump(exclude={"files"}) == backwards.model_dump(exclude={"files"})
 
 
+def test_digests_add_up_without_growing():
+    largest = Polled(digest="f" * 32)
+    assert Polled.total([largest, largest]).digest == "f" * 31 + "e"
+    assert Polled.total([largest, Polled(digest=f"{1:032x}")]).digest == "0" * 32
+
+
 @given(polled())
 def test_a_manifest_survives_json(part):
     manifest = Manifest(day=DAY, attempt="a-1", fingerprint="f" * 64, polled=part)

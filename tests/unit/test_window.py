@@ -72,10 +72,28 @@ def test_days_are_read_from_text():
     assert [str(day) for day in parse_days(" 2026-10-30 ", "UTC")] == ["2026-10-30"]
 
 
-@pytest.mark.parametrize("text", ["", "today", "2026-10-05..x", "2026-10-06..2026-10-05", "2026-02-30"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "today",
+        "2026-10-05..",
+        "..2026-10-05",
+        "a..b..c",
+        "2026-W41-1",
+        "2026-10-05..x",
+        "2026-10-06..2026-10-05",
+        "2026-02-30",
+    ],
+)
 def test_text_that_is_no_day_is_refused(text):
     with pytest.raises(ConfigError, match="days="):
         parse_days(text, "UTC")
+
+
+def test_a_date_that_a_zone_skipped_is_refused():
+    with pytest.raises(ConfigError, match="never had 2011-12-30"):
+        parse_days("2011-12-29..2011-12-31", "Pacific/Apia")
 
 
 def test_an_unknown_zone_is_named():

@@ -101,9 +101,12 @@ class SparkSubmit:
             import json, os, pathlib, sys
             job_file = pathlib.Path(sys.argv[-1])
             job = json.loads(job_file.read_text())
+            secrets = job_file.with_name("connections.json")
+            sealed = job["sealed_connections"] and pathlib.Path(job["sealed_connections"]["url"].removeprefix("file://"))
             seen = {{"argv": sys.argv, "job": job, "mode": oct(job_file.stat().st_mode & 0o777),
                     "folder_mode": oct(job_file.parent.stat().st_mode & 0o777), "folder": str(job_file.parent),
-                    "connections": json.loads(job_file.with_name("connections.json").read_text())}}
+                    "connections": json.loads(secrets.read_text()) if secrets.exists() else None,
+                    "sealed": sealed and sealed.read_bytes().hex()}}
             pathlib.Path({str(self.folder / "seen.json")!r}).write_text(json.dumps(seen))
             def publish(day, generation=1):
                 row = dict(day=day, generation=generation, token="t", order=1, rows=10)

@@ -11,6 +11,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
+from airflow_provider_connect.connection import open_connections
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.operators.connect import ConnectOperator
@@ -56,7 +57,7 @@ def test_success_leaves_report_offset_and_asset_event(task: Task, spark_submit: 
     assert (offset.position, offset.origin) == (dt.date(2026, 10, 5), dt.date(2026, 10, 5))
     event = task.context["outlet_events"][task.operator.outlets[0]]
     assert event.extra == summary
-    assert event.partition_keys == {"2026-10-05"}
+    assert event.partition_keys == set()
 
 
 def test_job_travels_in_private_files_and_no_secret_on_the_command_line(
@@ -211,7 +212,14 @@ def test_cluster_mode_ships_files_and_reports_through_the_stage(
     task.run()
     assert spark_submit.seen["argv"][-1] == "job.json"
     assert spark_submit.seen["job"]["report"].startswith(f"{stage}/_connect/reports/")
-    assert list((tmp_path / "stage" / "_connect" / "reports").iterdir()) == []
+    for folder in ("reports", "sealed"):
+        assert list((tmp_path / "stage" / "_connect" / folder).iterdir()) == []
+    assert spark_submit.seen["connections"] is None
+    assert spark_submit.seen["sealed"], "the sealed connections did not lie in the stage while the driver ran"
+    found = open_connections(
+        bytes.fromhex(spark_submit.seen["sealed"]), spark_submit.seen["job"]["sealed_connections"]["pad"]
+    )
+    assert found["tiny_default"].password is not None
 
 
 def test_cluster_mode_needs_a_place_for_the_report(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:

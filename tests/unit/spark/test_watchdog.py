@@ -57,11 +57,12 @@ class Job:
         assert self.process.stdout is not None
         return self.process.stdout
 
-    def end(self) -> None:
+    def end(self) -> str:
+        """Kill both; return what they had to say."""
         for kill in (self.process.kill, self.driver.kill):
             with contextlib.suppress(psutil.NoSuchProcess):
                 kill()
-        self.process.communicate(timeout=SECONDS)
+        return self.process.communicate(timeout=SECONDS)[1]
 
     def is_gone(self) -> bool:
         deadline = time.monotonic() + SECONDS
@@ -122,4 +123,5 @@ def test_it_stays_while_the_task_lives_and_watches_nothing_without_a_lock(job: J
             assert driver.is_running()
             assert driver.status() != psutil.STATUS_ZOMBIE
     finally:
-        elsewhere.end()
+        said = elsewhere.end()
+    assert said == ""
