@@ -7,19 +7,18 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.wire import Wire
 
 
-class Connection(BaseModel):
+class Connection(Wire):
     """The fields of an Airflow connection that a connector may need.
 
     Everything that may hold a secret is hidden in ``repr``. It is pickled only into the closure of a Spark
     task (memory), and written only by :func:`write_connections`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     conn_id: str
     conn_type: str = ""

@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from airflow_provider_connect.wire import Wire
 
 
 class ConnectError(Exception):
@@ -62,14 +62,12 @@ _BY_NAME: dict[str, type[ConnectError]] = {
 }
 
 
-class Failure(BaseModel):
+class Failure(Wire):
     """An error as it crosses a process boundary.
 
     :param type: the name of a class of this module.
     :param retry_after_seconds: only for :class:`RetriableError`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: str
     message: str

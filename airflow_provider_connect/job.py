@@ -5,28 +5,27 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.stage import Polled
 from airflow_provider_connect.window import Day
+from airflow_provider_connect.wire import Wire
 
 
-class SealedConnections(BaseModel):
+class SealedConnections(Wire):
     """The way of connections to a driver on another machine: neither half alone tells anything.
 
     :param url: of the sealed half, in the stage; the driver deletes it when it has read it, the task at its end.
     :param pad: the other half, hex; goes with the job file, of which a cluster may keep copies.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     url: str
     pad: str = Field(repr=False)
 
 
-class JobConfig(BaseModel):
+class JobConfig(Wire):
     """All that a Spark job needs to know; holds no secret.
 
     :param source: the source's options; ``source_name``, the connector's name in ledger and offset, says which
@@ -36,8 +35,6 @@ class JobConfig(BaseModel):
     :param report: path or URL the report is written to.
     :param sealed_connections: where a driver elsewhere finds the connections; None where they lie beside the job.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source_name: str
     source: dict[str, Any]
@@ -56,14 +53,12 @@ class JobConfig(BaseModel):
 DayStatus = Literal["published", "already_published", "superseded", "failed", "not_started"]
 
 
-class DayReport(BaseModel):
+class DayReport(Wire):
     """What became of one day.
 
     :param generation: of the day's newest publish, ours or not; None when there is none.
     :param poll_seconds: from the first request to the manifest; 0 when an earlier attempt's stage was used.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     day: dt.date
     status: DayStatus
@@ -109,13 +104,11 @@ class DayReport(BaseModel):
         return cls(day=day.date, status=status, **fields)
 
 
-class JobReport(BaseModel):
+class JobReport(Wire):
     """What became of a job: one report a day, and the failure that decides about the task.
 
     :param seconds: by phase: ``start`` (process to first task), ``work``, ``total``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     attempt: str
     days: tuple[DayReport, ...] = ()

@@ -19,12 +19,13 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.stage import Manifest, StagedFile
 from airflow_provider_connect.window import Day, DaySet
+from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,10 +33,8 @@ if TYPE_CHECKING:
 Connections = dict[str, Connection]
 
 
-class StreamKey(BaseModel):
+class StreamKey(Wire):
     """Which stream a ledger row is about: the connector's name and the source's own name for the stream."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     connector: str
     stream: str
@@ -45,7 +44,7 @@ class StreamKey(BaseModel):
         return f"{self.connector}/{self.stream}"
 
 
-class Intent(BaseModel):
+class Intent(Wire):
     """Who wants a day published: the same over retries and crashes, another after a clear or a new run.
 
     :param token: digest of (dag_id, run_id, task, dag_run.start_date, dag_run.clear_number).
@@ -54,14 +53,12 @@ class Intent(BaseModel):
     :param run: where to look in Airflow, for people: ``dag_id/run_id/task_id``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     token: str
     order: int
     run: str
 
 
-class LedgerRow(BaseModel):
+class LedgerRow(Wire):
     """One published day, as the sink remembers it.
 
     :param generation: 1 for a day's first publish, one more for every reload.
@@ -69,8 +66,6 @@ class LedgerRow(BaseModel):
     :param rows: rows visible in the sink.
     :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     day: dt.date
     generation: int
@@ -83,10 +78,8 @@ class LedgerRow(BaseModel):
     published_at: dt.datetime | None = None
 
 
-class Publish(BaseModel):
+class Publish(Wire):
     """One day on its way into the sink."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     key: StreamKey
     day: Day

@@ -16,11 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.window import Day
+from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,14 +29,12 @@ if TYPE_CHECKING:
     from airflow_provider_connect.tally import Tally
 
 
-class InputPartition(BaseModel):
+class InputPartition(Wire):
     """One piece of a day that one Spark task polls.
 
     :param index: 0-based, unique within the day, the same for every plan of the day.
     :param params: what the source needs to find the piece again; plain JSON, no secret.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     day: Day
     index: int = 0

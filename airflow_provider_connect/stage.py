@@ -16,14 +16,15 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from airflow_provider_connect.window import Day
+from airflow_provider_connect.wire import Wire
 
 CONTROL = "_connect"
 
 
-class StagedFile(BaseModel):
+class StagedFile(Wire):
     """One immutable file of the stage.
 
     :param path: relative to the stage root, with ``/``.
@@ -31,23 +32,19 @@ class StagedFile(BaseModel):
     :param stats: column statistics as Delta's JSON has them (``numRecords``, ``minValues``, …).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     path: str
     rows: int
     size_bytes: int
     stats: dict[str, Any] = Field(default_factory=dict)
 
 
-class Polled(BaseModel):
+class Polled(Wire):
     """What polling brought: of one partition, or summed over the partitions of a day.
 
     :param rows_read: records in the answer, before duplicates were dropped.
     :param counts: ``duplicates``, ``rejected`` and the source's own counts.
     :param digest: 32 hex digits; equal multisets of rows have equal digests.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     files: tuple[StagedFile, ...] = ()
     rejects: tuple[StagedFile, ...] = ()
@@ -90,14 +87,12 @@ class Polled(BaseModel):
         )
 
 
-class Manifest(BaseModel):
+class Manifest(Wire):
     """A whole day, frozen: the only thing that is ever published.
 
     :param fingerprint: digest of the source's options and this package's version; a manifest of another
         fingerprint is not reused.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     day: Day
     attempt: str

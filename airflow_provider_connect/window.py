@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict
-
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.wire import Wire
 
 ONE_DAY = dt.timedelta(days=1)
 
@@ -38,10 +37,8 @@ def start_of(date: dt.date, zone_name: str) -> dt.datetime:
     return local.astimezone(dt.UTC)
 
 
-class Day(BaseModel):
+class Day(Wire):
     """One calendar day in one zone: the unit that is polled, published and remembered."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     date: dt.date
     zone: str = "UTC"
@@ -117,10 +114,8 @@ def parse_days(text: str, zone_name: str) -> list[Day]:
     return days
 
 
-class DaySet(BaseModel):
+class DaySet(Wire):
     """A set of dates, kept as sorted ranges with both ends included: what an offset is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ranges: tuple[tuple[dt.date, dt.date], ...] = ()
 

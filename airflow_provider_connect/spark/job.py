@@ -173,7 +173,7 @@ def _start_spark() -> Any:
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
     started = pool.submit(SparkContext, conf=SparkConf())
     # A first task, so that the Python workers start beside this thread's imports too.
-    pool.submit(lambda: started.result().parallelize([None], 1).foreach(print))
+    pool.submit(lambda: started.result().parallelize([0], 1).count())
     pool.shutdown(wait=False)
     return started.result
 
