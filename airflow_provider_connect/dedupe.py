@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.storage import named_errors
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -76,13 +78,12 @@ class KeySet:
     """The keys seen so far. Not for two threads at once.
 
     :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about 1.5 times this.
-    :param folder: where a folder for the files is made; the system's own place by default.
+    :param folder: where the files lie; the system's own place for temporary files by default.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
         self._limit_bytes = limit_bytes
-        self._parent = folder
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = folder
         self._runs: list[_Run] = []
         self._files: list[tuple[_Run, Any]] = []
 
@@ -121,12 +122,9 @@ class KeySet:
         return first
 
     def close(self) -> None:
-        """Forget all keys and remove the files."""
+        """Forget all keys and let go of the files."""
         self._runs.clear()
         self._files.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
 
     def _keep(self, run: _Run) -> None:
         self._runs.append(run)
@@ -151,13 +149,11 @@ class KeySet:
     def _spill(self, run: _Run) -> None:
         import numpy as np
 
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="keys-", dir=self._parent)
-        path = Path(self._folder.name) / f"{len(self._files):05d}"
-        with path.open("wb") as file:
-            run.hi.tofile(file)
-            run.lo.tofile(file)
-        with path.open("rb") as file:
+        # A file without a name: the system deletes it with the process, however that ends.
+        with named_errors(str(self._folder or tempfile.gettempdir())), tempfile.TemporaryFile(dir=self._folder) as file:
+            file.write(run.hi.data)
+            file.write(run.lo.data)
+            file.flush()
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         keys = np.frombuffer(mapping, dtype=np.uint64)
         self._files.append((_Run(keys[: len(run)], keys[len(run) :]), mapping))

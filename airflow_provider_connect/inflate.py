@@ -23,9 +23,9 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Decode a gzip stream of one or more members.
 
     :param chunks: the raw bytes, cut anywhere; empty chunks are allowed.
-    :return: pieces of at most :data:`OUTPUT_BYTES`; none for a stream without a single byte.
-    :raises RetriableError: if the stream is cut, its checksum or length is wrong, or something that is no
-        gzip member stands in it.
+    :return: pieces of at most :data:`OUTPUT_BYTES`.
+    :raises RetriableError: if the stream is cut or has not one byte, its checksum or length is wrong, or something
+        that is no gzip member stands in it.
     """
     member: Any = None
     position = 0
@@ -43,6 +43,8 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
             data = member.unused_data if member.eof else b""
             member = None if member.eof else member
         position += len(chunk)
+    if position == 0:
+        raise RetriableError("the answer is said to be gzip and has not one byte: it is cut, not empty")
     if head:
         _open_member(head, position)
     if member is not None:

@@ -56,6 +56,8 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+# Freed memory of one thread serves the others: several pools each keep the most they ever held.
+LOCAL_ENV = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
@@ -89,7 +91,7 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
     # Spark's own temporary files go with the run's folder, also after a kill that Spark cannot clean up behind.
     conf = ALWAYS | LOCAL | {"spark.local.dir": str(run_folder / "spark")} | dict(user_conf)
     cache = cache_folder()
-    env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1", **LOCAL_ENV}
     flags = _fast_jvm(user_conf)
     options = [flags]
     spark_home = _own_spark_home()

@@ -2,7 +2,7 @@
 
 Under a stage root, one attempt of one day leaves ::
 
-    day=<date>/<attempt>-<part>-<try>.parquet            rows; in place where the sink wants them
+    day=<date>/<attempt>-<part>-<copy>.parquet           rows; in place where the sink wants them
     _connect/attempts/<attempt>/progress-<part>.json     alive while its age is small
     _connect/attempts/<attempt>/rejects-<part>.parquet   lines that were no records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: everything above is complete
@@ -14,6 +14,7 @@ intent finished, and publishes that instead of polling again.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 from pydantic import Field
@@ -105,6 +106,14 @@ def attempt_folder(attempt: str) -> str:
     return f"{CONTROL}/attempts/{attempt}"
 
 
-def data_file(day: Day, attempt: str, part: int, retry: int) -> str:
-    """Return the path of a data file, relative to the stage root: a new name for every try."""
-    return f"day={day}/{attempt}-{part:05d}-{retry:03d}.parquet"
+def data_file(day: Day, attempt: str, part: int, copy: str) -> str:
+    """Return the path of a data file, relative to the stage root.
+
+    :param copy: a fresh random word for every file: Spark may run one task twice, the first of them forgotten but
+        alive, and neither may write or delete what the other one wrote.
+    """
+    return f"day={day}/{attempt}-{part:05d}-{copy}.parquet"
+
+
+DATA_FILE = re.compile(r"day=(?P<day>\d{4}-\d\d-\d\d)/(?P<attempt>.+)-\d{5}-[0-9a-z]+\.parquet")
+"""What :func:`data_file` makes."""

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._delta_table import OWNER, open_table
+from airflow_provider_connect.stage import DATA_FILE
 from airflow_provider_connect.window import ONE_DAY, DaySet
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-_STAGED = re.compile(r"day=\d{4}-\d\d-\d\d/.+-\d{5}-\d{3}\.parquet")
 
 
 def app_id(key: StreamKey, day: dt.date) -> str:
@@ -101,7 +99,7 @@ class LedgerView:
         """Return every published day: those with files of ours, then those the ledger confirms around them."""
         if self.table is None or self.table.metadata().configuration.get(OWNER) != str(self.key):
             return DaySet()
-        done = {date for date, path, _ in self.files if _STAGED.fullmatch(path)}
+        done = {date for date, path, _ in self.files if DATA_FILE.fullmatch(path)}
         done |= {dt.date.fromisoformat(details["connect.day"]) for details in self.history}
         maybe = done | {date for date, _, _ in self.files}
         if not maybe:

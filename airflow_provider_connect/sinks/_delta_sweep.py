@@ -8,7 +8,6 @@ Whether an attempt was published is asked of the table's log, which recorded it 
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterable
 
 from pydantic import ValidationError
@@ -16,11 +15,10 @@ from pydantic import ValidationError
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._delta_ledger import LedgerView
-from airflow_provider_connect.stage import CONTROL, Manifest, attempt_folder
+from airflow_provider_connect.stage import CONTROL, DATA_FILE, Manifest, attempt_folder
 from airflow_provider_connect.storage import Entry, Folder
 
 MANIFEST, PUBLISHING, SWEPT, SETTLED = "manifest.json", "publishing.json", "swept.json", "published.json"
-_DATA_FILE = re.compile(r"day=(?P<day>\d{4}-\d\d-\d\d)/(?P<attempt>.+)-\d{5}-\d{3}\.parquet")
 
 
 def claim(folder: Folder, publish: Publish) -> dict[str, Entry]:
@@ -83,7 +81,7 @@ class Sweeper:
         """Return the data files of each attempt, by their names."""
         found: dict[str, list[str]] = {}
         for file in self.folder.files():
-            match = _DATA_FILE.fullmatch(file.name)
+            match = DATA_FILE.fullmatch(file.name)
             if match and match["attempt"] in attempts:
                 found.setdefault(match["attempt"], []).append(file.name)
         return found
@@ -97,7 +95,7 @@ class Sweeper:
 
     def _published(self, attempt: str, manifest: Manifest | None, files: list[str]) -> bool:
         """Ask the ledger whether a commit of this attempt ever landed."""
-        days = {dt.date.fromisoformat(match["day"]) for path in files if (match := _DATA_FILE.fullmatch(path))}
+        days = {dt.date.fromisoformat(match["day"]) for path in files if (match := DATA_FILE.fullmatch(path))}
         days |= {manifest.day.date} if manifest else set()
         return any(self.view.transaction(day, f"/attempt/{attempt}") is not None for day in days)
 

@@ -25,6 +25,7 @@ TERMINATED = b"terminated early"
 """The export's own way to say that it is incomplete, as a line of its own or at the end of a cut one."""
 
 _MAX_SPLIT_LINES = 64
+_MAX_REJECT_BYTES = 64 << 20  # they are kept in memory until the partition ends
 _LINE_BREAK_IN_STRING = b"\\n"
 
 
@@ -56,6 +57,7 @@ class ExportReader:
         self._broken = _Broken()
         self._ended = True
         self._records = 0
+        self._reject_bytes = 0
 
     def read(self, block: Block) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one block.
@@ -77,13 +79,13 @@ class ExportReader:
     def end(self) -> None:
         """Finish after the last block.
 
-        :raises RetriableError: if the last line is cut, or nothing in the answer was a record.
+        :raises RetriableError: if the last line is no record, or nothing in the answer was one.
         """
         if self._broken.lines and self._records == 0:
             raise self.not_an_export()
-        if self._broken.lines and not self._ended:
-            raise RetriableError(f"the export is cut: its last line ends in the middle; {self.seen()}")
-        self._give_up()
+        if self._broken.lines:
+            # A server that fails half way often says so in words of its own, as the last line.
+            raise RetriableError(f"the export is cut: its last line is no record; {self.seen()}")
 
     def _odd_lines(self, block: Block, odd: list[tuple[int, int]]) -> Iterator[Record]:
         next_index = 0
@@ -106,7 +108,7 @@ class ExportReader:
         except ErrorDocumentError:
             raise
         except NotARecordError as error:
-            if line.rstrip(b" \t\r.").endswith(TERMINATED):
+            if not line.lstrip().startswith(b"{") and TERMINATED in line.lower():
                 raise RetriableError(f"the export says of itself 'terminated early'; {self.seen()}") from None
             yield from self._rejoined(line, position, str(error))
             return
@@ -158,6 +160,9 @@ class ExportReader:
             if self._records == 0:
                 raise self.not_an_export()
             raise DataError(f"more than max_rejects={self._tolerance.max_rejects} lines are no records; {where}")
+        self._reject_bytes += len(reject.record)
+        if self._reject_bytes > _MAX_REJECT_BYTES:
+            raise DataError(f"the lines that are no records have over {_MAX_REJECT_BYTES} bytes together; {where}")
         self._tally.reject(reject)
 
     def _batch(self, records: Records) -> Iterator[pa.RecordBatch]:

@@ -22,7 +22,7 @@ FIELDS = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
 """The properties every row needs; promoted ones follow them."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
-_NEWLINE, _BACKSLASH = 0x0A, 0x5C
+_NEWLINE = 0x0A
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
@@ -268,8 +268,8 @@ def _stands_at(data: bytes, at: Any, what: bytes) -> Any:
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
     """Return where the properties of decoded lines start, and of which lines that could be told.
 
-    Where a name holds no escape, its length tells where it ends. Where it does, the byte found there lies inside the
-    name, and a quote there has a backslash before it.
+    Where a name holds no escape, its length tells where it ends. Where it does, that place lies inside the name, and
+    what follows a name cannot stand there: its second quote would end the name, and no JSON goes on like that.
 
     :param names: where the lines' event names start.
     """
@@ -278,7 +278,6 @@ def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[An
 
     ends = names + pc.binary_length(event).to_numpy()
     plain = _stands_at(data, ends, _MIDDLE)
-    plain &= np.frombuffer(data, np.uint8)[ends - 1] != _BACKSLASH
     for row in np.flatnonzero(~plain).tolist():
         literal = _STRING.match(data, names[row] - 1)
         ends[row] = literal.end() - 1 if literal else 0

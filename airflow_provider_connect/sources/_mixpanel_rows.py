@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Regime = Literal["utc", "project_local"]
 PromotedType = Literal["string", "double", "bigint", "boolean"]
 
-MIN_SECONDS = -62_135_596_800
-MAX_SECONDS = 253_402_300_799
-"""Year 1 and the end of year 9999: what a timestamp column can show."""
+MIN_SECONDS = -62_135_596_800 + 2 * 86_400
+MAX_SECONDS = 253_402_300_799 - 2 * 86_400
+"""Year 1 and year 9999 but for two days at each end, so that no zone moves a time out of the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
-import math
 import posixpath
 from typing import Any
 
@@ -51,15 +50,22 @@ class RowWriter:
             if self._folder.local:
                 self._folder.filesystem.create_dir(posixpath.dirname(target), recursive=True)
             self._stream = self._folder.filesystem.open_output_stream(target)
-        self._writer = pq.ParquetWriter(
-            self._stream,
-            self._schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=[field.name for field in self._schema if b"few_values" in (field.metadata or {})],
-            write_statistics=[field.name for field in self._schema if _has_short_order(field.type)],
-            metadata_collector=self._footers,
-        )
+        try:
+            with named_errors(self._shown):
+                self._writer = pq.ParquetWriter(
+                    self._stream,
+                    self._schema,
+                    compression="zstd",
+                    compression_level=1,
+                    use_dictionary=[field.name for field in self._schema if b"few_values" in (field.metadata or {})],
+                    write_statistics=[field.name for field in self._schema if _has_short_order(field.type)],
+                    metadata_collector=self._footers,
+                )
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._stream.close()
+            self._folder.delete(self._path)
+            raise
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -92,7 +98,7 @@ class RowWriter:
 
     def _abandon(self) -> None:
         # On a full disk closing fails again; the file goes all the same.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):
             self._writer.close()
         with contextlib.suppress(OSError):
             self._stream.close()
@@ -138,18 +144,20 @@ def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
         if any(group is None or not group.has_null_count for group in groups):
             continue
         result["nullCount"][column] = sum(group.null_count for group in groups)
-        bounds = [group for group in groups if group.has_min_max]
-        low, high = min((g.min for g in bounds), default=None), max((g.max for g in bounds), default=None)
-        if low is not None and all(not isinstance(end, float) or math.isfinite(end) for end in (low, high)):
-            result["minValues"][column] = _bound(low, upper=False)
-            result["maxValues"][column] = _bound(high, upper=True)
+        with contextlib.suppress(OverflowError, ValueError):  # an instant beyond Python's calendar: no bounds
+            bounds = [(group.min, group.max) for group in groups if group.has_min_max]
+            if bounds:
+                low, high = (
+                    _bound(min(b[0] for b in bounds), upper=False),
+                    _bound(max(b[1] for b in bounds), upper=True),
+                )
+                result["minValues"][column], result["maxValues"][column] = low, high
     return result
 
 
 def _has_short_order(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-    )
+    # Parquet's bounds leave NaN out, which readers of Delta take for the largest value: no bounds for floats.
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _bound(value: Any, *, upper: bool) -> Any:
@@ -158,5 +166,5 @@ def _bound(value: Any, *, upper: bool) -> Any:
         part = value.microsecond % 1000
         if upper and part:
             value += dt.timedelta(microseconds=1000 - part)
-        return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}" + ("Z" if value.tzinfo else "")
+        return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + ("Z" if value.tzinfo else "")
     return value.isoformat() if isinstance(value, dt.date) else value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -72,7 +73,7 @@ def freeze(task: PollTask, connection: Connection, sleep: Callable[[float], None
     retries = 0
     while True:
         try:
-            polled = _poll_once(source, root, task, connection, retries)
+            polled = _poll_once(source, root, task, connection)
         except RetriableError as error:
             delay = _delay(error, retries)
             spent = time.monotonic() - started
@@ -83,15 +84,17 @@ def freeze(task: PollTask, connection: Connection, sleep: Callable[[float], None
                     retry_after_seconds=error.retry_after_seconds,
                 ) from None
             retries += 1
-            _tell(root, task, Tally(), f"waits {delay:.1f} s, then polls again ({error})")
-            sleep(delay)
+            note = f"waits {delay:.1f} s, then polls again ({error})"
+            with _Progress(root, task, Tally(), note):
+                sleep(delay)
         else:
             return polled.model_copy(update={"retries": retries, "seconds": time.monotonic() - started})
 
 
-def _poll_once(source: Source, root: Folder, task: PollTask, connection: Connection, retry: int) -> Polled:
+def _poll_once(source: Source, root: Folder, task: PollTask, connection: Connection) -> Polled:
     tally = Tally()
-    path = data_file(task.part.day, task.attempt, task.part.index, retry)
+    copy = secrets.token_hex(4)
+    path = data_file(task.part.day, task.attempt, task.part.index, copy)
     with (
         _Progress(root, task, tally),
         RowWriter(root, path, source.row_schema()) as writer,
@@ -99,9 +102,8 @@ def _poll_once(source: Source, root: Folder, task: PollTask, connection: Connect
     ):
         for batch in batches:
             writer.write(batch)
-    rejects = write_rejects(
-        root, f"{attempt_folder(task.attempt)}/rejects-{task.part.index:05d}.parquet", tally.rejects
-    )
+    rejects_path = f"{attempt_folder(task.attempt)}/rejects-{task.part.index:05d}-{copy}.parquet"
+    rejects = write_rejects(root, rejects_path, tally.rejects)
     return _polled(tally, writer.file, rejects)
 
 
@@ -122,12 +124,12 @@ def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None) -
 
 def _delay(error: RetriableError, retries: int) -> float:
     """Wait as long as was asked, else 1 s doubling to 60 s, with full jitter so that runs do not march in step."""
-    if error.retry_after_seconds is not None:
-        return error.retry_after_seconds + random.uniform(0, 1)  # noqa: S311  # jitter, no secret
-    return random.uniform(0.5, 1) * min(60.0, 2.0**retries)  # noqa: S311
+    backoff = random.uniform(0.5, 1) * min(60.0, 2.0**retries)  # noqa: S311  # jitter, no secret
+    # A source that asks for no time at all is still asked less and less often.
+    return max(backoff, (error.retry_after_seconds or 0) + random.uniform(0, 1))  # noqa: S311
 
 
-def _tell(root: Folder, task: PollTask, tally: Tally, note: str = "") -> None:
+def _tell(root: Folder, task: PollTask, tally: Tally, note: str) -> None:
     """Leave a sign of life: the driver prints it, and a sweep sees that the attempt is alive."""
     text = json.dumps({"rows": tally.rows, "raw_bytes": tally.raw_bytes, "wire_bytes": tally.wire_bytes, "note": note})
     root.write(f"{attempt_folder(task.attempt)}/progress-{task.part.index:05d}.json", text.encode())
@@ -140,10 +142,11 @@ class _Progress:
     root: Folder
     task: PollTask
     tally: Tally
+    note: str = ""
 
     def __enter__(self) -> _Progress:
         # The first sign is written before the first row: no file of ours ever lies about without one.
-        _tell(self.root, self.task, self.tally)
+        _tell(self.root, self.task, self.tally, self.note)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._thread.start()
@@ -156,7 +159,7 @@ class _Progress:
     def _run(self) -> None:
         while not self._done.wait(self.task.progress_seconds / 2):
             try:
-                _tell(self.root, self.task, self.tally)
+                _tell(self.root, self.task, self.tally, self.note)
             except (OSError, ConnectError):
                 # A full disk fails the rows beside it, with a message; the sign of life is not the place.
-                return
+                continue

@@ -49,7 +49,7 @@ class Bench:
         day, name = Day(date=date), f"{order:016x}-{attempt}-{date:%Y%m%d}"
         folder = Folder(str(self.root))
         folder.write(f"{attempt_folder(name)}/progress-00000.json", b"{}")
-        with RowWriter(folder, data_file(day, name, 0, 0), SCHEMA) as writer:
+        with RowWriter(folder, data_file(day, name, 0, "0"), SCHEMA) as writer:
             if rows:
                 noon = dt.datetime.combine(date, dt.time(12), tzinfo=dt.UTC)
                 columns: list[Any] = [rows, [noon] * len(rows), [float(i) for i in range(len(rows))]]

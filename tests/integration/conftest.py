@@ -59,6 +59,7 @@ class Submitter:
     standin: StandIn
     master: str = "local[2]"
     conf: dict[str, str] = field(default_factory=dict)
+    started: list[Submitted] = field(default_factory=list)
 
     @property
     def table(self) -> Path:
@@ -117,7 +118,8 @@ class Submitter:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        return Submitted(process, folder, lock)
+        self.started.append(Submitted(process, folder, lock))
+        return self.started[-1]
 
     def run(self, days: list[str], **options: Any) -> Submitted:
         return self.start(days, **options).wait()
@@ -148,7 +150,12 @@ class Submitter:
 def submit(tmp_path: Path) -> Iterator[Submitter]:
     project = Project(seed=3, events_per_day=2000, duplicates_per_day=50, missing_ids_per_day=5)
     with StandIn(project, now=lambda: dt.datetime(2026, 11, 20, tzinfo=dt.UTC)) as standin:
-        yield Submitter(tmp_path, standin)
+        submitter = Submitter(tmp_path, standin)
+        yield submitter
+        for started in submitter.started:
+            if started.process.poll() is None:
+                started.process.kill()
+                started.wait()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -158,10 +159,17 @@ def test_a_kill_half_way_leaves_no_part_of_a_day(submit, victim):
 def _find(jvm: int, victim: str) -> int:
     if victim == "jvm":
         return jvm
-    processes = psutil.Process(jvm).children(recursive=True)
-    named = {"driver": "job.py", "worker": "pyspark.daemon"}[victim]
-    found = [process.pid for process in processes if any(named in part for part in process.cmdline())]
+    named = {"driver": "job.py", "worker": "daemon"}[victim]
+    found = [pid for pid, command in _family(jvm) if any(named in part for part in command)]
     return found[-1] if victim == "worker" else found[0]
+
+
+def _family(jvm: int) -> list[tuple[int, list[str]]]:
+    found = []
+    for process in psutil.Process(jvm).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # one that has just ended
+            found.append((process.pid, process.cmdline()))
+    return found
 
 
 def test_a_frozen_day_is_published_by_the_next_attempt_without_polling(submit):

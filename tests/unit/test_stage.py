@@ -68,8 +68,8 @@ def test_a_manifest_of_another_form_is_refused():
 
 
 def test_every_try_of_every_partition_has_a_name_of_its_own_in_its_days_partition():
-    names = {data_file(DAY, attempt, part, retry) for attempt in "ab" for part in range(3) for retry in range(3)}
+    names = {data_file(DAY, attempt, part, copy) for attempt in "ab" for part in range(3) for copy in "xyz"}
     assert len(names) == 18
     assert {name.partition("/")[0] for name in names} == {"day=2026-03-01"}
-    assert data_file(DAY, "a-1", 2, 3) == "day=2026-03-01/a-1-00002-003.parquet"
+    assert data_file(DAY, "a-1", 2, "3f") == "day=2026-03-01/a-1-00002-3f.parquet"
     assert attempt_folder("a-1") == "_connect/attempts/a-1"

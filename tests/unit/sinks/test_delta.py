@@ -43,7 +43,7 @@ def staged(
         values: dict[str, Any] = {"event": rows, "time": [noon.replace(tzinfo=dt.UTC)] * len(rows)}
         values |= {"time_local": [noon] * len(rows)}
         arrays = [pa.array(values.get(c.name, [None] * len(rows)), type=c.type) for c in columns]
-        path = data_file(day, attempt, 0, 0)
+        path = data_file(day, attempt, 0, "0")
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table(arrays, schema=pa.schema(columns)), root / path)
         stats = {"minValues": {"event": min(rows)}, "maxValues": {"event": max(rows)}, "nullCount": {"event": 0}}
@@ -118,7 +118,7 @@ def test_a_day_is_published_replaced_and_remembered(lab: Lab) -> None:
     assert lab.ledger.row(MAY) == second
     assert lab.ledger.published(MAY, "t1") == first
     assert lab.ledger.published(MAY, "nobody") is None
-    assert (lab.root / data_file(Day(date=MAY), f"t1-{MAY}", 0, 0)).exists(), "older versions stay readable"
+    assert (lab.root / data_file(Day(date=MAY), f"t1-{MAY}", 0, "0")).exists(), "older versions stay readable"
 
 
 def test_the_same_intent_again_changes_nothing(lab: Lab) -> None:
@@ -305,7 +305,7 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     published = staged(lab.root, MAY, ["a"], "t1", 1)
     control = lab.root / attempt_folder(published.manifest.attempt)
     (control / "rejects-0.parquet").write_bytes(b"r")
-    failed_try = lab.root / data_file(Day(date=MAY), published.manifest.attempt, 0, 9)
+    failed_try = lab.root / data_file(Day(date=MAY), published.manifest.attempt, 0, "9")
     failed_try.write_bytes(b"half")
     lab.commit(published)
     lab.publish(MAY, ["b"], "t2", 2)
@@ -362,7 +362,7 @@ def test_the_days_of_ten_years_are_read_quickly(lab: Lab) -> None:
     lab.publish(MAY, ["a"])
     days = [MAY + dt.timedelta(days=i) for i in range(1, 3650)]
     adds = [
-        AddAction(data_file(Day(date=d), "t", 0, 0), 1, {"day": str(d)}, 0, True, json.dumps({"numRecords": 1}))
+        AddAction(data_file(Day(date=d), "t", 0, "0"), 1, {"day": str(d)}, 0, True, json.dumps({"numRecords": 1}))
         for d in days
         if d.day != 13
     ]

@@ -39,7 +39,7 @@ def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) 
         schema = schema.append(pa.field(f"extra_{order}", pa.string()))
     files = []
     for part in range(PARTS if order % 5 else 0):  # an order of 5 has an empty day
-        path = data_file(Day(date=date), attempt, part, 0)
+        path = data_file(Day(date=date), attempt, part, "0")
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(schema.empty_table(), root / path)
         files.append(StagedFile(path=path, rows=order, size_bytes=(root / path).stat().st_size))
