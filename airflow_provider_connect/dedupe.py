@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT_BYTES = 64 << 20
 _KEY_BYTES = 16
+_FILTER_BITS = 24
 _GROWTH = 2
 """A run is merged into the one before it unless that is this many times larger."""
 _SMALL_RUN = 1 << 16
@@ -56,6 +57,35 @@ class _Run:
         return found
 
 
+class _Filter:
+    """Tells quickly that a key is new: most are, and need not be looked for in the runs (a Bloom filter of one hash).
+
+    Two megabytes, however many keys; the more there are, the more often it says "perhaps".
+    """
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._bits = np.zeros(1 << (_FILTER_BITS - 3), dtype=np.uint8)
+
+    def may_hold(self, hi: Keys) -> Mask:
+        byte, bit = self._place(hi)
+        found: Mask = (self._bits[byte] & bit) != 0
+        return found
+
+    def add(self, hi: Keys) -> None:
+        import numpy as np
+
+        byte, bit = self._place(hi)
+        np.bitwise_or.at(self._bits, byte, bit)
+
+    def _place(self, hi: Keys) -> tuple[Any, Any]:
+        import numpy as np
+
+        slot = hi >> np.uint64(64 - _FILTER_BITS)
+        return slot >> np.uint64(3), (np.uint8(1) << (slot & np.uint64(7)).astype(np.uint8))
+
+
 def _merged(large: list[Keys], small: list[Keys]) -> _Run:
     """Make one run of two without a common key, given as ``[hi, lo]``; the lists are emptied on the way."""
     import numpy as np
@@ -84,6 +114,7 @@ class KeySet:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
         self._limit_bytes = limit_bytes
         self._folder = folder
+        self._filter = _Filter()
         self._runs: list[_Run] = []
         self._files: list[tuple[_Run, Any]] = []
 
@@ -110,11 +141,14 @@ class KeySet:
         hi, lo = hi[order], lo[order]
         new = np.ones(len(hi), dtype=bool)
         new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
-        for run in self._runs:
-            new &= ~run.holds(hi, lo)
-        for run, mapping in self._files:
-            new &= ~run.holds(hi, lo)
-            mapping.madvise(mmap.MADV_DONTNEED)
+        doubtful = np.flatnonzero(new & self._filter.may_hold(hi))
+        for run, mapping in [*((run, None) for run in self._runs), *self._files]:
+            if not len(doubtful):
+                break
+            new[doubtful[run.holds(hi[doubtful], lo[doubtful])]] = False
+            if mapping is not None:
+                mapping.madvise(mmap.MADV_DONTNEED)
+        self._filter.add(hi)
         if new.any():
             self._keep(_Run(hi[new], lo[new]))
         first = np.empty(len(hi), dtype=bool)

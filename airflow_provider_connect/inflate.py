@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_connect.errors import RetriableError
 
-OUTPUT_BYTES = 256 << 10
+OUTPUT_BYTES = 1 << 20
 """The most that one step decodes, whatever the input expands to."""
 
 _MAGIC = b"\x1f\x8b"

@@ -37,27 +37,37 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
     :raises LineTooLongError: if a line is longer than ``max_line_bytes``.
     """
-    position = size = 0
-    parts: list[bytes] = []  # whole lines
-    rest: list[bytes] = []  # the beginning of a line
-    rest_bytes = 0
+    position = 0
+    parts: list[bytes | memoryview] = []  # what the next block is made of; copied once, by the join
+    size = whole = 0  # bytes in parts, and how many of them are whole lines
     for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
-        if end:
-            parts += [*rest, chunk[:end]]
-            size += rest_bytes + end
-            rest, rest_bytes = [chunk[end:]], len(chunk) - end
-        else:
-            rest.append(chunk)
-            rest_bytes += len(chunk)
-        too_long = rest_bytes > max_line_bytes
-        if size >= block_bytes or (size and too_long):  # what is whole is not held back
+        parts.append(chunk)
+        whole = size + end if end else whole
+        size += len(chunk)
+        too_long = size - whole > max_line_bytes
+        if whole >= block_bytes or (whole and too_long):  # what is whole is not held back
+            rest = _cut(parts, whole)
             yield Block(position, b"".join(parts))
-            position += size
-            parts, size = [], 0
+            position += whole
+            parts, size, whole = rest, size - whole, 0
         if too_long:
             raise LineTooLongError(
                 f"the line at byte {position} of the answer is longer than max_record_bytes={max_line_bytes}"
             )
-    if size or rest_bytes:
-        yield Block(position, b"".join(parts + rest))
+    if size:
+        yield Block(position, b"".join(parts))
+
+
+def _cut(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
+    """Shorten ``parts`` to ``size`` bytes altogether; return what is left over."""
+    rest: list[bytes | memoryview] = []
+    excess = sum(map(len, parts)) - size
+    while excess:
+        last = memoryview(parts.pop())
+        kept = max(len(last) - excess, 0)
+        rest.insert(0, last[kept:])
+        if kept:
+            parts.append(last[:kept])
+        excess -= len(last) - kept
+    return rest
