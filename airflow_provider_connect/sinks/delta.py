@@ -20,8 +20,9 @@ reads anew and decides again. A reload replaces the day; older versions stay rea
 refuses them); columns the source no longer has stay and read as null. A changed type fails the day.
 
 **Ownership.** One table belongs to one stream and says so in its property ``connect.stream``; any other is refused. A
-table made by hand needs the property from its CREATE TABLE on (``'connect.stream' = 'mixpanel/export'``): setting it
-later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
+table made by hand needs the property from its CREATE TABLE on (``'connect.stream' = 'mixpanel/<conn_id>.export'``):
+setting it later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are
+refused.
 
 **Limits.** ``days()`` may miss an empty day that stands apart, beyond an unpublished day at either end of the
 table, once its commit has left the log (30 days by default); ``row()`` still knows it. RESTORE by hand moves files,

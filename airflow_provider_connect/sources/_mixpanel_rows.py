@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.dedupe import KeySet
+from airflow_provider_connect.sources._mixpanel_columns import PromotedType, Regime, schema
 from airflow_provider_connect.sources._mixpanel_records import Records
 from airflow_provider_connect.tally import Reject, Tally
 from airflow_provider_connect.walltime import instants
@@ -18,9 +19,6 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Regime = Literal["utc", "project_local"]
-PromotedType = Literal["string", "double", "bigint", "boolean"]
-
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
 """Year 1 and year 9999 but for two days at each end, so that no zone moves a time out of the calendar."""
@@ -28,27 +26,6 @@ MAX_SECONDS = 253_402_300_799 - 2 * 86_400
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
 _MILLION = 1_000_000
-
-COLUMNS: dict[str, tuple[str, str]] = {
-    "event": ("string", "Name of the event."),
-    "distinct_id": ("string", "Whom the event is about; a number keeps its JSON text; null when there is none."),
-    "insert_id": ("string", "The client's or server's $insert_id; null when there is none."),
-    "time": ("timestamp", "When the event happened (UTC); null when the record holds no usable time."),
-    "time_local": (
-        "wall",
-        "What the project's clock showed, as exported; null unless the project's timestamps are project_local.",
-    ),
-    "properties": ("string", "All properties: the JSON text as it was exported, byte for byte."),
-    "processing_time": ("timestamp", "When the vendor took the event in (UTC, from mp_processing_time_ms)."),
-    "record_key": ("string", "Identity of the event, 32 hex digits: see key_origin."),
-    "key_origin": (
-        "string",
-        "vendor: the key is made from event, distinct_id, time and $insert_id; fallback: one of them is missing, "
-        "and it is made from the event's name and all properties.",
-    ),
-}
-
-_FEW_VALUES = ("event", "key_origin")
 
 
 @dataclass(frozen=True)
@@ -65,30 +42,6 @@ class RowOptions:
     only_day: bool
     deduplicate: Literal["key", "off"]
     promote: tuple[tuple[str, str, PromotedType], ...]
-
-
-def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
-    """Return the schema of all batches; each field's metadata holds its ``comment``."""
-    import pyarrow as pa
-
-    types = {
-        "string": pa.string(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "wall": pa.timestamp("us"),
-        "double": pa.float64(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-    }
-    required = {"event", "properties", "record_key", "key_origin"}
-    few = {"few_values": "yes"}
-    fields = [
-        pa.field(name, types[kind], name not in required, {"comment": comment} | (few if name in _FEW_VALUES else {}))
-        for name, (kind, comment) in COLUMNS.items()
-    ]
-    for name, column, kind in promote:
-        comment = {"comment": f"Property {name!r} where it is a {kind}."}
-        fields.append(pa.field(column, types[kind], metadata=comment | (few if kind == "string" else {})))
-    return pa.schema(fields)
 
 
 class RowMaker:

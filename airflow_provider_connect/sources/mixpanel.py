@@ -61,7 +61,6 @@ read so far; so do 408, 429 (with the time to wait) and 5xx. Credentials, role, 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -69,24 +68,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.dedupe import KeySet
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.http import Answer, Limits, get
-from airflow_provider_connect.inflate import gunzip
-from airflow_provider_connect.jsonlines import LineTooLongError, blocks
-from airflow_provider_connect.prefetch import prefetch
 from airflow_provider_connect.source import InputPartition, Source
-from airflow_provider_connect.sources._mixpanel_access import Access, problems, refusal
-from airflow_provider_connect.sources._mixpanel_export import ExportReader, Tolerance
-from airflow_provider_connect.sources._mixpanel_records import ErrorDocumentError, RecordReader
-from airflow_provider_connect.sources._mixpanel_rows import (
-    COLUMNS,
-    PromotedType,
-    Regime,
-    RowMaker,
-    RowOptions,
-    schema,
-)
+from airflow_provider_connect.sources._mixpanel_access import problems
+from airflow_provider_connect.sources._mixpanel_columns import COLUMNS, PromotedType, Regime, schema
 from airflow_provider_connect.window import Day, zone
 
 if TYPE_CHECKING:
@@ -94,8 +79,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.tally import Tally
 
-_EXPORT_PATH = "/api/2.0/export"
-_BLOCKS_AHEAD = 1
 _SOON = dt.timedelta(hours=1)
 
 
@@ -153,7 +136,7 @@ class MixpanelSource(Source):
         except ConfigError as error:
             raise ValueError(f"project_timezone: {error}") from None
         taken = {name.lower(): "a column every row has" for name in (*COLUMNS, "day")}
-        for name, column, _ in self._promoted:
+        for name, column, _ in self.promoted:
             if column.lower() in taken:
                 raise ValueError(
                     f"promote: property {name!r} would become column {column!r}, which is {taken[column.lower()]}"
@@ -162,13 +145,14 @@ class MixpanelSource(Source):
         return self
 
     @property
-    def _promoted(self) -> tuple[tuple[str, str, PromotedType], ...]:
+    def promoted(self) -> tuple[tuple[str, str, PromotedType], ...]:
+        """The promoted properties as (property, column, type)."""
         return tuple((name, re.sub(r"[ ,;{}()\n\t=.]", "_", name), kind) for name, kind in self.promote.items())
 
     @property
     def stream_key(self) -> str:
-        """Name of the stream: ``export``."""
-        return self.stream
+        """Connection and stream: another project's export is another stream, and never replaces this one's days."""
+        return f"{self.conn_id}.{self.stream}"
 
     @property
     def timezone(self) -> str:
@@ -189,7 +173,7 @@ class MixpanelSource(Source):
 
     def row_schema(self) -> pa.Schema:
         """Return the schema of the rows: see the module's DDL."""
-        return schema(self._promoted)
+        return schema(self.promoted)
 
     def plan(self, day: Day, connection: Connection) -> list[InputPartition]:
         """Return the one request that reads the day.
@@ -221,26 +205,9 @@ class MixpanelSource(Source):
         :raises ConfigError: if credentials, rights, plan or options are at fault.
         :raises DataError: if a line is no record and that is not tolerated.
         """
-        access = Access.of(connection)
-        reader = RecordReader(tuple(self.promote))
-        with self._ask(part, access) as answer, KeySet() as keys:
-            rows = RowMaker(self._row_options(part), reader.names, keys, tally)
-            tolerance = Tolerance(self.errors_tolerance, self.max_rejects, self.max_record_bytes)
-            export = ExportReader(reader, rows, tolerance, tally)
-            lines = prefetch(blocks(_decoded(answer, tally), self.max_record_bytes), depth=_BLOCKS_AHEAD)
-            try:
-                for block in lines:
-                    yield from export.read(block)
-                export.end()
-            except LineTooLongError:
-                if tally.rows == 0:
-                    raise export.not_an_export() from None
-                raise
-            except ErrorDocumentError as error:
-                raise refusal(answer.status, str(error), access, now=now(), seen=export.seen()) from None
-            finally:
-                answer.interrupt()  # else an early end would wait for the bytes that the thread waits for
-                lines.close()
+        from airflow_provider_connect.sources._mixpanel_poll import poll_day  # noqa: PLC0415  # a DAG file need not pay for it
+
+        return poll_day(self, part, connection, tally, now=now)
 
     def _regime(self, connection: Connection) -> Regime | None:
         said: Any = self.timestamps or connection.option("timestamps")
@@ -251,57 +218,3 @@ class MixpanelSource(Source):
         if regime is None:
             raise ConfigError("; ".join(self.check(connection)))
         return regime
-
-    def _row_options(self, part: InputPartition) -> RowOptions:
-        return RowOptions(
-            regime=part.params["timestamps"],
-            zone=self.project_timezone,
-            day=part.day,
-            only_day=part.params["from_date"] != part.params["to_date"],
-            deduplicate=self.deduplicate,
-            promote=self._promoted,
-        )
-
-    def _ask(self, part: InputPartition, access: Access) -> Answer:
-        params = {"from_date": part.params["from_date"], "to_date": part.params["to_date"]}
-        if access.project_id is not None:
-            params["project_id"] = access.project_id
-        if self.event is not None:
-            params["event"] = json.dumps(self.event, ensure_ascii=False)
-        if self.where is not None:
-            params["where"] = self.where
-        limits = Limits(
-            connect_timeout_seconds=self.connect_timeout_seconds,
-            read_timeout_seconds=self.read_timeout_seconds,
-            deadline_seconds=self.request_deadline_seconds,
-        )
-        answer = get(access.url + _EXPORT_PATH, params, access.auth, limits, proxy=access.proxy)
-        if answer.status != 200:
-            with answer:
-                raise refusal(answer.status, answer.text(), access, retry_after=answer.header("Retry-After"), now=now())
-        return answer
-
-
-def _decoded(answer: Answer, tally: Tally) -> Iterator[bytes]:
-    """Yield the export's bytes.
-
-    :raises RetriableError: if the answer is no export by its head, or is cut.
-    """
-    kind = answer.header("Content-Type").partition(";")[0].strip().lower()
-    if kind == "text/html":
-        raise RetriableError(
-            f"the answer is not an export: {answer.host} sent a web page with status 200; a proxy or a login page may "
-            "stand between"
-        )
-    answer.require_framing()
-    encoding = answer.header("Content-Encoding").strip().lower()
-    if encoding not in ("", "identity", "gzip"):
-        raise RetriableError(f"{answer.host} sent Content-Encoding {encoding[:20]!r}; only gzip was asked for")
-    wire = _counted(answer, tally)
-    return gunzip(wire) if encoding == "gzip" else wire
-
-
-def _counted(answer: Answer, tally: Tally) -> Iterator[bytes]:
-    for chunk in answer.chunks():
-        tally.wire_bytes += len(chunk)
-        yield chunk

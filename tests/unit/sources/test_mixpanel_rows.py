@@ -27,7 +27,7 @@ def read(body, source=None, block_bytes=1 << 20, only_day=False, tolerance="all"
     source = source or MixpanelSource()
     tally = Tally()
     reader = RecordReader(tuple(source.promote))
-    options = RowOptions("utc", "UTC", DAY, only_day, source.deduplicate, source._promoted)
+    options = RowOptions("utc", "UTC", DAY, only_day, source.deduplicate, source.promoted)
     with KeySet() as keys:
         rows = RowMaker(options, reader.names, keys, tally)
         export = ExportReader(reader, rows, Tolerance(tolerance, 1000, 1 << 20), tally)
