@@ -3,11 +3,13 @@
 import datetime as dt
 import os
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Asset, Param, task
 
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+
+TABLE = DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/by_hand")
 
 with DAG("by_hand", schedule=None, params={"days": Param(type="string")}, max_active_runs=16):
     ConnectOperator(
@@ -16,7 +18,16 @@ with DAG("by_hand", schedule=None, params={"days": Param(type="string")}, max_ac
         name="{{ run_id }}",
         days="{{ params.days }}",
         source=MixpanelSource(conn_id="mixpanel_by_hand", retry_budget_seconds=5),
-        sink=DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/by_hand"),
+        sink=TABLE,
         progress_seconds=0.5,
         retry_delay=dt.timedelta(seconds=1),
     )
+
+
+with DAG("on_table", schedule=[Asset(uri=TABLE.asset_uri)], is_paused_upon_creation=False):
+
+    @task
+    def seen() -> None:
+        """Run because a day was published."""
+
+    seen()

@@ -270,3 +270,22 @@ def test_no_thread_is_left(standin):
     with pytest.raises(ConnectError):
         poll(standin, "cut_gzip")
     assert [thread.name for thread in threading.enumerate() if thread.name == "prefetch"] == []
+
+
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "upstream connect error\n",
+        "Terminated Early\n",
+        "terminated early: timeout\n",
+        "<html>\n",
+        '{"event":"a","prop\n',
+    ],
+)
+def test_an_answer_that_ends_in_no_record_is_cut(standin, end, tolerance):
+    """Servers and proxies put their own words where an answer breaks off; a day that ends so is never published."""
+    body = '{"event":"a","properties":{"time":1772323200}}\n' * 3 + end
+    cut = Fault("status", status=200, headers={"Content-Type": "text/plain"}, body=body)
+    with pytest.raises(RetriableError, match="seen so far: 3 rows"):
+        poll(standin, cut, source=MixpanelSource(errors_tolerance=tolerance))
