@@ -28,12 +28,8 @@ check: $(READY)  ## Format, lint, types and the fast tests.
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q -m 'not slow and not campaign'
 
-# The scheduler's tests mostly wait, Spark's mostly work: side by side they take little more than the longer of both.
 test: check  ## Everything: the above, then real Spark and a real Airflow.
-	@mkdir -p .cache
-	@$(BIN)/pytest -q -p no:cacheprovider -m 'slow and not campaign' tests/system > .cache/system.txt 2>&1 & system=$$!; \
-	$(BIN)/pytest -q -m 'slow and not campaign' --ignore=tests/system; others=$$?; \
-	wait $$system; ended=$$?; cat .cache/system.txt; exit $$((others + ended))
+	@$(BIN)/pytest -q -m 'slow and not campaign'
 
 campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_RUNS=50 CONNECT_CAMPAIGN_SEED=1).
 	@$(BIN)/pytest -q -s -m campaign

@@ -68,7 +68,7 @@ def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
 
     A victim that had ended by itself just before is no failure, and told apart by the answer.
     """
-    slow = [Fault("slow", date=kill.date, seconds=0.05, size_bytes=8192, times=1) for kill in kills]
+    slow = [Fault("slow", date=kill.date, seconds=0.1, size_bytes=4096, times=1) for kill in kills]
     system.by_hand.faults.replace(slow)
     reader = Reader(system)
     reader.start()

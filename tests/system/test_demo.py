@@ -36,15 +36,14 @@ def mark(folder: Path) -> str:
     return str((folder / ".demo" / "airflow").resolve())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_leaves_no_process(tmp_path: Path, number: signal.Signals):
+def test_an_interrupted_demo_leaves_no_process(tmp_path: Path):
     shutil.copytree(DAGS, tmp_path / "dags")
     demo = start(tmp_path)
     log = tmp_path / ".demo" / "airflow" / "scheduler.log"
     wait_for(lambda: log.exists() and log.stat().st_size > 0, 90, "a scheduler that starts")
     assert list(marked(mark(tmp_path)))
-    demo.send_signal(number)
-    output, _ = demo.communicate(timeout=60)
+    demo.send_signal(signal.SIGINT)
+    output, _ = demo.communicate(timeout=180)
     assert demo.returncode == 130, output
     assert "stopping everything" in output
     assert list(marked(mark(tmp_path))) == []
@@ -55,7 +54,7 @@ def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path: Path):
     dags.mkdir()
     (dags / "mixpanel_daily.py").write_text("from airflow.sdk import DAG\nimport no_such_module\n")
     demo = start(tmp_path)
-    output, _ = demo.communicate(timeout=120)
+    output, _ = demo.communicate(timeout=180)
     assert demo.returncode == 1, output
     assert "no_such_module" in output
     assert list(marked(mark(tmp_path))) == []

@@ -48,4 +48,4 @@ def test_campaign(system: System):
 
 def _numbered(seed: int, number: int) -> Kill:
     rng = random.Random(seed * 1_000_003 + number)
-    return Kill(rng.choice(VICTIMS), dt.date(2025, 1, 1) + dt.timedelta(days=number), rng.uniform(0, 5))
+    return Kill(rng.choice(VICTIMS), dt.date(2025, 1, 1) + dt.timedelta(days=number), rng.uniform(0, 13))
