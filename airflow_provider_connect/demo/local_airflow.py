@@ -206,9 +206,10 @@ class LocalAirflow:
 
 def marked(mark: str) -> Iterator[psutil.Process]:
     """Yield every process of this user that carries the mark of one Airflow."""
-    for process in psutil.process_iter():
+    for pid in psutil.pids():  # process_iter() keeps a cache of its own, which threads disturb
         try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+            process = psutil.Process(pid)
+            if pid != os.getpid() and process.environ().get(MARK) == mark:
                 yield process
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import random
@@ -9,6 +10,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -105,11 +107,11 @@ def find(system: System, run: str, victim: str) -> int | None:
     jvm = next((process for process in marked(mark) if _is_jvm_of(process, run)), None)
     if jvm is None:
         return None
+    family = list(_family(jvm))
     try:
-        family = [(process, process.cmdline()) for process in jvm.children(recursive=True)]
         task = jvm.parent()
         supervisor = task.parent() if task else None
-    except psutil.Error:
+    except psutil.Error:  # it has just ended: look again
         return None
     driver = next((process for process, command in family if any(p.endswith("job.py") for p in command)), None)
     workers = [process for process, command in family if any("daemon" in part for part in command)]
@@ -117,6 +119,14 @@ def find(system: System, run: str, victim: str) -> int | None:
         return None
     found = {"jvm": jvm, "driver": driver, "worker": workers[-1], "task": task, "supervisor": supervisor}[victim]
     return found.pid if found else None
+
+
+def _family(jvm: psutil.Process) -> Iterator[tuple[psutil.Process, list[str]]]:
+    """Yield what a JVM has started, with the command; a child that has ended stays in the list until it is reaped."""
+    with contextlib.suppress(psutil.Error):
+        for process in jvm.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                yield process, process.cmdline()
 
 
 def _is_jvm_of(process: psutil.Process, run: str) -> bool:

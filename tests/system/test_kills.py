@@ -26,16 +26,16 @@ def test_five_kills_at_once(system: System):
 
 @pytest.mark.campaign
 def test_campaign(system: System):
-    """CONNECT_CAMPAIGN_RUNS kills from CONNECT_CAMPAIGN_SEED on, three at once.
+    """CONNECT_CAMPAIGN_RUNS kills from CONNECT_CAMPAIGN_SEED on, five at once.
 
     A journal lets an interrupted campaign go on where it was.
     """
-    runs, seed = int(os.environ.get("CONNECT_CAMPAIGN_RUNS", "51")), int(os.environ.get("CONNECT_CAMPAIGN_SEED", "1"))
+    runs, seed = int(os.environ.get("CONNECT_CAMPAIGN_RUNS", "50")), int(os.environ.get("CONNECT_CAMPAIGN_SEED", "1"))
     journal = Path(os.environ.get("CONNECT_CAMPAIGN_JOURNAL", f".cache/campaign-{seed}.jsonl"))
     journal.parent.mkdir(parents=True, exist_ok=True)
     done = len(journal.read_text().splitlines()) if journal.exists() else 0
     while done < runs:
-        kills = [_numbered(seed, number) for number in range(done, min(done + 3, runs))]
+        kills = [_numbered(seed, number) for number in range(done, min(done + 5, runs))]
         killed = kill_and_recover(system, kills)
         with journal.open("a") as file:
             for kill, died in zip(kills, killed, strict=True):
