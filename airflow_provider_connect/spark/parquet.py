@@ -15,8 +15,8 @@ from airflow_provider_connect.stage import StagedFile
 from airflow_provider_connect.storage import Folder, named_errors
 from airflow_provider_connect.tally import Reject
 
-GROUP_ROWS = 32 * 1024
-GROUP_BYTES = 32 * 1024 * 1024
+GROUP_ROWS = 24 * 1024
+GROUP_BYTES = 24 * 1024 * 1024
 REJECTS_SCHEMA = pa.schema(
     [
         pa.field("position", pa.int64(), metadata={"comment": "where it starts, in bytes of the decoded answer"}),
@@ -108,7 +108,7 @@ class RowWriter:
         if self._pending_rows:
             table = pa.Table.from_batches(self._pending, self._schema)
             with named_errors(self._shown):
-                self._writer.write_table(table, row_group_size=GROUP_ROWS)
+                self._writer.write_table(table, row_group_size=table.num_rows)
         self._rows += self._pending_rows
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 

@@ -98,7 +98,7 @@ def _poll_once(source: Source, root: Folder, task: PollTask, connection: Connect
     with (
         _Progress(root, task, tally),
         RowWriter(root, path, source.row_schema()) as writer,
-        closing(prefetch(source.poll(task.part, connection, tally), depth=2)) as batches,
+        closing(prefetch(source.poll(task.part, connection, tally), depth=1)) as batches,
     ):
         for batch in batches:
             writer.write(batch)
