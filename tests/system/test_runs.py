@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -68,12 +69,29 @@ def test_an_automatic_retry_keeps_the_generation_and_waits_as_long_as_asked(syst
     assert system.report(run)["days"][0]["rows_written"] == 3000
 
 
+def asset_event(system: System, run: str) -> Any:
+    """Return the one asset event of a run, None while Airflow cannot answer.
+
+    Airflow 3.3 lists with an event the DAG runs it started, and answers 500 while one of them is still queued: such
+    a run has no start date yet, which its own answer model requires.
+    """
+    if any(each["start_date"] is None for each in system.airflow.runs("on_table")):
+        return None
+    try:
+        events = system.airflow.api("GET", "assets/events?limit=200")["asset_events"]
+    except RuntimeError as error:
+        if " 500 " in str(error):
+            return None
+        raise
+    [event] = [event for event in events if event["source_run_id"] == run]
+    return event
+
+
 def test_a_window_of_days_in_one_run(system: System):
     run = "three-days"
     system.wait_for_run(run)
     assert [day["day"] for day in system.report(run)["days"]] == ["2026-09-03", "2026-09-04", "2026-09-05"]
-    events = system.airflow.api("GET", "assets/events?limit=200")["asset_events"]
-    [event] = [event for event in events if event["source_run_id"] == run]
+    event = wait_for(lambda: asset_event(system, run), 120, "the asset event")
     assert (event["partition_key"], event["extra"]["rows_written"]) == (None, 9000)
     assert [day["day"] for day in event["extra"]["days"]] == ["2026-09-03", "2026-09-04", "2026-09-05"]
 
