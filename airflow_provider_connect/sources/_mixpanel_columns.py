@@ -19,7 +19,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "wall",
         "What the project's clock showed, as exported; null unless the project's timestamps are project_local.",
     ),
-    "properties": ("string", "All properties: the JSON text as it was exported, byte for byte."),
+    "properties": ("json", "All properties: the JSON text as it was exported, byte for byte."),
     "processing_time": ("timestamp", "When the vendor took the event in (UTC, from mp_processing_time_ms)."),
     "record_key": ("string", "Identity of the event, 32 hex digits: see key_origin."),
     "key_origin": (
@@ -38,6 +38,7 @@ def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
 
     types = {
         "string": pa.string(),
+        "json": pa.string(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "wall": pa.timestamp("us"),
         "double": pa.float64(),
@@ -47,7 +48,7 @@ def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
     required = {"event", "properties", "record_key", "key_origin"}
     few = {"few_values": "yes"}
     fields = [
-        pa.field(name, types[kind], name not in required, {"comment": comment} | (few if name in _FEW_VALUES else {}))
+        pa.field(name, types[kind], name not in required, {"comment": comment} | (few if name in _FEW_VALUES else {}) | _marks(kind))
         for name, (kind, comment) in COLUMNS.items()
     ]
     for name, column, kind in promote:
