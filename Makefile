@@ -2,6 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
+SINK ?= delta
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -16,8 +17,8 @@ $(READY): constraints.txt pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## Run the example DAG on this machine: stand-in, Airflow, Spark, Delta table.
-	@exec $(BIN)/python -m airflow_provider_connect.demo
+demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table (SINK=delta or bigquery).
+	@exec $(BIN)/python -m airflow_provider_connect.demo --sink "$(SINK)"
 
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
 	@exec $(BIN)/python -m airflow_provider_connect.demo --stop
@@ -31,7 +32,7 @@ check: $(READY)  ## Format, lint, types and the fast tests.
 test: check  ## Everything: the above, then real Spark and a real Airflow.
 	@$(BIN)/pytest -q -m 'slow and not campaign'
 
-campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_RUNS=50 CONNECT_CAMPAIGN_SEED=1).
+campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=bigquery CONNECT_CAMPAIGN_RUNS=100 CONNECT_CAMPAIGN_SEED=1).
 	@$(BIN)/pytest -q -s -m campaign
 
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.

@@ -31,7 +31,8 @@ class JobConfig(Wire):
     :param source: the source's options; ``source_name``, the connector's name in ledger and offset, says which
         source reads them. Likewise the sink.
     :param attempt: unique for every start of a job, so that two attempts never write one name.
-    :param staging: path or URL of the stage for a sink that does not say where it should lie.
+    :param staging: path or URL of the stage for a sink that does not say where it should lie; a day's files are
+        deleted there once they are published.
     :param report: path or URL the report is written to.
     :param sealed_connections: where a driver elsewhere finds the connections; None where they lie beside the job.
     """
@@ -57,6 +58,7 @@ class DayReport(Wire):
     """What became of one day.
 
     :param generation: of the day's newest publish, ours or not; None when there is none.
+    :param reference: what the sink calls the publish; ``link`` shows it to a person.
     :param poll_seconds: from the first request to the manifest; 0 when an earlier attempt's stage was used.
     """
 
@@ -78,6 +80,8 @@ class DayReport(Wire):
     latest: dt.datetime | None = None
     digest: str | None = None
     rejects: tuple[str, ...] = ()
+    reference: str | None = None
+    link: str | None = None
     failure: Failure | None = None
 
     @classmethod
@@ -159,6 +163,8 @@ class JobReport(Wire):
                         "poll_seconds",
                         "publish_seconds",
                         "digest",
+                        "reference",
+                        "link",
                     },
                 )
                 for day in self.days

@@ -31,6 +31,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": ["airflow_provider_connect.operators.connect"],
             }
         ],
+        "extra-links": ["airflow_provider_connect.operators.links.PublishedLink"],
         "hooks": [
             {
                 "integration-name": "Mixpanel",

@@ -64,7 +64,10 @@ class LedgerRow(Wire):
     :param generation: 1 for a day's first publish, one more for every reload.
     :param token: the intent it was published for.
     :param rows: rows visible in the sink.
-    :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it.
+    :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it; the last
+        includes what the sink itself set aside.
+    :param reference: what the sink calls the publish, for people: a job's or a transaction's id.
+    :param link: where a person can look at it; an https URL.
     """
 
     day: dt.date
@@ -76,6 +79,8 @@ class LedgerRow(Wire):
     attempt: str | None = None
     counts: dict[str, int] = Field(default_factory=dict)
     published_at: dt.datetime | None = None
+    reference: str | None = None
+    link: str | None = None
 
 
 class Publish(Wire):
@@ -85,6 +90,7 @@ class Publish(Wire):
     day: Day
     intent: Intent
     manifest: Manifest
+    stage: str = Field(description="Path or URL of the stage's root; the manifest's paths are relative to it.")
     labels: dict[str, str] = Field(default_factory=dict, description="For people: dag, run, task; no secret.")
 
 
@@ -140,15 +146,18 @@ class Sink(Options, ABC):
         return []
 
     def stage_root(self, connections: Connections) -> str | None:
-        """Return the path or URL under which the stage should lie; None when the sink does not care."""
+        """Return the path or URL under which the stage should lie, and stays; None when the sink does not care.
+
+        A stage that the sink does not care for is deleted once its day is published.
+        """
         return None
 
     @abstractmethod
     def ledger(self, key: StreamKey, connections: Connections) -> Ledger:
         """Return the ledger of one stream; of a sink that does not exist yet, an empty one."""
 
-    def begin(self, publish: Publish, connections: Connections) -> Any:
-        """Prepare one publish; what is returned goes to every :meth:`put`. Driver, once an attempt."""
+    def begin(self, publish: Publish, schema: pa.Schema, connections: Connections) -> Any:
+        """Prepare one publish; what is returned goes, pickled, to every :meth:`put`. Driver, once an attempt."""
         return None
 
     def put(self, token: Any, file: StagedFile, schema: pa.Schema, connections: Connections) -> Any:

@@ -82,7 +82,12 @@ class Source(Options, ABC):
 
     @abstractmethod
     def row_schema(self) -> pa.Schema:
-        """Return the schema of every batch that :meth:`poll` yields. Driver, once a job."""
+        """Return the schema of every batch that :meth:`poll` yields. Driver, once a job.
+
+        A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values`` says that its values
+        repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was parsed already, else
+        ``unchecked``.
+        """
 
     @abstractmethod
     def plan(self, day: Day, connection: Connection) -> list[InputPartition]:

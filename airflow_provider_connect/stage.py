@@ -115,5 +115,5 @@ def data_file(day: Day, attempt: str, part: int, copy: str) -> str:
     return f"day={day}/{attempt}-{part:05d}-{copy}.parquet"
 
 
-DATA_FILE = re.compile(r"day=(?P<day>\d{4}-\d\d-\d\d)/(?P<attempt>.+)-\d{5}-[0-9a-z]+\.parquet")
+DATA_FILE = re.compile(r"day=(?P<day>\d{4}-\d\d-\d\d)/(?P<attempt>.+)-(?P<part>\d{5})-[0-9a-z]+\.parquet")
 """What :func:`data_file` makes."""

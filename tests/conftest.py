@@ -14,3 +14,7 @@ os.environ.update(
     AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_home}/airflow.db",
     AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
 )
+
+from .bigquery import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
+
+__all__ = ["bigquery_target", "dataset", "emulator", "google_connection", "proxy"]

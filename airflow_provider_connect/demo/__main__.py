@@ -1,12 +1,14 @@
-"""``make demo``: the example DAG on this machine, with a stand-in for Mixpanel and everything else real.
+"""``make demo``: an example DAG on this machine, with a stand-in for Mixpanel.
 
 Starts the stand-in with seven days of events and an Airflow of its own under ``.demo/``, lets catchup load the
-days into a Delta table through Spark, and compares the table with what the stand-in served. Airflow stays up
-for a look at its UI until ``make demo-stop``; an interrupted or failed demo leaves nothing running.
+days through Spark into the table that ``--sink`` names (a :class:`.Target`), and compares the table with what the
+stand-in served. Airflow stays up for a look at its UI until ``make demo-stop``; an interrupted or failed demo leaves
+nothing running.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import os
 import secrets
@@ -22,11 +24,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.demo import report
+from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
+from airflow_provider_connect.demo.delta_target import DeltaTarget
 from airflow_provider_connect.demo.local_airflow import MARK, LocalAirflow, stop_marked
 from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.target import Target
 
 FOLDER = Path(".demo")
-DAG_ID = "mixpanel_daily"
+TARGETS: dict[str, type[Target]] = {target.name: target for target in (DeltaTarget, BigQueryTarget)}
 ZONE = "US/Pacific"
 DAYS = 7
 STANDIN_VARIABLE = "CONNECT_DEMO_SECRET"  # name of an environment variable
@@ -47,53 +52,52 @@ class Demo:
     """One run of the demo.
 
     :param dags: folder of the example DAGs.
+    :param target: the table to fill.
     """
 
     dags: Path
+    target: Target
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         today = dt.datetime.now(ZoneInfo(ZONE)).date()
         self.dates = [today - dt.timedelta(days=back) for back in range(DAYS, 0, -1)]
         self.secret = secrets.token_urlsafe(16)
-        self.table = FOLDER.resolve() / "tables" / "mixpanel_events"
         self.airflow = LocalAirflow(
             home=FOLDER.resolve() / "airflow",
             dags=self.dags.resolve(),
-            settings={
-                "CONNECT_DEMO_FIRST_DAY": str(self.dates[0]),
-                "CONNECT_DEMO_TABLE": str(self.table),
-            },
+            settings={"CONNECT_DEMO_FIRST_DAY": str(self.dates[0])} | self.target.settings,
         )
 
     def run(self) -> int:
         """Run to the end; return the exit code."""
         stop()
-        for name in ("airflow", "tables"):
-            shutil.rmtree(FOLDER / name, ignore_errors=True)
+        shutil.rmtree(FOLDER / "airflow", ignore_errors=True)
         FOLDER.mkdir(exist_ok=True)
         try:
             self._run()
-            ok = report.print_all(self.airflow, DAG_ID, self.table, PROJECT, self.dates)
+            ok = report.print_all(self.airflow, self.target, PROJECT, self.dates)
         except BaseException:
             try:
                 self._say("stopping everything")
             finally:  # nobody may be there to read it any more
                 stop()
             raise
-        self._say(f"the UI is at {self.airflow.url}/dags/{DAG_ID}; stop it with: make demo-stop")
+        self._say(f"{self.target.look(f'{self.airflow.url}/dags/{self.target.dag_id}')}; stop it with: make demo-stop")
         return 0 if ok else 1
 
     def _run(self) -> None:
-        self.table.parent.mkdir(parents=True)
+        self._say(self.target.start(self.airflow.environment()))
         self._say(f"starting the Mixpanel stand-in with {DAYS} days of made-up events")
         port = self._start_standin()
         self._say(f"starting Airflow in {self.airflow.home} (API server, scheduler, DAG processor)")
         self.airflow.start()
-        self._connect(port)
-        self.airflow.wait_for_dag(DAG_ID)
+        for connection in [*self._connections(port), *self.target.connections]:
+            self.airflow.api("POST", "connections", json=connection)
+        dag_id = self.target.dag_id
+        self.airflow.wait_for_dag(dag_id)
         self._say(f"Airflow is up at {self.airflow.url}; catchup loads {self.dates[0]} to {self.dates[-1]}")
-        self.airflow.api("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", json={"is_paused": False})
+        self.airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
         self._wait()
 
     def _start_standin(self) -> int:
@@ -123,33 +127,28 @@ class Demo:
             time.sleep(0.1)
         return int(port_file.read_text())
 
-    def _connect(self, port: int) -> None:
-        self.airflow.api(
-            "POST",
-            "connections",
-            json={
-                "connection_id": "mixpanel_default",
-                "conn_type": "mixpanel",
-                "host": "http://127.0.0.1",
-                "port": port,
-                "login": "demo.service-account",
-                "password": self.secret,
-                "extra": '{"project_id": "1234567", "timestamps": "project_local"}',
-            },
-        )
-        self.airflow.api(
-            "POST", "connections", json={"connection_id": "spark_default", "conn_type": "spark", "host": "local[1]"}
-        )
+    def _connections(self, port: int) -> list[dict[str, Any]]:
+        mixpanel = {
+            "connection_id": "mixpanel_default",
+            "conn_type": "mixpanel",
+            "host": "http://127.0.0.1",
+            "port": port,
+            "login": "demo.service-account",
+            "password": self.secret,
+            "extra": '{"project_id": "1234567", "timestamps": "project_local"}',
+        }
+        return [mixpanel, {"connection_id": "spark_default", "conn_type": "spark", "host": "local[1]"}]
 
     def _wait(self) -> None:
         last = ""
         while True:
             self.airflow.check_alive()
-            runs = self.airflow.runs(DAG_ID)
+            runs = self.airflow.runs(self.target.dag_id)
             states = [run["state"] for run in runs]
-            line = f"{states.count('success')} of {DAYS} days done, {report.rows(self.table):,} rows so far"
+            line = f"{states.count('success')} of {DAYS} days done, {self.target.rows():,} rows so far"
             if "failed" in states:
-                raise RuntimeError(f"a run failed; its log is under {self.airflow.home}/logs/dag_id={DAG_ID}")
+                log = f"{self.airflow.home}/logs/dag_id={self.target.dag_id}"
+                raise RuntimeError(f"a run failed; its log is under {log}")
             if line != last:
                 self._say(line)
                 last = line
@@ -170,22 +169,30 @@ def stop() -> None:
 
 def main(arguments: list[str]) -> int:
     """Run the demo, or with ``--stop`` end an earlier one; return the exit code."""
+    options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
-    if arguments == ["--stop"]:
+    if options.stop:
         stop()
-        print("The demo is stopped; what it wrote stays in .demo/")
+        print("The demo is stopped; what it wrote to disk stays in .demo/")
         return 0
-    dags = Path("dags")
-    if arguments or not (dags / f"{DAG_ID}.py").exists():
-        print(f"usage: python -m {__package__} [--stop], in a clone of the project", file=sys.stderr)
+    dags, target = Path("dags"), TARGETS[options.sink](FOLDER.resolve())
+    if not (dags / f"{target.dag_id}.py").exists():
+        print(f"{dags / target.dag_id}.py is not here: run the demo in a clone of the project", file=sys.stderr)
         return 2
     try:
-        return Demo(dags).run()
+        return Demo(dags, target).run()
     except KeyboardInterrupt:
         return 130
     except RuntimeError as error:
         print(f"The demo failed: {error}", file=sys.stderr)
         return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="The example DAGs on this machine.")
+    parser.add_argument("--sink", choices=sorted(TARGETS), default=DeltaTarget.name, help="what the days go into")
+    parser.add_argument("--stop", action="store_true", help="end what an earlier demo in this folder left running")
+    return parser
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> Any:

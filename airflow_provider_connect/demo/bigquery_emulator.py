@@ -6,6 +6,7 @@ this file pins all of it. It passes some things that BigQuery refuses, and the r
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -14,14 +15,20 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import requests
 
 from airflow_provider_connect.demo.local_airflow import free_port
 
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client
+
 PINS = Path(__file__).with_name("bqemulator.txt")
 INSTALL_SECONDS = 600
 START_SECONDS = 60
+STOP_SECONDS = 10
+QUERY_SECONDS = 60
 _SPATIAL = "import duckdb_extensions; duckdb_extensions.import_extension('spatial')"
 
 
@@ -46,12 +53,35 @@ def installed(folder: Path = Path(sys.prefix) / "bqemulator") -> Path:
 
 
 def _run(*command: str, env: dict[str, str] | None = None) -> None:
-    ended = subprocess.run(
-        command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-    )
-    if ended.returncode:
-        tail = "\n".join((ended.stdout + ended.stderr).splitlines()[-15:])
-        raise RuntimeError(f"{' '.join(command[:3])} … ended with code {ended.returncode}:\n{tail}")
+    try:
+        subprocess.run(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{' '.join(command[:3])} … did not end within {INSTALL_SECONDS} s") from None
+    except subprocess.CalledProcessError as error:
+        raise RuntimeError(
+            f"{' '.join(command[:3])} … ended with code {error.returncode}:\n{tail(error.stdout)}"
+        ) from None
+
+
+def _once() -> Any:
+    """Return the client's way to say that nothing is tried again: its own retry waits ten minutes for an answer."""
+    from google.api_core.retry import Retry
+
+    return Retry(predicate=lambda _: False)
+
+
+def tail(text: str) -> str:
+    """Return the last lines of a log, where the reason stands."""
+    return "\n".join(text.splitlines()[-15:])
 
 
 @dataclass
@@ -76,6 +106,11 @@ class BigQueryEmulator:
         return f"http://127.0.0.1:{self.rest_port}"
 
     @property
+    def connection_extra(self) -> dict[str, str]:
+        """What an Airflow connection's extra says to reach it."""
+        return {"project": self.project, "emulator_rest": self.rest_url, "emulator_grpc": self.grpc_target}
+
+    @property
     def grpc_target(self) -> str:
         """Where gRPC is spoken, without TLS: ``host:port``."""
         return f"127.0.0.1:{self.grpc_port}"
@@ -98,26 +133,65 @@ class BigQueryEmulator:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        try:
+            self._wait_until_ready(self.process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
-                raise RuntimeError(f"the BigQuery emulator did not start; the end of {self.log}:\n{tail}")
+            if process.poll() is not None or time.monotonic() > deadline:
+                end = tail(self.log.read_text(errors="replace"))
+                raise RuntimeError(f"the BigQuery emulator did not start; the end of {self.log}:\n{end}")
             time.sleep(0.1)
 
     def _answers(self) -> bool:
-        try:
-            return requests.get(f"{self.rest_url}/healthz", timeout=5).ok
-        except requests.ConnectionError:
-            return False
+        with requests.Session() as session:
+            session.trust_env = False  # no proxy for this machine
+            try:
+                return session.get(f"{self.rest_url}/healthz", timeout=2).ok
+            except (requests.ConnectionError, requests.Timeout):
+                return False
+
+    def client(self) -> Client:
+        """Return a client of Google's own for it; close it after use."""
+        from google.auth.credentials import AnonymousCredentials
+        from google.cloud.bigquery import Client
+
+        return Client(
+            project=self.project,
+            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
+            client_options={"api_endpoint": self.rest_url},
+        )
+
+    def create_dataset(self, name: str) -> None:
+        """Make an empty dataset; one that is there already stays as it is."""
+        with contextlib.closing(self.client()) as client:
+            client.create_dataset(name, exists_ok=True, timeout=QUERY_SECONDS, retry=_once())
+
+    def tables(self, dataset: str) -> list[str]:
+        """Return the names of all tables of a dataset."""
+        with contextlib.closing(self.client()) as client:
+            found = client.list_tables(dataset, timeout=QUERY_SECONDS, retry=_once())
+            return sorted(table.table_id for table in found)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows that a query gives.
+
+        :raises google.api_core.exceptions.NotFound: a table of it does not exist.
+        """
+        with contextlib.closing(self.client()) as client:
+            job = client.query(sql, timeout=QUERY_SECONDS, retry=_once(), job_retry=None)
+            return [tuple(row) for row in job.result(timeout=QUERY_SECONDS, retry=_once(), job_retry=None)]
 
     def stop(self) -> None:
-        """End it."""
+        """End it, if it runs."""
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(timeout=10)
+                self.process.wait(timeout=STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -6,54 +6,51 @@ import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
 from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.target import Target
 
 _COLUMNS = ("day", "rows", "duplicates dropped", "MB read", "seconds", "generation")
 
 
-def rows(table: Path) -> int:
-    """Return how many rows a Delta table shows; 0 while there is none."""
-    from deltalake import DeltaTable
-
-    if not DeltaTable.is_deltatable(str(table)):
-        return 0
-    return int(DeltaTable(str(table)).count())
-
-
-def print_all(airflow: LocalAirflow, dag_id: str, table: Path, project: Project, dates: list[dt.date]) -> bool:
+def print_all(airflow: LocalAirflow, target: Target, project: Project, dates: list[dt.date]) -> bool:
     """Print days, offset and some rows; return whether table and stand-in agree."""
-    _print_days(_day_reports(airflow, dag_id))
+    _print_days(_day_reports(airflow, target.dag_id))
     _print_offsets(airflow)
-    _print_rows(table)
-    differences = compare(table, project, dates)
+    _print_rows(target)
+    differences = compare(target.events(), project, dates)
     for line in differences:
         print(line)
     if not differences:
-        print(f"\nThe table holds exactly what the stand-in served: {rows(table):,} rows on {len(dates)} days.")
+        print(f"\nThe table holds exactly what the stand-in served: {target.rows():,} rows on {len(dates)} days.")
     return not differences
 
 
-def compare(table: Path, project: Project, dates: Iterable[dt.date]) -> list[str]:
-    """Compare a table with a project, day by day, as multisets of rows; [] when they are equal."""
+def compare(events: Iterable[tuple[dt.date, str, str]], project: Project, dates: Iterable[dt.date]) -> list[str]:
+    """Compare a table's rows with a project, day by day, as multisets; [] when they are equal.
+
+    Properties are compared as JSON documents: a sink may keep them as such, and not as the text that was sent.
+
+    :param events: day, event and properties of every row.
+    """
     found: dict[dt.date, Counter[str]] = {}
-    for day, event, properties in _select(table, "select day, event, properties from events"):
-        found.setdefault(day, Counter())[f"{event}\0{properties}"] += 1
+    for day, event, properties in events:
+        found.setdefault(day, Counter())[_identity(event, json.loads(properties))] += 1
     lines = []
     for date in dates:
-        want = Counter(
-            f"{row['event']}\0{json.dumps(row['properties'], ensure_ascii=False, separators=(',', ':'))}"
-            for row in project.kept(date)
-        )
+        want = Counter(_identity(row["event"], row["properties"]) for row in project.kept(date))
         have = found.pop(date, Counter())
         if want != have:
             missing, extra = (want - have).total(), (have - want).total()
             lines.append(f"{date}: {missing} rows missing, {extra} rows too many")
     lines += [f"{date}: {found[date].total()} rows of a day that was not asked for" for date in sorted(found)]
     return lines
+
+
+def _identity(event: str, properties: dict[str, Any]) -> str:
+    return json.dumps([event, properties], sort_keys=True)
 
 
 def _day_reports(airflow: LocalAirflow, dag_id: str) -> list[dict[str, Any]]:
@@ -84,18 +81,7 @@ def _print_offsets(airflow: LocalAirflow) -> None:
             print(f"\nOffset {variable['key']}:\n  days {offset['days']}, position {offset['position']}")
 
 
-def _print_rows(table: Path) -> None:
-    print("\nThree rows, read with DuckDB:")
-    query = "select day, time, event, distinct_id, left(properties, 60) from events order by time limit 3"
-    for row in _select(table, query):
+def _print_rows(target: Target) -> None:
+    print(f"\nThree rows, read with {target.reader}:")
+    for row in target.sample():
         print("  " + " | ".join(str(value) for value in row))
-
-
-def _select(table: Path, query: str) -> list[tuple[Any, ...]]:
-    import duckdb
-    from deltalake import DeltaTable
-
-    with duckdb.connect() as session:
-        session.execute("set timezone = 'UTC'")
-        session.register("events", DeltaTable(str(table)).to_pyarrow_dataset())
-        return session.execute(query).fetchall()

@@ -10,6 +10,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset
 
 from airflow_provider_connect.errors import ConfigError, ConnectError
+from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import remove, run_folder
 from airflow_provider_connect.sink import Sink
@@ -36,7 +37,8 @@ class ConnectOperator(SparkSubmitOperator):
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
         (templated). Without it, or if it renders empty, the run's partition key counts, then its data interval.
     :param staging: path or URL where polled days are kept until they are published, for a sink that has no place
-        of its own for them; on a cluster the workers must reach it (templated).
+        of its own for them (templated). On a cluster the workers must reach it, and it must be given; where Spark
+        runs in the task's own machine, a private folder below the system's temporary one will do.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset_events: ``task`` (default) emits one event of the sink's asset with the report as its extra, and
         starts DAGs that are scheduled on the asset; ``day`` emits one for each day, with the day as its partition
@@ -61,6 +63,7 @@ class ConnectOperator(SparkSubmitOperator):
     )
     template_fields_renderers = {"source": "json", "sink": "json"}
     ui_color = "#d9ead3"
+    operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the rendered days are those that were moved
 
     def __init__(
@@ -92,6 +95,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.staging = staging
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
+        self.published_link = ""
         self._folder: Path | None = None
 
     @classmethod
@@ -115,6 +119,7 @@ class ConnectOperator(SparkSubmitOperator):
                 report = Run.plan(self, context, self._folder).move(lambda: submit(context))
         except ConnectError as error:
             raise airflow_error(error) from None
+        self.published_link = next((day.link for day in reversed(report.days) if day.link), "")
         self._tell(context, report)
         return report.summary()
 

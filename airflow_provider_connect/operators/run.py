@@ -25,6 +25,7 @@ from airflow_provider_connect.operators.window import origin_of, resolve_days
 from airflow_provider_connect.sink import Connections, Ledger, StreamKey
 from airflow_provider_connect.stage import CONTROL
 from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.temporary_stage import local_stage
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -71,10 +72,11 @@ class Run:
         master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
+        _check_mode(operator._conn_id, master, deploy_mode)
+        staging = _staging(operator, sink.stage_root(connections), master, f"{key} {sink.target}")
         report, sealed = str(folder / "report.json"), None
         if deploy_mode == "cluster":
-            _check_cluster(operator._conn_id, master)
-            shared = _shared_folder(sink.stage_root(connections) or operator.staging)
+            shared = _shared_folder(sink.stage_root(connections) or staging)
             report = f"{shared}/reports/{attempt}.json"
             sealed = _seal(f"{shared}/sealed/{attempt}", connections)
         operator.log.info("Days %s of %s into %s, attempt %s", operator.days, key, sink.target, attempt)
@@ -87,7 +89,7 @@ class Run:
             intent=intent,
             attempt=attempt,
             report=report,
-            staging=operator.staging,
+            staging=staging,
             sealed_connections=sealed,
             labels=_labels(context),
             progress_seconds=operator.progress_seconds,
@@ -170,8 +172,8 @@ class Run:
             self.operator.log.warning("The offset of %s could not follow the ledger: %s", self.key, error)
 
 
-def _check_cluster(conn_id: str, master: str) -> None:
-    if master.startswith("spark://"):
+def _check_mode(conn_id: str, master: str, deploy_mode: str) -> None:
+    if deploy_mode == "cluster" and master.startswith("spark://"):
         raise ConfigError(
             f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'; "
             "use 'client'"
@@ -184,6 +186,23 @@ def _check_binary(binary: str, path: str | None) -> None:
             f"{binary!r} is not on this worker's PATH: install Spark, or "
             "'pip install airflow-provider-connect[local]' into Airflow's environment"
         )
+
+
+def _staging(operator: ConnectOperator, own: str | None, master: str, what: str) -> str | None:
+    """Return where polled days wait for their publish; None if the sink has a place of its own.
+
+    :raises ConfigError: nobody says where, and the workers may be elsewhere.
+    """
+    if own is not None:
+        return None
+    if operator.staging:
+        return operator.staging
+    if not master.startswith("local"):
+        raise ConfigError(
+            f"sink {operator.sink.name!r} needs a place where polled days wait until they are published: give the "
+            f"operator staging=, a path or URL that every worker of {master!r} reaches"
+        )
+    return local_stage(what)
 
 
 def _shared_folder(root: str | None) -> str:

@@ -33,7 +33,7 @@ _FEW_VALUES = ("event", "key_origin")
 
 
 def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
-    """Return the schema of all batches; each field's metadata holds its ``comment``."""
+    """Return the schema of all batches; each field's metadata as :meth:`.Source.row_schema` has it."""
     import pyarrow as pa
 
     types = {
@@ -47,8 +47,14 @@ def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
     }
     required = {"event", "properties", "record_key", "key_origin"}
     few = {"few_values": "yes"}
+    marks = {"json": {"json": "checked"}}
     fields = [
-        pa.field(name, types[kind], name not in required, {"comment": comment} | (few if name in _FEW_VALUES else {}) | _marks(kind))
+        pa.field(
+            name,
+            types[kind],
+            name not in required,
+            {"comment": comment} | (few if name in _FEW_VALUES else {}) | marks.get(kind, {}),
+        )
         for name, (kind, comment) in COLUMNS.items()
     ]
     for name, column, kind in promote:

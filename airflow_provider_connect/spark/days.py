@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import ValidationError
 
-from airflow_provider_connect import __version__
+from airflow_provider_connect import __version__, temporary_stage
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, Failure, SupersededError, worst
 from airflow_provider_connect.job import DayReport, JobConfig
@@ -33,6 +33,7 @@ class Days:
     """Moves days from a source into a sink.
 
     :param poll_parts: runs :func:`.poll.run` over tasks on the executors.
+    :param keeps_stage: whether published files stay where they are: the sink says where the stage lies.
     :param put_files: runs the sink's ``put`` over staged files on the executors; None if the sink has none.
     """
 
@@ -44,6 +45,7 @@ class Days:
     key: StreamKey
     schema: pa.Schema
     root: Folder
+    keeps_stage: bool
     progress: Progress
     poll_parts: PollParts
     put_files: PutFiles | None
@@ -65,8 +67,17 @@ class Days:
             return _already(day, row)
         manifest, reused = self._frozen(day)
         started = time.monotonic()
-        publish = Publish(key=self.key, day=day, intent=self.job.intent, manifest=manifest, labels=self.job.labels)
+        publish = Publish(
+            key=self.key,
+            day=day,
+            intent=self.job.intent,
+            manifest=manifest,
+            stage=self.root.url,
+            labels=self.job.labels,
+        )
         row = self._publish(publish)
+        if not self.keeps_stage:
+            self._forget(manifest)
         if row.attempt != manifest.attempt:
             return _already(day, row)
         return DayReport.of(
@@ -74,6 +85,11 @@ class Days:
             "published",
             manifest.polled if not reused else manifest.polled.model_copy(update={"seconds": 0.0}),
             generation=row.generation,
+            rows_written=row.rows,
+            rejected=row.counts.get("rejected", manifest.polled.counts.get("rejected", 0)),
+            rejects=tuple(file.path for file in manifest.polled.rejects) if self.keeps_stage else (),
+            reference=row.reference,
+            link=row.link,
             publish_seconds=time.monotonic() - started,
         )
 
@@ -138,13 +154,20 @@ class Days:
         return all(file.path in found and found[file.path].size_bytes == file.size_bytes for file in files)
 
     def _publish(self, publish: Publish) -> LedgerRow:
-        token = self.sink.begin(publish, self.connections)
+        token = self.sink.begin(publish, self.schema, self.connections)
         try:
             receipts = self.put_files(token, list(publish.manifest.polled.files)) if self.put_files else []
             return self.sink.commit(publish, self.schema, token, receipts, self.connections)
         except BaseException:
             self._abort(publish, token)
             raise
+
+    def _forget(self, manifest: Manifest) -> None:
+        """Delete what is published; that it cannot be deleted must not fail the day, a later sweep tries again."""
+        try:
+            temporary_stage.forget(self.root, manifest)
+        except ConnectError as error:
+            say(f"day {manifest.day}: what was staged could not be deleted: {error}")
 
     def _abort(self, publish: Publish, token: Any) -> None:
         """Let the sink clean up; that it cannot must not hide why the publish failed."""
@@ -171,6 +194,8 @@ def _already(day: Day, row: LedgerRow) -> DayReport:
         generation=row.generation,
         rows_written=row.rows,
         digest=row.digest,
+        reference=row.reference,
+        link=row.link,
         counts={name: count for name, count in row.counts.items() if name not in known},
         **fields,
     )
@@ -186,4 +211,6 @@ def _describe(report: DayReport) -> str:
             f"{report.raw_bytes / 1e6:,.1f} MB, "
             f"{report.poll_seconds:.1f} s to poll, {report.publish_seconds:.2f} s to publish"
         )
+    if report.link is not None:
+        text += f"; {report.reference}: {report.link}"
     return text

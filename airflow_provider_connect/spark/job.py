@@ -12,6 +12,7 @@ if __name__ == "__main__":
     # Python puts a script's folder first on the path, where its files would hide modules of the same name.
     del sys.path[0]
 
+import datetime as dt
 import functools
 import os
 import re
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect import registry
+from airflow_provider_connect import registry, temporary_stage
 from airflow_provider_connect.connection import Connection, open_connections, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
@@ -68,7 +69,8 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
     problems = sink.preflight(schema, key, connections)
     if problems:
         raise ConfigError("; ".join(problems))
-    place = sink.stage_root(connections) or job.staging
+    own = sink.stage_root(connections)
+    place = own or job.staging
     if place is None:
         raise ConfigError(f"sink {job.sink_name!r} needs a place for the stage: give the operator staging=")
 
@@ -88,21 +90,25 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
             key=key,
             schema=schema,
             root=root,
+            keeps_stage=own is not None,
             progress=progress,
             poll_parts=functools.partial(_poll_parts, sc, connections[source.conn_id]),
             put_files=_putter(sc, job, schema, connections) if type(sink).put is not Sink.put else None,
         )
         reports = _all_days(days, min(source.parallel_days, sc.defaultParallelism))
     seconds["work"] = time.monotonic() - started - seconds["start"]
-    return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=_sweep(sink, key, connections))
+    swept = _swept(sink.target, lambda: sink.sweep(key, connections))
+    if own is None:
+        swept += _swept(place, lambda: temporary_stage.sweep(root, dt.datetime.now(dt.UTC) - temporary_stage.SILENT))
+    return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept)
 
 
-def _sweep(sink: Sink, key: StreamKey, connections: Connections) -> int:
-    """Let the sink clean up; that it cannot is said, and must not hide what became of the days."""
+def _swept(place: str, sweep: Callable[[], int]) -> int:
+    """Clean up; that it cannot be done is said, and must not hide what became of the days."""
     try:
-        return sink.sweep(key, connections)
+        return sweep()
     except Exception as error:  # noqa: BLE001
-        say(f"what dead attempts left under {sink.target} could not be swept: {Failure.of(error).message}")
+        say(f"what dead attempts left under {place} could not be swept: {Failure.of(error).message}")
         return 0
 
 

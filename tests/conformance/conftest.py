@@ -23,6 +23,8 @@ from airflow_provider_connect.source import Source
 
 LOGIN, PASSWORD = "canary-user-7f3a", "canary'pass\"{{ 9c1e"
 EXAMPLE_NUMBER = "12345"
+SERVED = {"bigquery"}
+"""Sinks whose tests need a server: fixture ``<name>_target`` of ``tests/conftest.py`` gives options and a connection."""
 
 
 def example(cls: type[Options], folder: Path) -> Any:
@@ -71,7 +73,7 @@ def source(source_class: type[Source], tmp_path: Path) -> Source:
     return example(source_class, tmp_path)
 
 
-@pytest.fixture(params=registry.names("sinks"))
+@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.slow) if n in SERVED else n for n in registry.names("sinks")])
 def sink_class(request: pytest.FixtureRequest) -> type[Sink]:
     return registry.sink_class(request.param)
 

@@ -1,4 +1,4 @@
-"""One real Airflow for the whole session, two stand-ins, and what tests need to look at both."""
+"""One real Airflow for the whole session, two stand-ins, and what tests need to look at all of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
+from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
 from airflow_provider_connect.demo.mixpanel_events import Project
 from airflow_provider_connect.demo.mixpanel_server import StandIn
+
+from .tables import OnBigQuery, OnDelta, Table
 
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
@@ -31,28 +33,37 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
 
 @dataclass
 class System:
-    """A real Airflow with the test DAGs, and the tables they write."""
+    """A real Airflow with the test DAGs, and the tables they write.
+
+    :param tables: the folder of the Delta tables.
+    :param written_by: the table that each DAG writes.
+    """
 
     airflow: LocalAirflow
     tables: Path
+    written_by: dict[str, Table]
     catchup: StandIn
     by_hand: StandIn
 
-    def trigger(self, days: str, run_id: str) -> str:
+    def trigger(self, days: str, run_id: str, dag_id: str = "by_hand") -> str:
         body = {"dag_run_id": run_id, "conf": {"days": days}, "logical_date": None}
-        self.airflow.api("POST", "dags/by_hand/dagRuns", json=body)
+        self.airflow.api("POST", f"dags/{dag_id}/dagRuns", json=body)
         return run_id
+
+    def clear(self, run_id: str, dag_id: str = "by_hand") -> None:
+        body = {"dag_run_id": run_id, "dry_run": False, "reset_dag_runs": True, "only_failed": False}
+        self.airflow.api("POST", f"dags/{dag_id}/clearTaskInstances", json=body)
 
     def run(self, run_id: str, dag_id: str = "by_hand") -> dict[str, Any]:
         return dict(self.airflow.api("GET", f"dags/{dag_id}/dagRuns/{run_id}"))
 
-    def wait_for_run(self, run_id: str, state: str = "success", seconds: float = 150) -> None:
+    def wait_for_run(self, run_id: str, dag_id: str = "by_hand", seconds: float = 150) -> None:
         def ended() -> bool:
-            found = self.run(run_id)["state"]
-            assert found in ("queued", "running", state), f"{run_id} is {found}:\n{self.log(run_id)}"
-            return bool(found == state)
+            found = self.run(run_id, dag_id)["state"]
+            assert found in ("queued", "running", "success"), f"{run_id} is {found}:\n{self.log(run_id, dag_id)}"
+            return bool(found == "success")
 
-        wait_for(ended, seconds, f"{run_id} is {state}")
+        wait_for(ended, seconds, f"success of {run_id}")
 
     def task(self, run_id: str, dag_id: str = "by_hand") -> dict[str, Any]:
         return dict(self.airflow.api("GET", f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/events"))
@@ -66,25 +77,20 @@ class System:
         value = self.airflow.api("GET", path)["value"]
         return dict(json.loads(value) if isinstance(value, str) else value)
 
-    def rows(self, table: str) -> dict[str, Counter[str]]:
-        """Return a table's rows by day, as a multiset of JSON texts."""
-        found: dict[str, Counter[str]] = {}
-        root = self.tables / table
-        for row in DeltaTable(str(root)).to_pyarrow_table(columns=["day", "event", "properties"]).to_pylist():
-            text = json.dumps([row["event"], json.loads(row["properties"])], sort_keys=True)
-            found.setdefault(str(row["day"]), Counter())[text] += 1
-        return found
+    def rows(self, dag_id: str) -> dict[str, Counter[str]]:
+        return self.written_by[dag_id].rows()
 
-    def offset(self, table: str) -> dict[str, Any]:
+    def offset(self, dag_id: str) -> dict[str, Any]:
+        target = self.written_by[dag_id].target
         for variable in self.airflow.api("GET", "variables?limit=100")["variables"]:
             value = json.loads(variable["value"])
-            if variable["key"].startswith("connect_offset/") and value["target"] == str(self.tables / table):
+            if variable["key"].startswith("connect_offset/") and value["target"] == target:
                 return dict(value)
-        raise AssertionError(f"no offset of {table}")
+        raise AssertionError(f"no offset of {target}")
 
 
 def served(project: Project, dates: list[dt.date]) -> dict[str, Counter[str]]:
-    """Return what a project has for whole UTC dates, duplicates dropped, in the form of :meth:`System.rows`."""
+    """Return what a project has for whole UTC dates, duplicates dropped, in the form of :meth:`Table.rows`."""
     return {
         str(date): Counter(json.dumps([r["event"], r["properties"]], sort_keys=True) for r in project.kept(date))
         for date in dates
@@ -92,10 +98,17 @@ def served(project: Project, dates: list[dt.date]) -> dict[str, Counter[str]]:
 
 
 @pytest.fixture(scope="session")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+def system(tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("system")
     tables = folder / "tables"
     tables.mkdir()
+    emulator.create_dataset("system")
+    written_by: dict[str, Table] = {
+        "catchup": OnDelta(str(tables / "catchup")),
+        "by_hand": OnDelta(str(tables / "by_hand")),
+        "bigquery_catchup": OnBigQuery(emulator, "system.catchup"),
+        "bigquery_by_hand": OnBigQuery(emulator, "system.by_hand"),
+    }
     project = Project(seed=11, timezone="US/Pacific", events_per_day=400, duplicates_per_day=20, missing_ids_per_day=4)
     small = Project(seed=12, events_per_day=3000, duplicates_per_day=30)
     settings = {
@@ -126,10 +139,13 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
                 }
                 airflow.api("POST", "connections", json=connection)
             spark = {"connection_id": "spark_one", "conn_type": "spark", "host": "local[1]"}
-            airflow.api("POST", "connections", json=spark)
-            for dag_id in ("catchup", "by_hand"):
+            google = {"connection_id": "google_cloud_default", "conn_type": "google_cloud_platform"}
+            for connection in (spark, google | {"extra": json.dumps(emulator.connection_extra)}):
+                airflow.api("POST", "connections", json=connection)
+            for dag_id in written_by:
                 airflow.wait_for_dag(dag_id)
-            airflow.api("PATCH", "dags/by_hand?update_mask=is_paused", json={"is_paused": False})
-            yield System(airflow, tables, catchup, by_hand)
+            for dag_id in ("by_hand", "bigquery_by_hand"):
+                airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
+            yield System(airflow, tables, written_by, catchup, by_hand)
     finally:
         airflow.stop()

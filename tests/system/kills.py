@@ -9,18 +9,17 @@ import random
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import psutil
-from deltalake import DeltaTable
 
 from airflow_provider_connect.demo.local_airflow import marked
 from airflow_provider_connect.demo.mixpanel_faults import Fault
 
 from .conftest import System, served, wait_for
+from .tables import Table
 
 VICTIMS = ("jvm", "worker", "driver", "task", "supervisor")
 
@@ -28,20 +27,18 @@ VICTIMS = ("jvm", "worker", "driver", "task", "supervisor")
 class Reader(threading.Thread):
     """Reads the table again and again, and remembers every number of rows it saw of each day."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, table: Table) -> None:
         super().__init__(daemon=True)
-        self._root = str(system.tables / "by_hand")
+        self._table = table
         self._end = threading.Event()
         self.seen: dict[str, set[int]] = {}
         self.reads = 0
 
     def run(self) -> None:
         while not self._end.wait(0.05):
-            if DeltaTable.is_deltatable(self._root):
-                days = DeltaTable(self._root).to_pyarrow_table(columns=["day"]).column("day").to_pylist()
-                for day, rows in Counter(days).items():
-                    self.seen.setdefault(str(day), set()).add(rows)
-                self.reads += 1
+            for day, rows in self._table.counts().items():
+                self.seen.setdefault(day, set()).add(rows)
+            self.reads += 1
 
     def end(self) -> None:
         self._end.set()
@@ -55,39 +52,45 @@ class Kill:
     victim: str
     date: dt.date
     after_seconds: float
+    dag_id: str = "by_hand"
 
     @property
     def run_id(self) -> str:
         return f"kill-{self.victim}-{self.date}"
 
     @classmethod
-    def seeded(cls, victim: str, date: dt.date, seed: int) -> Kill:
-        return cls(victim, date, random.Random(seed).uniform(0, 4))
+    def seeded(cls, victim: str, date: dt.date, seed: int, dag_id: str = "by_hand") -> Kill:
+        return cls(victim, date, random.Random(seed).uniform(0, 4), dag_id)
 
 
 def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
     """Run the days at once, kill in each of them, and wait until Airflow has repaired all; return which died in time.
 
     A victim that had ended by itself just before is no failure, and told apart by the answer.
+
+    :param kills: all in runs of one DAG.
     """
+    [dag_id] = {kill.dag_id for kill in kills}
     slow = [Fault("slow", date=kill.date, seconds=0.1, size_bytes=4096, times=1) for kill in kills]
     system.by_hand.faults.replace(slow)
-    reader = Reader(system)
+    reader = Reader(system.written_by[dag_id])
     reader.start()
     try:
         for kill in kills:
-            system.trigger(str(kill.date), kill.run_id)
+            system.trigger(str(kill.date), kill.run_id, dag_id)
         with ThreadPoolExecutor(len(kills)) as pool:
             killed = list(pool.map(lambda kill: _kill(system, kill), kills))
         for kill in kills:
-            system.wait_for_run(kill.run_id, seconds=240)
+            system.wait_for_run(kill.run_id, dag_id, seconds=240)
     finally:
         reader.end()
-    rows = system.rows("by_hand")
+    rows, ledger = system.rows(dag_id), system.written_by[dag_id].ledger()
     for kill in kills:
-        full = served(system.by_hand.project, [kill.date])[str(kill.date)]
-        assert rows[str(kill.date)] == full, f"{kill}: the table differs from the source"
-        assert reader.seen[str(kill.date)] == {full.total()}, f"{kill}: a reader saw part of a day"
+        day = str(kill.date)
+        full = served(system.by_hand.project, [kill.date])[day]
+        assert rows[day] == full, f"{kill}: the table differs from the source"
+        assert ledger[day].rows == full.total(), f"{kill}: the ledger differs from the table"
+        assert reader.seen[day] == {full.total()}, f"{kill}: a reader saw part of a day"
     return killed
 
 

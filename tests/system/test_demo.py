@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from airflow_provider_connect.demo.local_airflow import marked
@@ -20,9 +22,9 @@ pytestmark = pytest.mark.slow
 DAGS = Path(__file__).parents[2] / "dags"
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "airflow_provider_connect.demo"],
+        [sys.executable, "-m", "airflow_provider_connect.demo", *options],
         cwd=folder,
         env={name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
         stdout=subprocess.PIPE,
@@ -36,6 +38,15 @@ def mark(folder: Path) -> str:
     return str((folder / ".demo" / "airflow").resolve())
 
 
+def commands(mark: str) -> str:
+    """Return the commands of all processes with a mark; one that ends meanwhile counts no more."""
+    found = []
+    for process in marked(mark):
+        with contextlib.suppress(psutil.Error):
+            found.append(" ".join(process.cmdline()))
+    return "\n".join(found)
+
+
 def test_an_interrupted_demo_leaves_no_process(tmp_path: Path):
     shutil.copytree(DAGS, tmp_path / "dags")
     demo = start(tmp_path)
@@ -47,6 +58,16 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path: Path):
     assert demo.returncode == 130, output
     assert "stopping everything" in output
     assert list(marked(mark(tmp_path))) == []
+
+
+def test_an_interrupted_demo_ends_its_emulator(tmp_path: Path):
+    shutil.copytree(DAGS, tmp_path / "dags")
+    demo = start(tmp_path, "--sink", "bigquery")
+    wait_for(lambda: "bqemulator" in commands(mark(tmp_path)), 90, "an emulator")
+    demo.send_signal(signal.SIGINT)
+    output, _ = demo.communicate(timeout=180)
+    assert demo.returncode == 130, output
+    assert commands(mark(tmp_path)) == ""
 
 
 def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path: Path):

@@ -14,6 +14,8 @@ import pytest
 from .conftest import System
 from .kills import VICTIMS, Kill, kill_and_recover
 
+CAMPAIGNS = {"delta": "by_hand", "bigquery": "bigquery_by_hand"}
+
 
 @pytest.mark.slow
 def test_five_kills_at_once(system: System):
@@ -25,27 +27,33 @@ def test_five_kills_at_once(system: System):
 
 
 @pytest.mark.campaign
-def test_campaign(system: System):
-    """CONNECT_CAMPAIGN_RUNS kills from CONNECT_CAMPAIGN_SEED on, five at once.
+@pytest.mark.parametrize("sink", CAMPAIGNS)
+def test_campaign(system: System, sink: str):
+    """CONNECT_CAMPAIGN_RUNS kills from CONNECT_CAMPAIGN_SEED on, five at once, into CONNECT_CAMPAIGN_SINK or all.
 
-    A journal lets an interrupted campaign go on where it was.
+    A journal for each sink lets an interrupted campaign go on where it was.
     """
-    runs, seed = int(os.environ.get("CONNECT_CAMPAIGN_RUNS", "50")), int(os.environ.get("CONNECT_CAMPAIGN_SEED", "1"))
-    journal = Path(os.environ.get("CONNECT_CAMPAIGN_JOURNAL", f".cache/campaign-{seed}.jsonl"))
+    chosen = os.environ.get("CONNECT_CAMPAIGN_SINK", "all")
+    assert chosen in ("all", *CAMPAIGNS), f"CONNECT_CAMPAIGN_SINK={chosen!r} is none of: all, {', '.join(CAMPAIGNS)}"
+    if chosen not in ("all", sink):
+        pytest.skip(f"only {chosen} was chosen")
+    runs, seed = int(os.environ.get("CONNECT_CAMPAIGN_RUNS", "100")), int(os.environ.get("CONNECT_CAMPAIGN_SEED", "1"))
+    journal = Path(os.environ.get("CONNECT_CAMPAIGN_JOURNALS", ".cache")) / f"campaign-{sink}-{seed}.jsonl"
     journal.parent.mkdir(parents=True, exist_ok=True)
     done = len(journal.read_text().splitlines()) if journal.exists() else 0
     while done < runs:
-        kills = [_numbered(seed, number) for number in range(done, min(done + 5, runs))]
+        kills = [_numbered(seed, number, CAMPAIGNS[sink]) for number in range(done, min(done + 5, runs))]
         killed = kill_and_recover(system, kills)
         with journal.open("a") as file:
             for kill, died in zip(kills, killed, strict=True):
-                tries = system.task(kill.run_id)["try_number"]
+                tries = system.task(kill.run_id, kill.dag_id)["try_number"]
                 entry = asdict(kill) | {"date": str(kill.date), "in_time": died, "tries": tries}
                 file.write(json.dumps(entry) + "\n")
                 print(f"{kill.victim} killed on {kill.date}: exact after {tries} tries (in time: {died})", flush=True)
         done += len(kills)
+    assert system.written_by[CAMPAIGNS[sink]].left_after_sweep() == []
 
 
-def _numbered(seed: int, number: int) -> Kill:
+def _numbered(seed: int, number: int, dag_id: str) -> Kill:
     rng = random.Random(seed * 1_000_003 + number)
-    return Kill(rng.choice(VICTIMS), dt.date(2025, 1, 1) + dt.timedelta(days=number), rng.uniform(0, 13))
+    return Kill(rng.choice(VICTIMS), dt.date(2025, 1, 1) + dt.timedelta(days=number), rng.uniform(0, 13), dag_id)

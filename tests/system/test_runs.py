@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 import pytest
-from deltalake import DeltaTable
 
 from airflow_provider_connect.demo.local_airflow import marked
 from airflow_provider_connect.demo.mixpanel_faults import Fault
@@ -21,8 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def generation(system: System, day: str) -> int:
-    history = DeltaTable(str(system.tables / "by_hand")).history()
-    return max(int(entry["connect.generation"]) for entry in history if entry.get("connect.day") == day)
+    return system.written_by["by_hand"].ledger()[day].generation
 
 
 CANARY = "c4nary-p4ssword"
@@ -50,8 +48,7 @@ def test_a_clear_reloads_the_day_with_a_new_generation(system: System):
     run = "clear-me"
     system.wait_for_run(run)
     assert generation(system, "2026-09-01") == 1
-    body = {"dag_run_id": run, "dry_run": False, "reset_dag_runs": True, "only_failed": False}
-    system.airflow.api("POST", "dags/by_hand/clearTaskInstances", json=body)
+    system.clear(run)
     wait_for(lambda: system.task(run)["try_number"] > 1, 60, "a second try")
     system.wait_for_run(run)
     assert generation(system, "2026-09-01") == 2

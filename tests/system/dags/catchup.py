@@ -1,4 +1,4 @@
-"""Thirty days over a change of clocks, sixteen runs at once: what the system test lets catchup do."""
+"""Thirty days over a change of clocks, sixteen runs at once, into each sink: what the system tests let catchup do."""
 
 import datetime as dt
 import os
@@ -7,25 +7,31 @@ from zoneinfo import ZoneInfo
 from airflow.sdk import DAG
 
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.timetables import daily
 
 ZONE = "US/Pacific"
 FIRST, LAST = dt.date(2026, 10, 12), dt.date(2026, 11, 10)
+TABLES = {
+    "catchup": DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/catchup"),
+    "bigquery_catchup": BigQuerySink(table="system.catchup"),
+}
 
-with DAG(
-    "catchup",
-    schedule=daily(ZONE),
-    start_date=dt.datetime.combine(FIRST, dt.time(), tzinfo=ZoneInfo(ZONE)),
-    end_date=dt.datetime.combine(LAST, dt.time(), tzinfo=ZoneInfo(ZONE)),
-    catchup=True,
-    max_active_runs=16,
-):
-    ConnectOperator(
-        task_id="events",
-        conn_id="spark_one",
-        source=MixpanelSource(conn_id="mixpanel_catchup", project_timezone=ZONE, timestamps="utc"),
-        sink=DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/catchup"),
-        retry_delay=dt.timedelta(seconds=2),
-    )
+for dag_id, sink in TABLES.items():
+    with DAG(
+        dag_id,
+        schedule=daily(ZONE),
+        start_date=dt.datetime.combine(FIRST, dt.time(), tzinfo=ZoneInfo(ZONE)),
+        end_date=dt.datetime.combine(LAST, dt.time(), tzinfo=ZoneInfo(ZONE)),
+        catchup=True,
+        max_active_runs=16,
+    ):
+        ConnectOperator(
+            task_id="events",
+            conn_id="spark_one",
+            source=MixpanelSource(conn_id="mixpanel_catchup", project_timezone=ZONE, timestamps="utc"),
+            sink=sink,
+            retry_delay=dt.timedelta(seconds=2),
+        )

@@ -3,6 +3,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +229,31 @@ def test_cluster_mode_needs_a_place_for_the_report(task: Task, monkeypatch: pyte
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark))
     with pytest.raises(AirflowFailException, match="staging="):
         task.run()
+
+
+def test_a_sink_without_a_stage_gets_a_private_folder_where_spark_is_local(
+    task: Task, spark_submit: SparkSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    spark_submit.does(DONE)
+    task.run()
+    staging = Path(spark_submit.seen["job"]["staging"])
+    assert staging.is_dir()
+    assert staging.parent == tmp_path / f"connect-stage-{os.getuid()}"
+
+
+def test_a_sink_without_a_stage_needs_one_named_on_a_cluster(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "spark://h:7077"}')
+    with pytest.raises(AirflowFailException, match="staging=, a path or URL that every worker of 'spark://h:7077'"):
+        task.run()
+
+
+def test_the_last_publish_has_a_link(task: Task, spark_submit: SparkSubmit) -> None:
+    link = "https://console.example/jobs/1"
+    spark_submit.does(DONE.replace("rows_written=10", f'rows_written=10, link="{link}"'))
+    task.run()
+    [button] = task.operator.operator_extra_links
+    assert button.get_link(task.operator, ti_key=task.context["ti"]) == link
 
 
 @pytest.mark.parametrize("option", [{"application": "x.py"}, {"application_args": ["a"]}, {"durable": True}])

@@ -55,7 +55,7 @@ def staged(
     (folder / "progress-0.json").write_text("{}")
     (folder / "manifest.json").write_text(manifest.model_dump_json())
     intent = Intent(token=token, order=order, run="dag/run/task")
-    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, labels={"dag": "dag"})
+    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=str(root), labels={"dag": "dag"})
 
 
 def rows_of(path: Path, date: dt.date | None = None) -> list[str]:

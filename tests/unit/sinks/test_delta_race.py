@@ -45,7 +45,7 @@ def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) 
         files.append(StagedFile(path=path, rows=order, size_bytes=(root / path).stat().st_size))
     manifest = Manifest(day=Day(date=date), attempt=attempt, fingerprint="f", polled=Polled(files=tuple(files)))
     intent = Intent(token=token, order=order, run="lab")
-    return Publish(key=KEY, day=Day(date=date), intent=intent, manifest=manifest), schema
+    return Publish(key=KEY, day=Day(date=date), intent=intent, manifest=manifest, stage=str(root)), schema
 
 
 def worker(root: Path, number: int, mode: str) -> None:

@@ -32,7 +32,13 @@ class Lab:
         self.stage.mkdir()
 
     def days(
-        self, *, token: str = "aaaa", attempt: str = "1", source: dict[str, Any] | None = None, sink: Any = ()
+        self,
+        *,
+        token: str = "aaaa",
+        attempt: str = "1",
+        source: dict[str, Any] | None = None,
+        sink: Any = (),
+        keeps_stage: bool = True,
     ) -> Days:
         options = {"folder": str(self.root), "retry_budget_seconds": 0.0} | (source or {})
         job = JobConfig(
@@ -58,6 +64,7 @@ class Lab:
             key=StreamKey(connector="tiny", stream="s"),
             schema=reads.row_schema(),
             root=root,
+            keeps_stage=keeps_stage,
             progress=Progress(root, 60, 1),
             poll_parts=lambda tasks: list(poll.run(tasks, connection=CONNECTION)),
             put_files=lambda token, files: put.receipts(list(send(files, token=token))),
@@ -97,6 +104,19 @@ def test_a_day_is_polled_frozen_and_published(lab: Lab, capsys: pytest.CaptureFi
     row = lab.ledger.row(DAY.date)
     assert (row.rows, row.token, row.attempt) == (9, "aaaa", "aaaa-1-20261005")
     assert "day 2026-10-05: published as generation 1, 9 rows" in capsys.readouterr().err
+
+
+def test_a_stage_the_sink_does_not_keep_is_empty_after_the_publish(lab: Lab) -> None:
+    report = lab.move(source={"rejects": 1}, keeps_stage=False)
+    assert (report.status, report.rejected, report.rejects) == ("published", 1, ())
+    assert [path for path in lab.stage.rglob("*") if path.is_file()] == []
+
+
+def test_a_publish_that_failed_keeps_its_stage_for_the_next_try(lab: Lab) -> None:
+    lab.move(sink=["commit:RetriableError"], keeps_stage=False)
+    assert lab.manifest().exists()
+    report = lab.move(attempt="2", keeps_stage=False)
+    assert (report.status, report.poll_seconds, lab.polls) == ("published", 0.0, 1)
 
 
 def test_what_the_ledger_has_is_not_touched_again(lab: Lab) -> None:

@@ -75,5 +75,6 @@ def test_a_sweep_that_fails_is_said_and_does_not_lose_the_report(
     (path / "_delta_log").mkdir(parents=True)
     (path / "_delta_log" / "00000000000000000000.json").write_text("no json")
     sink = registry.sink_class("delta")(path=str(path))  # type: ignore[call-arg]
-    assert job._sweep(sink, StreamKey(connector="a", stream="b"), {}) == 0
+    key = StreamKey(connector="a", stream="b")
+    assert job._swept(sink.target, lambda: sink.sweep(key, {})) == 0
     assert f"under {path} could not be swept" in capsys.readouterr().err

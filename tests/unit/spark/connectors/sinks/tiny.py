@@ -47,7 +47,7 @@ class TinySink(Sink):
     def ledger(self, key: Any, connections: Any) -> TinyLedger:
         return TinyLedger(Path(self.folder) / "ledger")
 
-    def begin(self, publish: Any, connections: Any) -> Any:
+    def begin(self, publish: Any, schema: Any, connections: Any) -> Any:
         self._step("begin")
         return {"attempt": publish.manifest.attempt}
 

@@ -1,0 +1,184 @@
+"""Who we are for Google: the fields of the Google provider's own connection type, read with google-auth alone.
+
+The names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with and without its older
+prefix ``extra__google_cloud_platform__``. Nothing secret is written to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery_errors import classify
+
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+_PREFIX = "extra__google_cloud_platform__"
+_KEY_FIELDS = ("client_email", "private_key", "token_uri")
+_UNSUPPORTED = ("key_secret_name", "idp_issuer_url")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ACCOUNT = re.compile(r"[^@\s,]+@[^@\s,]+")
+
+
+def field(connection: Connection, name: str) -> Any:
+    """Return a field of the connection's extra by its short or its older long name; None when it is empty."""
+    value = connection.extra.get(name, connection.extra.get(_PREFIX + name))
+    return None if value == "" else value
+
+
+def check_connection(connection: Connection) -> list[str]:
+    """Say what is wrong with a connection as far as it can be told without the network; an empty list if nothing."""
+    where = f"connection {connection.conn_id!r}"
+    found = [f"{where}: {text}" for text in _emulator_problems(connection)]
+    for check in (key_info, _external_info, impersonated, scopes):
+        try:
+            check(connection)
+        except ConfigError as error:
+            found.append(str(error))
+    found += [
+        f"{where}: field {name!r} is not supported here; use keyfile_dict, key_path, credential_config_file or "
+        "application default credentials"
+        for name in _UNSUPPORTED
+        if field(connection, name)
+    ]
+    named = [name for name in ("keyfile_dict", "key_path", "credential_config_file") if field(connection, name)]
+    if len(named) > 1:
+        found.append(f"{where}: give only one of {' and '.join(named)}")
+    return found
+
+
+def _emulator_problems(connection: Connection) -> list[str]:
+    rest, target = (field(connection, name) for name in ("emulator_rest", "emulator_grpc"))
+    if rest is None and target is None:
+        return []
+    if not isinstance(rest, str) or not isinstance(target, str):
+        return ["emulator_rest and emulator_grpc go together: give both or none, as text"]
+    hosts = {"emulator_rest": urlsplit(rest).hostname, "emulator_grpc": urlsplit(f"//{target}").hostname}
+    # Anonymous and without TLS: nothing of that may leave the machine.
+    return [f"{name} must be a loopback address" for name, host in hosts.items() if host not in _LOOPBACK]
+
+
+def key_info(connection: Connection) -> dict[str, Any] | None:
+    """Return the service account's key that the connection holds, None when it holds none.
+
+    :raises ConfigError: it is no JSON, or a field is missing.
+    """
+    info = _object(connection, "keyfile_dict")
+    if info is None:
+        return None
+    missing = [name for name in _KEY_FIELDS if not info.get(name)]
+    if missing:
+        raise ConfigError(f"connection {connection.conn_id!r}: keyfile_dict has no {', '.join(missing)}")
+    # A key pasted into the form often has its line ends escaped twice.
+    return info | {"private_key": str(info["private_key"]).replace("\\n", "\n")}
+
+
+def _object(connection: Connection, name: str) -> dict[str, Any] | None:
+    value = field(connection, name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise ConfigError(f"connection {connection.conn_id!r}: {name} is not valid JSON") from None
+    if value is not None and not isinstance(value, dict):
+        raise ConfigError(f"connection {connection.conn_id!r}: {name} must be a JSON object")
+    return value
+
+
+def _external_info(connection: Connection) -> dict[str, Any] | str | None:
+    value = field(connection, "credential_config_file")
+    if isinstance(value, str) and not value.lstrip().startswith("{"):
+        return value
+    return _object(connection, "credential_config_file")
+
+
+def impersonated(connection: Connection) -> tuple[str, ...]:
+    """Return the accounts of the impersonation chain, the one to act as last.
+
+    :raises ConfigError: one of them is no account's address.
+    """
+    value = field(connection, "impersonation_chain")
+    accounts = value.split(",") if isinstance(value, str) else list(value or ())
+    chain = tuple(str(account).strip() for account in accounts if str(account).strip())
+    if any(not _ACCOUNT.fullmatch(account) for account in chain):
+        raise ConfigError(
+            f"connection {connection.conn_id!r}: impersonation_chain must hold service accounts' addresses"
+        )
+    return chain
+
+
+def scopes(connection: Connection) -> tuple[str, ...]:
+    """Return the scopes to ask for; that of the whole cloud platform when the connection names none."""
+    value = field(connection, "scope")
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"connection {connection.conn_id!r}: scope must be text, scopes separated by commas")
+    return tuple(scope.strip() for scope in (value or "").split(",") if scope.strip()) or SCOPES
+
+
+def credentials(connection: Connection) -> tuple[Any, str | None]:
+    """Return google-auth credentials and the project they belong to, if they know one.
+
+    :raises ConfigError: the connection's fields make no sense, or there are no credentials at all.
+    """
+    from google.auth import impersonated_credentials
+    from google.auth.credentials import AnonymousCredentials
+
+    problems = check_connection(connection)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    if field(connection, "emulator_rest") or str(field(connection, "is_anonymous") or "").lower() in ("true", "1"):
+        return AnonymousCredentials(), None  # type: ignore[no-untyped-call]
+    asked = scopes(connection)
+    own, project = _own(connection, asked)
+    chain = impersonated(connection)
+    if not chain:
+        return own, project
+    acting = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]
+        source_credentials=own, target_principal=chain[-1], delegates=list(chain[:-1]), target_scopes=list(asked)
+    )
+    return acting, project
+
+
+def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | None]:
+    from google.auth.exceptions import GoogleAuthError
+
+    where = f"connection {connection.conn_id!r}"
+    path = field(connection, "key_path")
+    try:
+        info = key_info(connection) or (json.loads(Path(path).expanduser().read_text()) if path else None)
+        if info is not None:
+            return _service_account(info, asked)
+        return _found(_external_info(connection), asked)
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot read its key file: {error.strerror}") from None
+    except GoogleAuthError as error:
+        raise classify(error, f"{where}: reading its credentials") from None
+    except ValueError:
+        raise ConfigError(f"{where}: the key is damaged or of another kind; paste the whole JSON key again") from None
+
+
+def _service_account(info: dict[str, Any], asked: tuple[str, ...]) -> tuple[Any, str | None]:
+    from google.oauth2 import service_account
+
+    made: Any = service_account.Credentials
+    return made.from_service_account_info(info, scopes=asked), info.get("project_id")
+
+
+def _found(external: dict[str, Any] | str | None, asked: tuple[str, ...]) -> tuple[Any, str | None]:
+    import google.auth
+
+    if external is None:
+        return google.auth.default(scopes=asked)
+    load: Any = google.auth.load_credentials_from_file
+    if isinstance(external, dict):
+        load = google.auth.load_credentials_from_dict
+    # The library warns that a configuration from a stranger is dangerous; a connection is the operator's own.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found, project = load(external, scopes=asked)
+    return found, project

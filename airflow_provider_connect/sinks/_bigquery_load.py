@@ -1,0 +1,204 @@
+"""Parquet files into a BigQuery table by load jobs, each under an id of our own, so that none is started twice.
+
+A load job appends all of its files or nothing (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11).
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.sinks._bigquery_access import LONG_WAIT_SECONDS, Api
+from airflow_provider_connect.sinks._bigquery_errors import from_result, told
+from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.storage import named_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks._bigquery_types import Column
+
+FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
+TRIES = 4
+_MULTIPART_BYTES = 5 * 1024 * 1024  # the library's own border between one request and an upload in pieces
+_PAUSES = (1.0, 3.0, 9.0)
+
+
+def load(
+    api: Api,
+    table: Place,
+    files: Sequence[str],
+    schema: list[dict[str, Any]],
+    *,
+    labels: dict[str, str],
+    attempt: str,
+) -> list[str]:
+    """Append Parquet files to a table that exists; return the ids of the jobs that did.
+
+    Files in ``gs://`` are read by BigQuery itself, up to :data:`FILES_PER_JOB` a job; any others are uploaded, a job
+    each. May be repeated with the same arguments.
+
+    :param schema: the fields of the table, as in the REST API.
+    :param attempt: made part of the job ids, ``connect_load_<attempt>_<n>``; another one loads the files again.
+    :raises DataError: a file or a row of it does not fit the table.
+    :raises ConnectError: as :func:`~._bigquery_errors.classify` says.
+    """
+    own = [path for path in files if path.startswith("gs://")]
+    others = [path for path in files if not path.startswith("gs://")]
+    sources = [own[start : start + FILES_PER_JOB] for start in range(0, len(own), FILES_PER_JOB)]
+    sources += [[path] for path in others]
+    legal = re.sub(r"[^\w-]", "_", attempt)
+    loads = [
+        _Load(api, table, source, schema=schema, labels=labels, name=f"connect_load_{legal}_{number}")
+        for number, source in enumerate(sources)
+    ]
+    for one in loads:
+        one.start()
+    return [one.finish() for one in loads]
+
+
+_AS_THEY_ARE = ("BOOLEAN", "INTEGER", "FLOAT", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP", "DATETIME", "NUMERIC")
+
+
+def unloadable(schema: pa.Schema, columns: Sequence[Column]) -> list[str]:
+    """Say which columns a load job cannot take from a Parquet file as they are."""
+    from pyarrow import types
+
+    problems = []
+    for column in columns:
+        if column.name != column.source:
+            problems.append(f"column {column.source!r} has a name that BigQuery does not allow")
+        elif column.staging["mode"] == "REPEATED" or column.staging["type"] not in _AS_THEY_ARE:
+            problems.append(f"column {column.source!r} is nested or wider than NUMERIC")
+        elif types.is_uint64(schema.field(column.source).type):
+            problems.append(f"column {column.source!r} is an unsigned 64-bit integer")
+    return problems
+
+
+class _Load:
+    def __init__(
+        self,
+        api: Api,
+        table: Place,
+        source: list[str],
+        *,
+        schema: list[dict[str, Any]],
+        labels: dict[str, str],
+        name: str,
+    ) -> None:
+        self.api = api
+        self.table = table
+        self.source = source
+        self.schema = schema
+        self.labels = labels
+        self.name = name
+        self.tries = 0
+        self.started = time.monotonic()
+        self.doing = f"loading {len(source)} files into {table.id}"
+        self.job: Any = None
+
+    def start(self) -> None:
+        """Start the next job of this load, or find it under its id."""
+        name = self.name if not self.tries else f"{self.name}_{self.tries}"
+        self.tries += 1
+        self.job = self.api.start(name, self._insert(name), self.doing)
+
+    def finish(self) -> str:
+        """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
+        for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
+            error = self._outcome()
+            if error is None:
+                return str(self.job.job_id)
+            soon = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
+            spent = time.monotonic() - self.started
+            if not soon or self.tries >= TRIES or spent + pause > self.api.retry_budget_seconds:
+                raise error
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            self.start()
+        raise AssertionError
+
+    def _outcome(self) -> ConnectError | None:
+        # A job of this id may be done long since, with an error of then (a quota) or for another table.
+        try:
+            job = self.api.wait(self.job, self.doing)
+        except ConnectError as error:
+            return self._located(error)
+        into = job.destination
+        if (into.project, into.dataset_id, into.table_id) != (self.table.project, self.table.dataset, self.table.table):
+            return RetriableError(f"{self.doing}: job {job.job_id} has loaded another table")
+        bad = [error for error in job.errors or [] if error.get("reason") != "stopped"]
+        if bad or int(_bad_records(job) or 0):
+            return self._bad(bad)
+        return None
+
+    def _located(self, error: ConnectError) -> ConnectError:
+        result = self.job.error_result or {}
+        if result.get("reason") in ("invalid", "invalidQuery") and not isinstance(error, RetriableError):
+            return self._bad(self.job.errors or [result])
+        return error
+
+    def _bad(self, errors: list[dict[str, Any]]) -> ConnectError:
+        first = errors[0] if errors else {}
+        where = f" in {first['location']}" if first.get("location") else ""
+        text = told(str(first.get("message", "rows were left out")))
+        if errors and not isinstance(from_result(first, self.doing), (ConfigError, DataError)):
+            return from_result(first, self.doing)
+        return DataError(
+            f"{self.doing}: job {self.job.job_id} did not load every row ({_bad_records(self.job) or len(errors)} bad "
+            f"records{where}): {text}; the data does not fit the table's columns"
+        )
+
+    def _insert(self, name: str) -> Callable[..., Any]:
+        from google.cloud import bigquery
+
+        config = bigquery.LoadJobConfig(
+            source_format="PARQUET",
+            write_disposition="WRITE_APPEND",
+            create_disposition="CREATE_NEVER",
+            schema=[bigquery.SchemaField.from_api_repr(field) for field in self.schema],
+            labels=self.labels,
+            max_bad_records=0,
+        )
+        config.parquet_options = bigquery.ParquetOptions.from_api_repr({"enableListInference": True})
+        common = {"job_id": name, "job_config": config, "location": self.api.location}
+
+        def by_url(*, timeout: float, retry: None) -> Any:
+            return self.api.client.load_table_from_uri(
+                self.source, self.table.id, retry=retry, timeout=timeout, **common
+            )
+
+        def by_upload(*, timeout: float, retry: None) -> Any:
+            path = self.source[0]
+            with _opened(path) as (file, size):
+                return self.api.client.load_table_from_file(
+                    file,
+                    self.table.id,
+                    size=size if size < _MULTIPART_BYTES else None,
+                    num_retries=0,
+                    timeout=timeout,
+                    **common,
+                )
+
+        return by_url if self.source[0].startswith("gs://") else by_upload
+
+
+def _bad_records(job: Any) -> Any:
+    # The library has no property for it.
+    return job._properties.get("statistics", {}).get("load", {}).get("badRecords")
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[IO[bytes], int]]:
+    from pyarrow import fs
+
+    with named_errors(path):
+        filesystem, inner = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
+        file = filesystem.open_input_file(inner)
+    with file:
+        yield file, file.size()

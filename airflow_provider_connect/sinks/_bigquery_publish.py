@@ -1,0 +1,246 @@
+"""The script that puts a staged day in place together with its ledger row, as text: no client, no network.
+
+One multi-statement transaction. Its first change is an UPDATE of the stream's fence row in the ledger: of two
+publishers BigQuery aborts one there ("Transaction is aborted due to concurrent update"), before any data has changed;
+snapshot isolation alone would let both insert. What happens next is decided inside the transaction and answered as
+``outcome``. Nothing is raised, and a token that is published already changes nothing, so the script may simply be run
+again when it was aborted or its answer was lost.
+
+A day takes one script: no DDL, and at most twelve statements (replace: fence, look at the ledger, count the staging,
+look for old rows, DELETE, INSERT, ledger row, answer; two more where rejects are kept, two for merge with tombstones).
+DML statements count towards no daily quota of the table.
+
+Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError, SupersededError
+from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_COLUMNS, ledger_row, of_stream, refused_append
+from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_statements, null_keys
+from airflow_provider_connect.sinks._bigquery_rejects import Rejects
+from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal, names, quoted, texts
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._bigquery_place import Place
+    from airflow_provider_connect.sinks._bigquery_types import Column
+
+WriteMode = Literal["replace", "merge", "append"]
+MAX_SCRIPT_BYTES = 1_000_000
+"""BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
+
+_GENERATION = "COALESCE(seen.newest, 0) + 1"
+
+
+@dataclass(frozen=True)
+class PublishPlan:
+    """What one script is about.
+
+    :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
+    :param run: where to look in Airflow, for people.
+    :param merge: only for, and always with, ``write_mode="merge"``.
+    :param filter_column: the column that every query on the target must name; None when none need be.
+    :param streams: names of the write streams that filled the staging table.
+    """
+
+    target: Place
+    staging: Place
+    ledger: Place
+    key: StreamKey
+    row: LedgerRow
+    run: str
+    columns: Sequence[Column]
+    write_mode: WriteMode = "replace"
+    on_published_day: Literal["refuse", "append"] = "refuse"
+    merge: Merge | None = None
+    filter_column: str | None = None
+    load_method: str = "storage_write"
+    streams: tuple[str, ...] = ()
+    rejects: Rejects | None = None
+
+
+def publish_script(plan: PublishPlan) -> str:
+    """Return the script; its last statement answers with one row for :func:`settle`.
+
+    :raises ConfigError: the script is longer than BigQuery takes.
+    """
+    changes = "".join(f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), _ledger_row(plan)))
+    script = f"""DECLARE outcome STRING;
+DECLARE staged_rows INT64;
+DECLARE staged_rejects INT64;
+DECLARE day_rows INT64;
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, highest INT64, day_rows INT64, strangers INT64>;
+BEGIN TRANSACTION;
+UPDATE {plan.ledger.sql} SET published_at = CURRENT_TIMESTAMP()
+  WHERE {of_stream(plan.target, plan.key)} AND day IS NULL;
+SET seen = (
+{_look(plan)}
+);
+SET staged_rows = (SELECT COUNT(*) FROM {plan.staging.sql});
+SET staged_rejects = {plan.rejects.staged if plan.rejects else 0};
+SET outcome = CASE
+{_cases(plan)}
+  ELSE 'published' END;
+IF outcome = 'published' THEN
+{changes}END IF;
+COMMIT TRANSACTION;
+{_answer(plan)};
+"""
+    if len(script.encode()) > MAX_SCRIPT_BYTES:
+        raise ConfigError(
+            f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
+            f"the {len(plan.columns)} columns are too many or their names too long; select fewer in the source"
+        )
+    return script
+
+
+def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
+    """Return the ledger row of a script that published, or found the token published already.
+
+    :raises SupersededError: a newer run has published this day.
+    :raises RetriableError: the staging table does not hold what was sent, or the ledger lost its fence row.
+    :raises ConfigError: append mode, and the day is published; or another stream's rows are in the table.
+    :raises DataError: merge mode, and a row has no key.
+    """
+    outcome = answer["outcome"]
+    if outcome in ("published", "already"):
+        return ledger_row(answer)
+    where = f"{plan.key} {plan.row.day} into {plan.target.id}"
+    errors: dict[str, ConnectError] = {
+        "superseded": SupersededError(
+            f"{where}: a newer run has published generation {answer['newest']}; "
+            f"what {plan.run} staged is older and stays unpublished"
+        ),
+        "incomplete": RetriableError(
+            f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
+            f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
+        ),
+        "unfenced": RetriableError(
+            f"{where}: ledger {plan.ledger.id} has no fence row for this stream any more; nothing was changed. "
+            "The next try puts it back; find out who deletes from the ledger"
+        ),
+        "null_key": DataError(
+            f"{where}: some rows have NULL in the key ({', '.join(plan.merge.key) if plan.merge else ''}); nothing was "
+            "changed. Choose a key that is always there, or mend it in the source"
+        ),
+        "refused": refused_append(plan.key, plan.row.day, plan.target, answer["newest"]),
+        "stranger": foreign_rows(plan.key, plan.target, plan.ledger),
+    }
+    raise errors[outcome]
+
+
+def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
+    """Return the error of a table that replace mode shares with another stream."""
+    return ConfigError(
+        f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose days "
+        "write_mode='replace' would delete: give each stream a table of its own"
+    )
+
+
+def _look(plan: PublishPlan) -> str:
+    mine = f"connector = {literal(plan.key.connector)} AND stream = {literal(plan.key.stream)}"
+    this_day = f"{mine} AND day = {literal(plan.row.day)}"
+    return f"""  SELECT AS STRUCT
+    COUNTIF({mine} AND day IS NULL) AS fences,
+    MAX(IF({this_day} AND token = {literal(plan.row.token)}, generation, NULL)) AS published,
+    MAX(IF({this_day}, generation, NULL)) AS newest,
+    MAX(IF({this_day}, intent_order, NULL)) AS highest,
+    MAX_BY(IF({this_day}, row_count, NULL), IF({this_day}, generation, NULL)) AS day_rows,
+    COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers
+  FROM {plan.ledger.sql} WHERE target = {literal(plan.target.id)}"""
+
+
+def _cases(plan: PublishPlan) -> str:
+    rejects = plan.rejects.rows if plan.rejects else 0
+    cases = [
+        ("seen.fences = 0", "unfenced"),
+        ("seen.published IS NOT NULL", "already"),
+        (f"seen.highest > {plan.row.order}", "superseded"),
+        (f"staged_rows != {plan.row.rows} OR staged_rejects != {rejects}", "incomplete"),
+    ]
+    if plan.write_mode == "replace":
+        cases.append(("seen.strangers > 0", "stranger"))
+    if plan.write_mode == "append" and plan.on_published_day == "refuse":
+        cases.append(("seen.newest IS NOT NULL", "refused"))
+    if plan.merge:
+        cases.append((null_keys(plan.merge, plan.columns, plan.staging), "null_key"))
+    return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
+
+
+def _data(plan: PublishPlan) -> list[str]:
+    this_day = f"`day` = {literal(plan.row.day)}"
+    if plan.filter_column not in (None, "day"):
+        this_day += f" AND {any_partition(plan.filter_column)}"
+    if plan.merge:
+        return [
+            *merge_statements(
+                plan.merge,
+                plan.columns,
+                target=plan.target,
+                staging=plan.staging,
+                day=plan.row.day,
+                filter_column=plan.filter_column,
+            ),
+            f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} WHERE {this_day})",
+        ]
+    written = names([*(column.name for column in plan.columns), "day"])
+    selected = ", ".join([*(column.expression for column in plan.columns), literal(plan.row.day)])
+    insert = f"INSERT INTO {plan.target.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS s"
+    if plan.write_mode == "append":
+        return [insert, "SET day_rows = staged_rows + COALESCE(seen.day_rows, 0)"]
+    # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
+    delete = (
+        f"IF EXISTS (SELECT 1 FROM {plan.target.sql} WHERE {this_day}) THEN\n"
+        f"    DELETE FROM {plan.target.sql} WHERE {this_day};\n  END IF"
+    )
+    return [delete, insert, "SET day_rows = staged_rows"]
+
+
+def _rejects(plan: PublishPlan) -> list[str]:
+    if plan.rejects is None:
+        return []
+    keep_old = plan.write_mode == "append"
+    return plan.rejects.statements(plan.key, plan.row.day, generation=_GENERATION, keep_old=keep_old)
+
+
+def _ledger_row(plan: PublishPlan) -> str:
+    row = plan.row
+    values = {
+        "target": literal(plan.target.id),
+        "connector": literal(plan.key.connector),
+        "stream": literal(plan.key.stream),
+        "day": literal(row.day),
+        "generation": _GENERATION,
+        "token": literal(row.token),
+        "intent_order": literal(row.order),
+        "attempt": literal(row.attempt),
+        "run": literal(plan.run),
+        "row_count": "day_rows",
+        "digest": literal(row.digest),
+        "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
+        "reference": literal(row.reference),
+        "link": literal(row.link),
+        "load_method": literal(plan.load_method),
+        "streams": texts(plan.streams),
+        "published_at": "CURRENT_TIMESTAMP()",
+    }
+    selected = ", ".join(values.values())
+    return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
+
+
+def _answer(plan: PublishPlan) -> str:
+    """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
+    return f"""SELECT outcome, staged_rows, staged_rejects, seen.newest AS newest, l.*
+FROM (SELECT 1 AS one) LEFT JOIN (
+  SELECT {LEDGER_COLUMNS} FROM {plan.ledger.sql}
+  WHERE {of_stream(plan.target, plan.key)} AND day = {literal(plan.row.day)}
+  ORDER BY IF(token = {literal(plan.row.token)}, 1, 0) DESC, generation DESC LIMIT 1
+) AS l ON TRUE"""

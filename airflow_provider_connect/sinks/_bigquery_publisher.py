@@ -1,0 +1,317 @@
+"""The driver's half of a publish into BigQuery: staging table, receipts, one script, and tidying up."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
+from airflow_provider_connect.sinks._bigquery_errors import ConflictError
+from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
+from airflow_provider_connect.sinks._bigquery_load import load, unloadable
+from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery_names import POSITION, labels
+from airflow_provider_connect.sinks._bigquery_preflight import problems
+from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, publish_script, settle
+from airflow_provider_connect.sinks._bigquery_put import FileReceipt, RejectsAppender, Staging, batches
+from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, STAGED_REJECT_FIELDS, Rejects
+from airflow_provider_connect.sinks._bigquery_rows import Bad
+from airflow_provider_connect.sinks._bigquery_streams import StreamReceipt
+from airflow_provider_connect.sinks._bigquery_sweep import REJECTS_END, stage_of, sweep
+from airflow_provider_connect.sinks._bigquery_table import (
+    Layout,
+    Ready,
+    drop,
+    ensure_table,
+    ensure_target,
+    fields_of,
+    find,
+    staging,
+)
+from airflow_provider_connect.sinks._bigquery_types import Column, columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks.bigquery import BigQuerySink
+
+REJECTS_TABLE_END, TOMBSTONES_END = "__rejects", "__tombstones"
+PUBLISH_SECONDS = 600.0
+"""How long a publish goes on losing races; BigQuery runs the transactions of one stream one after the other."""
+
+
+class Publisher:
+    """Publishes days of one stream into one table.
+
+    :param sink: its options.
+    :param api: to BigQuery; nothing is sent before the first call.
+    """
+
+    def __init__(self, sink: BigQuerySink, key: StreamKey, api: Api) -> None:
+        self.sink = sink
+        self.key = key
+        self.api = api
+        self.target = Place.parse(sink.table, api.project)
+
+    @cached_property
+    def ledger(self) -> BigQueryLedger:
+        """The stream's ledger."""
+        refuses = self.sink.write_mode == "append" and self.sink.on_published_day == "refuse"
+        return BigQueryLedger(
+            lambda: self.api, self.target, self._ledger_place, self.key, "refuse" if refuses else "append"
+        )
+
+    def preflight(self, schema: pa.Schema) -> list[str]:
+        """Find what would fail a publish; make the target and the ledger when nothing would."""
+        try:
+            self._load_method("", schema)
+            found = problems(self.api, self.target, self._layout, lambda fields: columns(schema, fields))
+            if found:
+                return found
+            ready = self._ready(schema)
+            self._merge(ready.columns)
+            ensure(
+                self.api,
+                self._ledger_place,
+                self.target,
+                self.key,
+                labels=labels(self.sink.labels),
+                kms_key=self.sink.kms_key,
+            )
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+        return []
+
+    def begin(self, publish: Publish, schema: pa.Schema) -> Staging:
+        """Bring the target to hold the source's columns; make this attempt's staging tables."""
+        ready = self._ready(schema)
+        method = self._load_method(publish.stage, schema)
+        staged = columns(schema, fields_of(ready.table)) if method == "load_job" else None
+        merges = self.sink.write_mode == "merge"
+        place = stage_of(self.target, publish.manifest.attempt)
+        rejects = None
+        if self.sink.errors_tolerance == "all" or publish.manifest.polled.rejects:
+            rejects = place.sibling(f"{place.table}{REJECTS_END}")
+        made = Staging(
+            stage=publish.stage,
+            table=place,
+            rejects=rejects,
+            columns=ready.columns,
+            staged=staged or ready.columns,
+            load_method=method,
+            position_column=POSITION if merges else None,
+            filter_column=ready.filter_column,
+        )
+        names = self._labels(publish)
+        fields = [column.staging for column in made.staged]
+        if made.position_column:
+            fields.append({"name": made.position_column, "type": "INTEGER", "mode": "NULLABLE"})
+        staging(self.api, made.table, fields, names, self.sink.kms_key)
+        if rejects is not None:
+            staging(self.api, rejects, STAGED_REJECT_FIELDS, names, self.sink.kms_key)
+        return made
+
+    def commit(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
+        """Show what was staged, put the day in place, drop the staging tables."""
+        names = self._labels(publish)
+        if made.load_method == "load_job":
+            self._load(publish, made, names)
+            appended = []
+        else:
+            appended = [receipt for receipt in receipts if receipt is not None]
+            self._show(publish, made, appended, names)
+        rejects = self._reject(publish, made, appended, names)
+        streams = tuple(receipt.rows.name for receipt in appended if receipt.rows.name)
+        plan = self._plan(publish, made, streams, rejects)
+        published = self._put_in_place(plan, names)
+        self.drop(made)
+        return published
+
+    def drop(self, made: Staging) -> None:
+        """Drop an attempt's staging tables."""
+        for place in (made.table, made.rejects):
+            if place is not None:
+                drop(self.api, place)
+
+    def sweep(self) -> int:
+        """Drop the staging tables of attempts that must be dead."""
+        return sweep(self.api, self.target, dt.datetime.now(dt.UTC) - self.sink.sweep_after)
+
+    @property
+    def _ledger_place(self) -> Place:
+        return self.target.sibling(self.sink.ledger_table)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        sink = self.sink
+        return Layout(
+            create_disposition=sink.create_disposition,
+            partition_by=sink.partition_by,
+            partition_type=sink.partition_type,
+            partition_filter=sink.partition_filter,
+            partition_expiration_days=sink.partition_expiration_days,
+            cluster_by=sink.cluster_by,
+            labels=labels(sink.labels),
+            kms_key=sink.kms_key,
+            location=sink.location,
+            schema_contract=sink.schema_contract,
+        )
+
+    def _ready(self, schema: pa.Schema) -> Ready:
+        self.api.locate(self.target)
+        return ensure_target(self.api, self.target, self._layout, lambda fields: columns(schema, fields))
+
+    def _merge(self, made: Sequence[Column]) -> Merge | None:
+        """Return how rows are merged, None in the other modes; the table of tombstones is made on the way."""
+        sink = self.sink
+        if sink.write_mode != "merge":
+            return None
+        tombstones = self.target.sibling(f"{self.target.table}{TOMBSTONES_END}")
+        merge = merge_of(made, sink.key, sink.newest_by, sink.delete_where, tombstones)
+        if merge.tombstones is not None:
+            ensure_table(
+                self.api,
+                merge.tombstones,
+                tombstone_fields(merge, made),
+                labels=labels(sink.labels),
+                kms_key=sink.kms_key,
+                description=f"Keys that were deleted from {self.target.id}, and the day that deleted them.",
+            )
+        return merge
+
+    def _labels(self, publish: Publish) -> dict[str, str]:
+        """Return the labels of jobs and staging tables: the user's own, then where to look in Airflow."""
+        names = ("dag_id", "task_id", "run_id")
+        own = {name: publish.labels[name] for name in names if name in publish.labels}
+        return labels({**self.sink.labels, **own, "day": str(publish.day)})
+
+    def _load_method(self, stage: str, schema: pa.Schema) -> Literal["storage_write", "load_job"]:
+        """Return how rows reach the staging table.
+
+        :raises ConfigError: load jobs are asked for, and these rows cannot go that way.
+        """
+        sink = self.sink
+        if sink.load_method == "storage_write" or (sink.load_method == "auto" and not stage.startswith("gs://")):
+            return "storage_write"
+        against = unloadable(schema, columns(schema))
+        if sink.write_mode == "merge":
+            against.append("write_mode='merge' needs each row's place in the day, which a file does not hold")
+        if sink.errors_tolerance == "all":
+            against.append("errors_tolerance='all' looks at every row, and a load job takes files as they are")
+        if not against:
+            return "load_job"
+        if sink.load_method == "auto":
+            return "storage_write"
+        raise ConfigError(f"load_method='load_job' does not do here: {'; '.join(against)}; use 'storage_write'")
+
+    def _show(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt], names: dict[str, str]) -> None:
+        """Commit the streams of all files at once, after a look at the counts."""
+        staged = sum(file.rows for file in publish.manifest.polled.files)
+        sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)
+        if sent != staged:
+            raise RetriableError(f"day {publish.day}: {staged:,} rows are staged and {sent:,} were sent to BigQuery")
+        finalize_and_commit(self.api, made.table, [receipt.rows for receipt in receipts], names)
+
+    def _load(self, publish: Publish, made: Staging, names: dict[str, str]) -> None:
+        files = [f"{made.stage.rstrip('/')}/{file.path}" for file in publish.manifest.polled.files]
+        if files:
+            fields = [column.staging for column in made.staged]
+            load(self.api, made.table, files, fields, labels=names, attempt=publish.manifest.attempt)
+
+    def _reject(
+        self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt], names: dict[str, str]
+    ) -> Rejects | None:
+        """Stage what the source set aside beside what executors did, and return the day's dead letters.
+
+        :raises DataError: more rows were set aside in all files together than ``max_rejects`` allows.
+        """
+        rejected = sum(receipt.rejects.rows for receipt in receipts)
+        if rejected > self.sink.max_rejects:
+            raise DataError(
+                f"day {publish.day}: BigQuery cannot hold {rejected:,} rows, more than max_rejects="
+                f"{self.sink.max_rejects}: mend them in the source, or raise max_rejects"
+            )
+        target = self.target.sibling(f"{self.target.table}{REJECTS_TABLE_END}")
+        if made.rejects is None:
+            # Those of an earlier generation must go with it.
+            return Rejects(target) if find(self.api, target) is not None else None
+        streams = [receipt.rejects for receipt in receipts]
+        if publish.manifest.polled.rejects:
+            streams.append(self._source_rejects(publish, made.rejects))
+        finalize_and_commit(self.api, made.rejects, streams, names)
+        ensure_table(
+            self.api,
+            target,
+            REJECT_FIELDS,
+            labels=labels(self.sink.labels),
+            kms_key=self.sink.kms_key,
+            description=f"Records that could not be loaded into {self.target.id}.",
+        )
+        return Rejects(target, made.rejects, sum(stream.rows for stream in streams))
+
+    def _source_rejects(self, publish: Publish, table: Place) -> StreamReceipt:
+        with RejectsAppender(self.api, table) as appender:
+            for file in publish.manifest.polled.rejects:
+                for _, batch in batches(publish.stage, file.path):
+                    rows = batch.to_pylist()
+                    appender.append("source", [Bad(row["position"], "", row["reason"], row["record"]) for row in rows])
+            return appender.close()
+
+    def _plan(self, publish: Publish, made: Staging, streams: tuple[str, ...], rejects: Rejects | None) -> PublishPlan:
+        polled = publish.manifest.polled
+        from_source = polled.counts.get("rejected", 0)
+        staged = sum(file.rows for file in polled.files)
+        from_sink = rejects.rows - from_source if rejects and rejects.staging else 0
+        row = LedgerRow(
+            day=publish.day.date,
+            generation=0,
+            token=publish.intent.token,
+            order=publish.intent.order,
+            rows=staged - from_sink,
+            digest=polled.digest,
+            attempt=publish.manifest.attempt,
+            counts=polled.all_counts | {"rejected": from_source + from_sink},
+        )
+        return PublishPlan(
+            target=self.target,
+            staging=made.table,
+            ledger=self._ledger_place,
+            key=self.key,
+            row=row,
+            run=publish.intent.run,
+            columns=made.columns,
+            write_mode=self.sink.write_mode,
+            on_published_day=self.sink.on_published_day,
+            merge=self._merge(made.columns),
+            filter_column=made.filter_column,
+            load_method=made.load_method,
+            streams=streams,
+            rejects=rejects,
+        )
+
+    def _put_in_place(self, plan: PublishPlan, names: dict[str, str]) -> LedgerRow:
+        """Run the script until it has an outcome; a lost race only costs another turn."""
+        deadline = time.monotonic() + PUBLISH_SECONDS
+        pause_seconds = 0.2
+        doing = f"publish {plan.key} {plan.row.day} into {plan.target.id}"
+        while True:
+            job_id = f"connect_publish_{uuid.uuid4().hex}"
+            row = plan.row.model_copy(update={"reference": job_id, "link": self.api.console_link(job_id)})
+            turn = replace(plan, row=row)
+            try:
+                [answer], _ = self.api.query(publish_script(turn), doing=doing, labels=names, job_id=job_id)
+                return settle(turn, answer)
+            except ConflictError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.5, 1.0) * pause_seconds)  # noqa: S311  # jitter, not a secret
+            pause_seconds = min(pause_seconds * 2, 10.0)

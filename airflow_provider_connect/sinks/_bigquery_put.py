@@ -1,0 +1,250 @@
+"""The executor's half of a publish: one staged Parquet file becomes rows of the staging table.
+
+A file goes into a write stream of its own. The rows of a file that is put twice therefore lie in two streams, and only
+the one whose receipt reached the driver is ever committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELDS
+from airflow_provider_connect.sinks._bigquery_rows import Bad, bad_row, convert, staging_schema, summary
+from airflow_provider_connect.sinks._bigquery_streams import Appender, BadRow, RowsError, StreamReceipt
+from airflow_provider_connect.sinks._bigquery_types import Column
+from airflow_provider_connect.stage import DATA_FILE
+from airflow_provider_connect.storage import Folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where one attempt's rows go, and as what: made by ``begin``, carried to every ``put`` and to ``commit``.
+
+    :param stage: root of the frozen stage.
+    :param table: the staging table.
+    :param rejects: the staging table of rejects; None where there can be none.
+    :param columns: what is written to the target.
+    :param staged: what the staging table has; more than ``columns`` only where the files go in as they are.
+    :param position_column: of the staging table, for the row's place in the day; None where nobody asks for it.
+    :param filter_column: the column that queries on the target must name; None if none.
+    """
+
+    stage: str
+    table: Place
+    rejects: Place | None
+    columns: list[Column]
+    staged: list[Column]
+    load_method: Literal["storage_write", "load_job"]
+    position_column: str | None = None
+    filter_column: str | None = None
+
+
+@dataclass(frozen=True)
+class FileReceipt:
+    """What one staged file has become."""
+
+    rows: StreamReceipt
+    rejects: StreamReceipt
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How many rows that BigQuery cannot hold may be set aside: the sink's options of those names."""
+
+    errors: Literal["none", "all"]
+    max_rejects: int
+
+
+def put_file(api: Api, staging: Staging, path: str, tolerance: Tolerance) -> FileReceipt:
+    """Append a staged file's rows to the staging table.
+
+    :raises DataError: rows that BigQuery cannot hold, and the tolerance does not allow them.
+    """
+    refused: dict[int, BadRow] = {}
+    while True:
+        attempt = _Attempt(api, staging, path, tolerance, refused)
+        try:
+            return attempt.run()
+        except RowsError as error:
+            # Nothing of the refused request is stored, but requests before it are: a new stream, without those rows.
+            named = attempt.positions(error.rows)
+            known = len(refused)
+            refused.update(named)
+            if tolerance.errors == "none" or len(refused) > tolerance.max_rejects or len(refused) == known:
+                raise
+
+
+class _Attempt:
+    """One try to append a file to streams of its own."""
+
+    def __init__(
+        self, api: Api, staging: Staging, path: str, tolerance: Tolerance, refused: Mapping[int, BadRow]
+    ) -> None:
+        self.api = api
+        self.staging = staging
+        self.path = path
+        self.first_position = _first_position(path)
+        self.tolerance = tolerance
+        self.refused = refused
+        self.spans: list[tuple[int, int, list[int]]] = []  # rows appended before, start in the file, rows left out
+        self.rejected = 0
+
+    def run(self) -> FileReceipt:
+        """Read, convert and append; return when every row is stored."""
+        staging = self.staging
+        appended = 0
+        with ExitStack() as stack:
+            schema = staging_schema(staging.columns, staging.position_column)
+            rows = stack.enter_context(Appender(self.api, staging.table, schema))
+            rejects = RejectsAppender(self.api, staging.rejects) if staging.rejects else None
+            if rejects is not None:
+                stack.enter_context(rejects)
+            for start, batch in batches(staging.stage, self.path):
+                good, bad = self._converted(batch, start)
+                if bad:
+                    self._tolerate(bad)
+                    assert rejects is not None
+                    rejects.append("sink", bad)
+                self.spans.append((appended, start, [each.position for each in bad]))
+                appended += good.num_rows
+                if good.num_rows:
+                    rows.append(good)
+            return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
+
+    def positions(self, rows: Sequence[BadRow]) -> dict[int, BadRow]:
+        """Return rows that BigQuery named by their position in the file, not among those appended."""
+        found = {}
+        for row in rows:
+            appended, start, left_out = next(span for span in reversed(self.spans) if span[0] <= row.offset)
+            position = start + row.offset - appended
+            for out in left_out:
+                position += out <= position
+            found[position] = row
+        return found
+
+    def _converted(self, batch: pa.RecordBatch, start: int) -> tuple[pa.RecordBatch, list[Bad]]:
+        done = convert(batch, self.staging.columns, start, position_column=self.staging.position_column)
+        good, bad = done.batch, list(done.bad)
+        more = [p for p in self.refused if start <= p < start + batch.num_rows]
+        if more:
+            good, bad = _without(batch, self.staging, start, bad, self.refused)
+        if self.staging.position_column and self.first_position:
+            good = _shifted(good, self.staging.position_column, self.first_position)
+        return good, bad
+
+    def _tolerate(self, bad: list[Bad]) -> None:
+        self.rejected += len(bad)
+        if self.tolerance.errors == "none":
+            raise DataError(
+                f"BigQuery cannot hold {len(bad)} rows of {self.path}: {summary(bad)}. Mend them in the source, or set "
+                "them aside with errors_tolerance='all'"
+            )
+        if self.rejected > self.tolerance.max_rejects:
+            raise DataError(
+                f"more than max_rejects={self.tolerance.max_rejects} rows of {self.path} cannot be held by BigQuery: "
+                f"{summary(bad)}"
+            )
+
+
+class RejectsAppender:
+    """Appends rejected rows to their staging table.
+
+    :param api: to BigQuery.
+    :param table: the staging table of rejects.
+    """
+
+    def __init__(self, api: Api, table: Place) -> None:
+        import pyarrow as pa
+
+        kinds = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}
+        self._schema = pa.schema([(each["name"], kinds[each["type"]]) for each in STAGED_REJECT_FIELDS])
+        self._appender = Appender(api, table, self._schema)
+
+    def __enter__(self) -> RejectsAppender:
+        self._appender.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._appender.__exit__(*exc)
+
+    def append(self, origin: Literal["source", "sink"], bad: Sequence[Bad]) -> None:
+        """Append rejected rows.
+
+        :param origin: who found that they are bad.
+        """
+        import pyarrow as pa
+
+        columns: list[list[Any]] = [
+            [origin] * len(bad),
+            [each.position for each in bad],
+            [each.column or None for each in bad],
+            [each.reason for each in bad],
+            [each.record for each in bad],
+        ]
+        arrays = [pa.array(values, each.type) for values, each in zip(columns, self._schema, strict=True)]
+        self._appender.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def close(self) -> StreamReceipt:
+        """Return when every reject is stored."""
+        return self._appender.close()
+
+
+def batches(stage: str, path: str) -> Iterator[tuple[int, Any]]:
+    """Yield the batches of a staged file, each with the position of its first row; one row group is in memory."""
+    import pyarrow.parquet as pq
+
+    folder = Folder(stage)
+    start = 0
+    with folder.filesystem.open_input_file(folder.path(path)) as source, pq.ParquetFile(source) as file:
+        for group in range(file.num_row_groups):
+            for batch in file.read_row_group(group, use_threads=False).to_batches():
+                yield start, batch
+                start += batch.num_rows
+
+
+def _first_position(path: str) -> int:
+    """Return what a file's first row counts as among the rows of its day: files are ordered by their partition."""
+    match = DATA_FILE.fullmatch(path)
+    assert match is not None
+    return int(match["part"]) << 40
+
+
+def _without(
+    batch: pa.RecordBatch, staging: Staging, start: int, bad: Sequence[Bad], refused: Mapping[int, BadRow]
+) -> tuple[pa.RecordBatch, list[Bad]]:
+    """Convert a batch again without the rows that BigQuery refused; those join the bad ones."""
+    import pyarrow as pa
+
+    columns, position_column = staging.columns, staging.position_column
+    left_out = {each.position: each for each in bad}
+    for position in sorted(p for p in refused if start <= p < start + batch.num_rows and p not in left_out):
+        reason = f"refused by BigQuery: {refused[position].reason}"
+        left_out[position] = bad_row(batch, position - start, start, refused[position].column or "", reason)
+    parts = []
+    begin = 0
+    for position in [*sorted(left_out), start + batch.num_rows]:
+        end = position - start
+        if end > begin:
+            part = convert(batch.slice(begin, end - begin), columns, start + begin, position_column=position_column)
+            parts.append(part.batch)
+        begin = end + 1
+    schema = staging_schema(columns, position_column)
+    table = pa.Table.from_batches(parts, schema=schema).combine_chunks()
+    good = table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=schema)
+    return good, [left_out[position] for position in sorted(left_out)]
+
+
+def _shifted(batch: pa.RecordBatch, column: str, by: int) -> pa.RecordBatch:
+    import pyarrow.compute as pc
+
+    index = batch.schema.get_field_index(column)
+    return batch.set_column(index, batch.schema.field(index), pc.add(batch.column(index), by))

@@ -1,0 +1,169 @@
+"""Rows on their way to BigQuery: converted column by column, and looked at one by one only where something is wrong.
+
+What BigQuery would refuse is found here, since it refuses a request or a whole publish for a single such row.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.sinks._bigquery_arrays import Fault, convert_array, true_rows
+from airflow_provider_connect.sinks._bigquery_json import repaired, unparsable
+from airflow_provider_connect.sinks._bigquery_types import Column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_ROW_BYTES = 8_000_000
+"""Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
+MAX_RECORD_BYTES = 1_000_000
+"""How much of a bad row is kept: the rejects table has BigQuery's limits too."""
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A row that BigQuery would refuse.
+
+    :param position: of the row in its staged file, from 0.
+    :param column: the first column, by the source's name, that is the reason.
+    :param record: the row as JSON; bytes as base64, what Python has no value for as Arrow's text.
+    """
+
+    position: int
+    column: str
+    reason: str
+    record: bytes
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A batch as the staging table takes it, and the rows that were left out."""
+
+    batch: pa.RecordBatch
+    bad: list[Bad]
+
+
+def staging_schema(columns: Sequence[Column], position_column: str | None = None) -> pa.Schema:
+    """Return the Arrow schema of what :func:`convert` gives."""
+    import pyarrow as pa
+
+    fields = [pa.field(column.name, column.arrow) for column in columns]
+    return pa.schema(fields + ([pa.field(position_column, pa.int64())] if position_column else []))
+
+
+def convert(
+    batch: pa.RecordBatch,
+    columns: Sequence[Column],
+    start: int,
+    *,
+    position_column: str | None = None,
+    max_row_bytes: int = MAX_ROW_BYTES,
+) -> Converted:
+    """Convert a batch of a staged file to the staging table's types; a column that has its type is not copied.
+
+    :param start: position of the batch's first row in its file.
+    :param position_column: name of an INT64 column to add that holds each row's position.
+    """
+    import pyarrow as pa
+
+    arrays: list[pa.Array] = []
+    faults: list[tuple[str, Fault]] = []
+    for column in columns:
+        array, found = _column(column, batch.column(column.source))
+        arrays.append(array)
+        faults += [(column.source, fault) for fault in found]
+    if position_column:
+        arrays.append(pa.array(range(start, start + batch.num_rows), pa.int64()))
+    converted = pa.RecordBatch.from_arrays(arrays, schema=staging_schema(columns, position_column))
+    faults += [
+        (_largest(converted.slice(row, 1), columns), Fault([row], f"a row of more than {max_row_bytes} bytes"))
+        for row in _too_large(converted, 0, converted.num_rows, max_row_bytes)
+    ]
+    return _without_faults(batch, converted, faults, start) if faults else Converted(converted, [])
+
+
+def summary(bad: Sequence[Bad]) -> str:
+    """Say which columns refuse how many rows and why, without a value of theirs."""
+    counts = Counter((row.column, row.reason) for row in bad)
+    return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
+
+
+def _column(column: Column, source: pa.Array) -> tuple[pa.Array, list[Fault]]:
+    array, faults = convert_array(source, column.arrow)
+    if column.target["mode"] == "REQUIRED" and source.null_count:
+        faults.append(Fault(true_rows(source.is_null()), "NULL, though the source's schema says that there is none"))
+    if column.json:
+        array = repaired(array)
+    if column.json and column.json != "checked" and (rows := unparsable(array)):
+        faults.append(Fault(rows, "a text that is no JSON"))
+    return array, faults
+
+
+def _without_faults(
+    batch: pa.RecordBatch, converted: pa.RecordBatch, faults: list[tuple[str, Fault]], start: int
+) -> Converted:
+    import numpy as np
+    import pyarrow as pa
+
+    first: dict[int, tuple[str, str]] = {}
+    for column, fault in faults:
+        for row in fault.rows:
+            first.setdefault(int(row), (column, fault.reason))
+    good = np.ones(batch.num_rows, dtype=bool)
+    good[list(first)] = False
+    bad = [bad_row(batch, row, start, *first[row]) for row in sorted(first)]
+    return Converted(converted.filter(pa.array(good)), bad)
+
+
+def bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Bad:
+    """Describe row ``row`` of a batch whose first row is at ``start`` in its file."""
+    values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
+    record = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    if len(record) > MAX_RECORD_BYTES:
+        reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
+        record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
+    return Bad(start + row, column, reason, record)
+
+
+def _value(array: pa.Array, row: int) -> Any:
+    """Return a value for JSON; what Python's types cannot hold, such as the year 10000, as Arrow prints it."""
+    try:
+        return _plain(array[row].as_py())
+    except (ValueError, OverflowError):
+        return array.slice(row, 1).to_string()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value
+
+
+def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
+    """Return the rows of more than ``max_bytes``, found by halving: a batch of small rows costs a few looks."""
+    if start >= end or batch.slice(start, end - start).nbytes <= max_bytes:
+        return []
+    if end - start == 1:
+        return [start]
+    middle = (start + end) // 2
+    return _too_large(batch, start, middle, max_bytes) + _too_large(batch, middle, end, max_bytes)
+
+
+def _largest(row: pa.RecordBatch, columns: Sequence[Column]) -> str:
+    return max(zip(columns, row.columns, strict=False), key=lambda pair: pair[1].nbytes)[0].source

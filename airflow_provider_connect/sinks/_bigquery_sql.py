@@ -1,0 +1,75 @@
+"""Values and names as GoogleSQL text: the only place where a value becomes part of a query.
+
+Scripts take no query parameters in every implementation of the protocol, so values are literals.
+
+Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/lexical (2026-11).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+
+from airflow_provider_connect.errors import ConfigError
+
+_ESCAPES = str.maketrans(
+    {
+        "\\": "\\\\",
+        "'": "\\'",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+        "\a": "\\a",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\v": "\\v",
+    }
+)
+
+
+def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str:
+    """Return a value as a literal: text, whole numbers, dates and NULL (which is cast to ``type_name``).
+
+    :raises ConfigError: the text holds what no query may hold, NUL or half of a surrogate pair.
+    """
+    if value is None:
+        return f"CAST(NULL AS {type_name})"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, int):
+        return str(int(value))
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise ConfigError(f"a text of {len(value)} characters holds NUL or a lone surrogate: BigQuery takes neither")
+    return f"'{value.translate(_ESCAPES)}'"
+
+
+def texts(values: Iterable[str]) -> str:
+    """Return strings as an array literal, typed also when there are none."""
+    return f"CAST([{', '.join(map(literal, values))}] AS ARRAY<STRING>)"
+
+
+def quoted(name: str) -> str:
+    """Return a column's name in backticks.
+
+    :raises ConfigError: the name holds what no column name of BigQuery may hold.
+    """
+    if not name or any(character in "`\\" or character < " " for character in name):
+        raise ConfigError(f"{name!r} is no column name of BigQuery")
+    return f"`{name}`"
+
+
+def names(columns: Iterable[str], alias: str = "") -> str:
+    """Return column names in a row, each behind ``alias`` when one is given."""
+    prefix = f"{alias}." if alias else ""
+    return ", ".join(prefix + quoted(column) for column in columns)
+
+
+def any_partition(column: str | None, alias: str = "") -> str:
+    """Return a condition that always holds, for tables that want one on their partition column (B14).
+
+    ``require_partition_filter`` is content with a comparison of the partition column, true or not; dbt does the same.
+    """
+    if column is None:
+        return "TRUE"
+    field = names([column], alias)
+    return f"({field} IS NULL OR {field} IS NOT NULL)"

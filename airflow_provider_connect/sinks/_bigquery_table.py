@@ -1,0 +1,268 @@
+"""Tables: made, changed, checked and dropped through the REST API.
+
+A day takes two of these calls (staging table made and dropped), a third where rejects are staged; one more to read the
+target. A day with new columns takes one schema patch, which is one of the five metadata updates that BigQuery allows a
+table in ten seconds, and one query that waits until the columns are there.
+
+Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._bigquery_errors import ExistsError, MissingError, StaleError
+from airflow_provider_connect.sinks._bigquery_names import DAY
+from airflow_provider_connect.sinks._bigquery_schema import Contract, evolution, new_fields
+from airflow_provider_connect.sinks._bigquery_sql import names, quoted
+from airflow_provider_connect.sinks._bigquery_types import sql_type
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._bigquery_access import Api
+    from airflow_provider_connect.sinks._bigquery_place import Place
+    from airflow_provider_connect.sinks._bigquery_types import Column, Field
+
+STAGING_LIFE = dt.timedelta(days=1)
+STAGING_LABEL = {"connect": "staging"}
+COLUMN_WAIT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a target is made when it is missing, and what may change when it is there.
+
+    :param partition_by: a column's name in the source, or ``day``, the sink's own.
+    :param cluster_by: up to four of them.
+    :param labels: legal ones.
+    """
+
+    create_disposition: Literal["if_needed", "never"] = "if_needed"
+    partition_by: str = DAY
+    partition_type: Literal["hour", "day", "month", "year"] = "day"
+    partition_filter: Literal["optional", "required"] = "optional"
+    partition_expiration_days: int | None = None
+    cluster_by: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    kms_key: str | None = None
+    location: str | None = None
+    schema_contract: Contract = "evolve"
+
+    def column(self, name: str, columns: Sequence[Column]) -> str:
+        """Return the table's name of a column that an option names.
+
+        :raises ConfigError: the source has no such column.
+        """
+        if name == DAY:
+            return DAY
+        for column in columns:
+            if column.source == name:
+                return column.name
+        raise ConfigError(
+            f"partition_by or cluster_by names {name!r}, which the source lacks; "
+            f"it has {', '.join(sorted(column.source for column in columns))}"
+        )
+
+
+def find(api: Api, place: Place) -> Any:
+    """Return a table's metadata; None if there is no such table or dataset."""
+    try:
+        return api.call(f"read table {place.id}", api.client.get_table, place.id)
+    except MissingError:
+        return None
+
+
+def fields_of(table: Any) -> list[Field]:
+    """Return a table's fields as the REST API has them."""
+    return [one.to_api_repr() for one in table.schema]
+
+
+def filter_column(table: Any) -> str | None:
+    """Return the column that every query on the table must name; None if it need not name any."""
+    if not table.require_partition_filter:
+        return None
+    if table.range_partitioning is not None:
+        return str(table.range_partitioning.field)
+    return table.time_partitioning.field or "_PARTITIONTIME"
+
+
+def ensure_target(
+    api: Api, target: Place, layout: Layout, columns_for: Callable[[Sequence[Field]], list[Column]]
+) -> Ready:
+    """Make the target, or bring it to hold the source's columns; return what to write, and how.
+
+    :param columns_for: returns the source's columns, given the fields the target has.
+    :raises ConfigError: it is missing and may not be made, or is no table.
+    :raises DataError: naming every column that does not fit.
+    """
+    for _ in range(5):
+        table = find(api, target)
+        if table is None:
+            columns = columns_for(())
+            table = _create_target(api, target, layout, columns)
+        if problem := kind_problem(table, target):
+            raise ConfigError(problem)
+        existing = fields_of(table)
+        plan = evolution(target.id, existing, columns_for(existing), layout.schema_contract)
+        if plan.changed:
+            try:
+                table = _patch(api, table, target, plan.fields, plan.added)
+            except StaleError:
+                continue  # another publisher changed it meanwhile: compare again
+        return Ready(plan.written, filter_column(table), plan.discarded, table)
+    raise RetriableError(f"others keep changing the schema of {target.id}: its columns could not be brought in order")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A target that holds the source's columns.
+
+    :param columns: what to write.
+    :param filter_column: the column every query must name, None if none.
+    :param discarded: source names of columns that are left out.
+    :param table: its metadata.
+    """
+
+    columns: list[Column]
+    filter_column: str | None
+    discarded: tuple[str, ...]
+    table: Any
+
+
+def _create_target(api: Api, target: Place, layout: Layout, columns: list[Column]) -> Any:
+    from google.cloud import bigquery
+
+    if layout.create_disposition == "never":
+        raise ConfigError(
+            f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
+        )
+    expiration_ms = layout.partition_expiration_days and layout.partition_expiration_days * 86_400_000
+    return create(
+        api,
+        target,
+        new_fields(columns),
+        labels=layout.labels,
+        kms_key=layout.kms_key,
+        cluster_by=[layout.column(name, columns) for name in layout.cluster_by],
+        partitioning=bigquery.TimePartitioning(
+            type_=layout.partition_type.upper(),
+            field=layout.column(layout.partition_by, columns),
+            expiration_ms=expiration_ms,
+        ),
+        needs_filter=layout.partition_filter == "required",
+    )
+
+
+def create(
+    api: Api,
+    place: Place,
+    fields: Sequence[Field],
+    *,
+    labels: dict[str, str],
+    kms_key: str | None = None,
+    description: str | None = None,
+    cluster_by: Sequence[str] = (),
+    partitioning: Any = None,
+    needs_filter: bool = False,
+    expires: dt.datetime | None = None,
+) -> Any:
+    """Make a table; return its metadata, also when another made it first.
+
+    :raises ConfigError: the dataset is missing, or rights are.
+    """
+    from google.cloud import bigquery
+
+    table = bigquery.Table(place.id, schema=[bigquery.SchemaField.from_api_repr(one) for one in fields])
+    table.labels = labels
+    table.description = description
+    table.clustering_fields = list(cluster_by) or None
+    table.time_partitioning = partitioning
+    table.require_partition_filter = needs_filter or None
+    table.expires = expires
+    if kms_key:
+        table.encryption_configuration = bigquery.EncryptionConfiguration(kms_key_name=kms_key)
+    try:
+        return api.call(f"make table {place.id}", api.client.create_table, table)
+    except ExistsError:
+        return api.call(f"read table {place.id}", api.client.get_table, place.id)
+
+
+def ensure_table(
+    api: Api, place: Place, fields: Sequence[Field], *, labels: dict[str, str], kms_key: str | None, description: str
+) -> None:
+    """Make a table of ours beside the target if it is missing: of rejects, of tombstones.
+
+    :raises ConfigError: it is there, and lacks columns.
+    """
+    table = find(api, place)
+    if table is None:
+        table = create(api, place, fields, labels=labels, kms_key=kms_key, description=description)
+    lacking = {one["name"].lower() for one in fields} - {one["name"].lower() for one in fields_of(table)}
+    if lacking:
+        raise ConfigError(
+            f"table {place.id} is in the way, it lacks the columns {', '.join(sorted(lacking))}: rename or drop it"
+        )
+
+
+def staging(
+    api: Api, place: Place, fields: Sequence[Field], labels: dict[str, str], kms_key: str | None = None
+) -> None:
+    """Make a staging table, which BigQuery drops by itself after :data:`STAGING_LIFE`."""
+    expires = dt.datetime.now(dt.UTC) + STAGING_LIFE
+    create(api, place, fields, labels={**labels, **STAGING_LABEL}, kms_key=kms_key, expires=expires)
+
+
+def drop(api: Api, place: Place) -> None:
+    """Drop a table; one that is gone already is no error."""
+    api.call(f"drop table {place.id}", api.client.delete_table, place.id, not_found_ok=True)
+
+
+def kind_problem(table: Any, target: Place) -> str | None:
+    """Return what is wrong with writing to a thing of this kind."""
+    if table.table_type != "TABLE":
+        return f"{target.id} is a {table.table_type}, which cannot be written: choose another name for the table"
+    return None
+
+
+def _patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: Sequence[str]) -> Any:
+    """Give the table its fields, on top of exactly the version that was compared; wait until queries know them.
+
+    :raises StaleError: another changed the table since.
+    """
+    from google.cloud import bigquery
+
+    table.schema = [bigquery.SchemaField.from_api_repr(one) for one in fields]
+    table = api.call(f"change the schema of {target.id}", api.client.update_table, table, ["schema"])
+    if added:
+        _await_columns(api, target, [one for one in fields if one["name"] in added])
+    return table
+
+
+def _await_columns(api: Api, target: Place, added: Sequence[Field]) -> None:
+    """Return when queries know the new columns; add them by SQL where the patch alone did not."""
+    look = f"SELECT {names(one['name'] for one in added)} FROM {target.sql} WHERE {DAY} = DATE '0001-01-01' LIMIT 0"
+    deadline = time.monotonic() + COLUMN_WAIT_SECONDS
+    pause_seconds = 0.5
+    doing = f"wait for the new columns of {target.id}"
+    while True:
+        try:
+            api.query(look, doing=doing, labels={"connect": "schema"})
+        except (ConfigError, RetriableError):
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
+        for one in added:
+            api.query(
+                f"ALTER TABLE {target.sql} ADD COLUMN IF NOT EXISTS {quoted(one['name'])} {sql_type(one)}",
+                doing=f"add column {one['name']!r} to {target.id}",
+                labels={"connect": "schema"},
+            )
+        time.sleep(pause_seconds)
+        pause_seconds = min(pause_seconds * 2, 5.0)

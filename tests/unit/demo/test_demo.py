@@ -1,0 +1,115 @@
+"""The parts of the demo that need no server: which sinks it knows, and what it says of a table that is not right."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from airflow_provider_connect.demo import bigquery_emulator
+from airflow_provider_connect.demo.__main__ import TARGETS, main
+from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
+from airflow_provider_connect.demo.delta_target import DeltaTarget
+from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.report import compare
+
+DAGS = Path(__file__).parents[3] / "dags"
+FIRST, SECOND = dt.date(2026, 9, 1), dt.date(2026, 9, 2)
+PROJECT = Project(seed=3, events_per_day=5)
+
+
+def rows(*dates: dt.date) -> list[tuple[dt.date, str, str]]:
+    """Return what a table holds when all is right, with the text of the JSON in no particular form."""
+    return [
+        (date, row["event"], json.dumps(row["properties"], indent=1)) for date in dates for row in PROJECT.kept(date)
+    ]
+
+
+def test_a_table_that_holds_what_was_served_has_no_differences():
+    assert compare(reversed(rows(FIRST, SECOND)), PROJECT, [FIRST, SECOND]) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (rows(FIRST)[1:], "2026-09-01: 1 rows missing, 0 rows too many"),
+        (rows(FIRST) + rows(FIRST)[:2], "2026-09-01: 0 rows missing, 2 rows too many"),
+        ([(FIRST, "Other", text) for _, _, text in rows(FIRST)], "2026-09-01: 5 rows missing, 5 rows too many"),
+        ([], "2026-09-01: 5 rows missing, 0 rows too many"),
+        (rows(FIRST, SECOND), "2026-09-02: 5 rows of a day that was not asked for"),
+    ],
+)
+def test_every_difference_is_named_with_its_day(found: list[tuple[dt.date, str, str]], said: str):
+    assert compare(found, PROJECT, [FIRST]) == [said]
+
+
+def test_an_unknown_sink_is_told_which_ones_there_are(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit, match="2"):
+        main(["--sink", "deltta"])
+    said = capsys.readouterr().err
+    assert "'deltta'" in said
+    assert all(name in said for name in ("delta", "bigquery"))
+
+
+def test_outside_a_clone_the_demo_names_the_file_it_misses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["--sink", "bigquery"]) == 2
+    assert "dags/mixpanel_to_bigquery.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_every_target_has_its_example_dag(name: str):
+    assert TARGETS[name].name == name
+    assert (DAGS / f"{TARGETS[name].dag_id}.py").exists()
+
+
+def test_delta_target_reads_the_table_that_the_dag_is_told_of(tmp_path: Path):
+    target = DeltaTarget(tmp_path)
+    assert str(tmp_path) in target.start({})
+    assert target.rows() == 0
+    times = [dt.datetime(2026, 9, 1, hour, tzinfo=dt.UTC) for hour in (5, 4, 3, 2)]
+    table = pa.table(
+        {
+            "day": pa.array([FIRST] * 4, pa.date32()),
+            "time": pa.array(times, pa.timestamp("us", "UTC")),
+            "event": ["e5", "e4", "e3", "e2"],
+            "distinct_id": ["u"] * 4,
+            "properties": ['{"a": "' + "x" * 100 + '"}'] * 4,
+        }
+    )
+    write_deltalake(target.settings["CONNECT_DEMO_TABLE"], table)
+    assert target.rows() == 4
+    assert [(day, event) for day, event, _ in target.events()] == [(FIRST, event) for event in ("e5", "e4", "e3", "e2")]
+    assert [row[2] for row in target.sample()] == ["e2", "e3", "e4"]
+    target.start({})
+    assert target.rows() == 0, "the table of an earlier demo is still there"
+
+
+def test_bigquery_target_tells_airflow_where_the_emulator_is(tmp_path: Path):
+    target = BigQueryTarget(tmp_path)
+    [connection] = target.connections
+    assert (connection["connection_id"], connection["conn_type"]) == ("google_cloud_default", "google_cloud_platform")
+    assert json.loads(connection["extra"]) == {
+        "project": "connect-demo",
+        "emulator_rest": f"http://127.0.0.1:{target.emulator.rest_port}",
+        "emulator_grpc": f"127.0.0.1:{target.emulator.grpc_port}",
+    }
+    assert target.emulator.rest_url in target.look("http://localhost:1/dags/d")
+
+
+def test_an_emulator_of_the_right_versions_is_not_fetched_again(tmp_path: Path):
+    folder = tmp_path / "emulator"
+    folder.mkdir()
+    (folder / "installed.txt").write_text(bigquery_emulator.PINS.read_text())
+    assert bigquery_emulator.installed(folder) == folder
+    assert [path.name for path in folder.iterdir()] == ["installed.txt"]
+
+
+def test_only_the_end_of_a_log_is_shown():
+    assert bigquery_emulator.tail("\n".join(map(str, range(100)))) == "\n".join(map(str, range(85, 100)))

@@ -1,0 +1,82 @@
+"""A stage that its sink does not keep."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.temporary_stage import forget, local_stage, sweep
+from airflow_provider_connect.window import Day
+
+DAY = Day(date=dt.date(2026, 10, 5))
+NOW = dt.datetime.now(dt.UTC)
+
+
+@pytest.fixture
+def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def attempt(folder: Folder, name: str, age: dt.timedelta = dt.timedelta()) -> Manifest:
+    path, control = data_file(DAY, name, 0, "0"), attempt_folder(name)
+    for each in (path, f"{control}/rejects-00000.parquet", f"{control}/manifest.json"):
+        folder.write(each, b"x")
+        when = (NOW - age).timestamp()
+        os.utime(folder.path(each), (when, when))
+    polled = Polled(files=(StagedFile(path=path, rows=1, size_bytes=1),))
+    return Manifest(day=DAY, attempt=name, fingerprint="f", polled=polled)
+
+
+def names(folder: Folder) -> set[str]:
+    return {file.name for file in folder.files()}
+
+
+def test_every_try_finds_the_same_folder_and_nobody_else_enters_it(temp: Path) -> None:
+    first = local_stage("mixpanel/a.export bigquery://p.d.t")
+    assert first == local_stage("mixpanel/a.export bigquery://p.d.t")
+    assert first != local_stage("mixpanel/b.export bigquery://p.d.t")
+    for folder in (Path(first), Path(first).parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("trap", ["open", "link"])
+def test_a_folder_that_others_could_have_made_is_refused(temp: Path, trap: str) -> None:
+    parent = temp / f"connect-stage-{os.getuid()}"
+    if trap == "open":
+        parent.mkdir()
+        parent.chmod(0o777)
+    else:
+        (temp / "elsewhere").mkdir(mode=0o700)
+        parent.symlink_to(temp / "elsewhere")
+    with pytest.raises(ConfigError, match="staging="):
+        local_stage("any")
+
+
+def test_what_is_published_is_forgotten_and_nothing_else(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    published = attempt(folder, "aaaa-1-20261005")
+    attempt(folder, "bbbb-1-20261005")
+    others = {name for name in names(folder) if "bbbb" in name}
+    forget(folder, published)
+    assert names(folder) == others
+    forget(folder, published)
+
+
+def test_a_sweep_deletes_what_is_silent_and_spares_what_is_alive_or_foreign(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    attempt(folder, "dead-1-20261005", dt.timedelta(days=2))
+    attempt(folder, "late-1-20261005", dt.timedelta(days=2))
+    folder.write(f"{attempt_folder('late-1-20261005')}/progress-00000.json", b"{}")
+    attempt(folder, "live-1-20261005")
+    folder.write("somebody/elses.parquet", b"x")
+    alive = {name for name in names(folder) if "dead" not in name}
+    assert sweep(folder, NOW - dt.timedelta(days=1)) == 3
+    assert names(folder) == alive
