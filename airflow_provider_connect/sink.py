@@ -2,7 +2,7 @@
 
 A sink is a pydantic model (its options) with methods that publish a frozen day. The life of one day::
 
-    driver         preflight(schema, key, …)  once a job, before the first request to the source
+    driver         preflight(schema, …)       once a job, before the first request to the source
     driver         ledger(key, …)             what was published already; the Airflow task reads it too
     driver         begin(publish, …)          fence, staging table, streams          (if the sink needs it)
     executor       put(token, file, …)        any number of times, repeatable        (if the sink needs it)
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -138,9 +139,10 @@ class Sink(Options, ABC):
         """Say what is wrong with these options and connections together; [] when nothing is. No network."""
         return []
 
-    def preflight(self, schema: pa.Schema, key: StreamKey, connections: Connections) -> list[str]:
+    def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
         """Find what would fail the publish, before the first request to the source. Driver, once a job.
 
+        :param days: what the job is about to publish.
         :return: problems for a person to mend, each with what to do; [] when there are none.
         """
         return []

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import requests
+from requests.adapters import HTTPAdapter
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
@@ -36,8 +37,43 @@ __all__ = ["JOB_SECONDS", "Api", "Place", "check_connection"]
 
 JOB_SECONDS = 3600.0  # a day's publish takes seconds to minutes; longer is a query that will never end
 LONG_WAIT_SECONDS = 60.0  # a wait longer than this is for Airflow, not for a sleeping task
+_IMPORTING = threading.Lock()
 _PAUSES = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0)
 _POLLS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+
+
+def _import_libraries() -> None:
+    # Both import each other's parts; two threads that begin at the two ends see them half made.
+    with _IMPORTING:
+        try:
+            import google.cloud.bigquery
+            import google.cloud.bigquery_storage_v1  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"{error.name} is missing: install airflow-provider-connect[bigquery] where the task and its Spark "
+                "executors run"
+            ) from None
+
+
+class _InTime(HTTPAdapter):
+    """Gives no request more time than the thread's call has: the library wants 120 s at least for a query's rows."""
+
+    def __init__(self, limit: threading.local) -> None:
+        super().__init__(pool_maxsize=32)
+        self._limit = limit
+
+    def send(
+        self,
+        request: Any,
+        stream: bool = False,  # noqa: FBT001, FBT002 - the signature is that of requests
+        timeout: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> requests.Response:
+        limit = getattr(self._limit, "seconds", None)
+        if limit is not None:
+            timeout = min(timeout or limit, limit)
+        return super().send(request, stream, timeout, *args, **kwargs)
 
 
 @dataclass
@@ -59,6 +95,7 @@ class Api:
     maximum_bytes_billed: int | None = None
     location: str | None = None
     _lock: threading.Lock = attribute(default_factory=threading.Lock, repr=False)
+    _limit: threading.local = attribute(default_factory=threading.local, repr=False)
 
     @classmethod
     def open(
@@ -72,8 +109,9 @@ class Api:
         """Read the connection; nothing is sent yet.
 
         :param sink_project: the project of the sink's table, for a connection that names none.
-        :raises ConfigError: the connection is wrong, or there is no project anywhere.
+        :raises ConfigError: the connection is wrong, there is no project anywhere, or Google's libraries are missing.
         """
+        _import_libraries()
         who, own_project = credentials(connection)
         project = field(connection, "project") or own_project or sink_project
         if not project:
@@ -88,7 +126,11 @@ class Api:
 
         endpoint = field(self.connection, "emulator_rest")
         # Given a session of its own, the sign-in does not try each timeout four times over, as the default one does.
-        session: Any = AuthorizedSession(self.credentials, auth_request=Request(requests.Session()))  # type: ignore[no-untyped-call]
+        sign_in = requests.Session()
+        session: Any = AuthorizedSession(self.credentials, auth_request=Request(sign_in))  # type: ignore[no-untyped-call]
+        for one in (sign_in, session):
+            for scheme in ("https://", "http://"):
+                one.mount(scheme, _InTime(self._limit))
         return bigquery.Client(
             project=self.project,
             credentials=self.credentials,
@@ -150,10 +192,14 @@ class Api:
         started = time.monotonic()
         for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
             left = self.retry_budget_seconds - (time.monotonic() - started)
+            timeout = max(0.1, min(self.timeout_seconds, left))
+            self._limit.seconds = timeout
             try:
-                return function(*args, timeout=max(1.0, min(self.timeout_seconds, left)), retry=None, **kwargs)
+                return function(*args, timeout=timeout, retry=None, **kwargs)
             except Exception as error:  # noqa: BLE001 - whatever the libraries raise is classified
                 ours = classify(error, doing)
+            finally:
+                self._limit.seconds = None
             spent = time.monotonic() - started
             wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
             if not _worth_it(ours, spent, missing_seconds) or spent + wait >= self.retry_budget_seconds:
@@ -240,17 +286,17 @@ class Api:
 
         :raises ConnectError: it failed, or is not done after :data:`JOB_SECONDS`.
         """
-        deadline = time.monotonic() + JOB_SECONDS
+        name, deadline = job.job_id, time.monotonic() + JOB_SECONDS
         for pause in itertools.chain(_POLLS, itertools.repeat(_POLLS[-1])):
             if job.state == "DONE":
                 break
             if time.monotonic() > deadline:
                 self.call(f"{doing}: cancelling it", job.cancel)
-                raise RetriableError(f"{doing}: job {job.job_id} is not done after {JOB_SECONDS:.0f} s; cancelled")
+                raise RetriableError(f"{doing}: job {name} is not done after {JOB_SECONDS:.0f} s; cancelled")
             time.sleep(pause)
             self.call(doing, job.reload)
         if job.error_result:
-            raise from_result(job.error_result, f"{doing} (job {job.job_id})")
+            raise from_result(job.error_result, f"{doing} (job {name})")
         return job
 
     def console_link(self, job_id: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -145,15 +144,20 @@ def credentials(connection: Connection) -> tuple[Any, str | None]:
 
 
 def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | None]:
+    import google.auth
     from google.auth.exceptions import GoogleAuthError
 
     where = f"connection {connection.conn_id!r}"
-    path = field(connection, "key_path")
+    info = key_info(connection) or _external_info(connection)
+    path = field(connection, "key_path") or (info if isinstance(info, str) else None)
     try:
-        info = key_info(connection) or (json.loads(Path(path).expanduser().read_text()) if path else None)
-        if info is not None:
-            return _service_account(info, asked)
-        return _found(_external_info(connection), asked)
+        if path:
+            info = json.loads(Path(path).expanduser().read_text())
+        if info is None:
+            return google.auth.default(scopes=asked)
+        if not isinstance(info, dict):
+            raise ValueError
+        return _made(info, asked), info.get("project_id")
     except OSError as error:
         raise ConfigError(f"{where}: cannot read its key file: {error.strerror}") from None
     except GoogleAuthError as error:
@@ -162,23 +166,22 @@ def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | Non
         raise ConfigError(f"{where}: the key is damaged or of another kind; paste the whole JSON key again") from None
 
 
-def _service_account(info: dict[str, Any], asked: tuple[str, ...]) -> tuple[Any, str | None]:
+def _made(info: dict[str, Any], asked: tuple[str, ...]) -> Any:
+    """Make credentials of what a key file says; unlike the library's own loader this never asks the network."""
+    from google.auth import aws, identity_pool, pluggable
+    from google.oauth2 import credentials as user
     from google.oauth2 import service_account
 
-    made: Any = service_account.Credentials
-    return made.from_service_account_info(info, scopes=asked), info.get("project_id")
-
-
-def _found(external: dict[str, Any] | str | None, asked: tuple[str, ...]) -> tuple[Any, str | None]:
-    import google.auth
-
-    if external is None:
-        return google.auth.default(scopes=asked)
-    load: Any = google.auth.load_credentials_from_file
-    if isinstance(external, dict):
-        load = google.auth.load_credentials_from_dict
-    # The library warns that a configuration from a stranger is dangerous; a connection is the operator's own.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        found, project = load(external, scopes=asked)
-    return found, project
+    kind: Any = service_account.Credentials
+    if info.get("type") == "authorized_user":
+        made: Any = user.Credentials
+        return made.from_authorized_user_info(info, scopes=asked)
+    if info.get("type") != "external_account":
+        return kind.from_service_account_info(info, scopes=asked)
+    if str(info.get("subject_token_type", "")).startswith("urn:ietf:params:aws:"):
+        kind = aws.Credentials
+    elif "executable" in (info.get("credential_source") or {}):
+        kind = pluggable.Credentials
+    else:
+        kind = identity_pool.Credentials
+    return kind.from_info(info, scopes=asked)

@@ -49,8 +49,8 @@ _BILLING = {"bytesBilledLimitExceeded", "billingTierLimitExceeded"}
 
 _QUOTED = re.compile(r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)""")
 _VALUE = re.compile(r"(?i)\b(value|literal|string|input|datum|data|row|record)s?\s*(?:is|:|=)\s*.*")
-_NUMBER = re.compile(r"(?<![\w.:])-?\d[\d.,eE+-]*")
-_SECRETS = re.compile(r"(?i)\b(?:bearer\s+\S+|ya29\.\S+|eyJ[\w-]+\S*|-----BEGIN.*)")
+_NUMBER = re.compile(r"(?<![\w.:-])-?\d[\d.,eE+-]*")
+_SECRETS = re.compile(r"(?i)(?:\bbearer\s+\S+|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*)")
 _KEEP_QUOTED = re.compile(r"(?i)^(?:Cannot query over table .* without a filter over column|Not found: )")
 
 
@@ -96,14 +96,11 @@ def classify(error: BaseException, doing: str) -> ConnectError:
 
 
 def _api_error(error: Any, doing: str) -> ConnectError:
-    if error.grpc_status_code is not None and not error.errors and not getattr(error, "response", None):
+    structured = [one for one in error.errors or () if isinstance(one, dict)]
+    if not structured and not isinstance(error.response, requests.Response) and error.grpc_status_code is not None:
         return _grpc_error(error, doing)
-    return from_reason(_reason(error), str(error.message or ""), doing, status=int(error.code or 0))
-
-
-def _reason(error: Any) -> str:
-    first = error.errors[0] if error.errors else None
-    return str(first.get("reason", "")) if isinstance(first, dict) else ""
+    reason = str(structured[0].get("reason", "")) if structured else ""
+    return from_reason(reason, str(error.message or ""), doing, status=int(error.code or 0))
 
 
 def from_result(result: dict[str, Any], doing: str) -> ConnectError:
@@ -150,7 +147,7 @@ def _by_status(reason: str, message: str, shown: str, status: int) -> ConnectErr
         reason = "tooManyStatements"
     elif reason not in _BY_REASON and status in _HTTP_REASONS:
         reason = _HTTP_REASONS[status]
-    elif reason not in _BY_REASON and re.search(r"(?i)\blocation\b|\bregion\b", message):
+    elif reason not in _BY_REASON and re.search(r"(?i)\blocations?\b|\bregions?\b", message):
         reason = "location"
     cls, advice = _BY_REASON.get(reason, _OTHERWISE)
     return cls(f"{shown}; {advice}")

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SURROGATE = r"\\u[dD][89a-fA-F]"
-_ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
-)
+_HIGH, _LOW, _REST = r"\\u[dD][89abAB]", r"\\u[dD][c-fC-F]", "[0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"{_HIGH}{_REST}{_LOW}{_REST}|(\\u[dD][89a-fA-F]{_REST})|\\.", re.DOTALL)
 
 
 def expression(text: str) -> str:
@@ -30,12 +28,27 @@ def repaired(array: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    mask = pc.fill_null(pc.match_substring_regex(array, _SURROGATE), False)  # noqa: FBT003
-    if not pc.any(mask).as_py():
+    rows = pc.indices_nonzero(pc.fill_null(pc.match_substring_regex(array, f"{_HIGH}|{_LOW}"), False))  # noqa: FBT003
+    rows = rows.filter(_maybe_lone(array.take(rows)))
+    if not len(rows):
         return array
-    texts = array.filter(mask).to_pylist()
+    texts = array.take(rows).to_pylist()
     mended = [_ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text) for text in texts]
-    return array if texts == mended else pc.replace_with_mask(array, mask, pa.array(mended, array.type))
+    if texts == mended:
+        return array
+    mask = pc.is_in(pa.array(range(len(array)), rows.type), rows)
+    return pc.replace_with_mask(array, mask, pa.array(mended, array.type))
+
+
+def _maybe_lone(texts: pa.Array) -> pa.Array:
+    r"""Return where halves are not all in pairs, or where a backslash before one may be itself escaped: ``\\ud800``."""
+    import pyarrow.compute as pc
+
+    pairs, highs, lows = (
+        pc.count_substring_regex(texts, pattern) for pattern in (f"{_HIGH}{_REST}{_LOW}", _HIGH, _LOW)
+    )
+    paired = pc.and_(pc.equal(pairs, highs), pc.equal(pairs, lows))
+    return pc.or_(pc.invert(paired), pc.match_substring_regex(texts, r"\\\\u[dD]"))
 
 
 def unparsable(array: pa.Array) -> list[int]:

@@ -6,8 +6,6 @@ a stream changes first, so that two of them cannot run at once; see :mod:`._bigq
 Each read is one query over one table clustered by target, connector and stream.
 """
 
-# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
-
 from __future__ import annotations
 
 import datetime as dt
@@ -19,12 +17,14 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery_errors import MissingError
 from airflow_provider_connect.sinks._bigquery_sql import literal
-from airflow_provider_connect.sinks._bigquery_table import create, fields_of, find
+from airflow_provider_connect.sinks._bigquery_table import ensure_table
 from airflow_provider_connect.window import DaySet
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_access import Api
     from airflow_provider_connect.sinks._bigquery_place import Place
+
+WriteMode = Literal["replace", "merge", "append"]
 
 LEDGER_FIELDS: list[dict[str, Any]] = [
     {"name": name, "type": type_name, "mode": mode, "description": description}
@@ -150,16 +150,32 @@ def refused_append(key: StreamKey, day: dt.date, target: Place, generation: int)
     )
 
 
+def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
+    """Return the error of a table that replace mode shares with another stream."""
+    return ConfigError(
+        f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose days "
+        "write_mode='replace' would delete: give each stream a table of its own"
+    )
+
+
 def ensure(
-    api: Api, ledger: Place, target: Place, key: StreamKey, *, labels: dict[str, str], kms_key: str | None = None
+    api: Api,
+    ledger: Place,
+    target: Place,
+    key: StreamKey,
+    *,
+    labels: dict[str, str],
+    kms_key: str | None = None,
+    write_mode: WriteMode = "append",
 ) -> None:
-    """Make the ledger table if it is missing, and this stream's fence row.
+    """Make the ledger table if it is missing, and this stream's fence row: one look and one query, once a job.
 
     Two at once may both insert a fence row, which does no harm: a publish changes all of them.
 
-    :raises ConfigError: there is a table of that name which is no ledger.
+    :raises ConfigError: there is a table of that name which is no ledger; or another stream has published into the
+        target, whose days ``write_mode="replace"`` would delete.
     """
-    table = find(api, ledger) or create(
+    ensure_table(
         api,
         ledger,
         LEDGER_FIELDS,
@@ -168,16 +184,16 @@ def ensure(
         cluster_by=("target", "connector", "stream"),
         description="What airflow-provider-connect has published into this dataset's tables. Do not change by hand.",
     )
-    lacking = {field["name"] for field in LEDGER_FIELDS} - {field["name"] for field in fields_of(table)}
-    if lacking:
-        raise ConfigError(
-            f"table {ledger.id} is no ledger of ours, it lacks {', '.join(sorted(lacking))}: "
-            "name another with ledger_table=, or drop it if it is not needed"
-        )
-    fence = f"{of_stream(target, key)} AND day IS NULL"
-    doing = f"look for the fence row of {key} in {ledger.id}"
-    rows, _ = api.query(f"SELECT 1 AS one FROM {ledger.sql} WHERE {fence} LIMIT 1", doing=doing, labels=labels)
-    if not rows:
+    mine = of_stream(target, key)
+    [found], _ = api.query(
+        f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers\n"
+        f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
+        doing=f"look for the fence row of {key} in {ledger.id}",
+        labels=labels,
+    )
+    if write_mode == "replace" and found["strangers"]:
+        raise foreign_rows(key, target, ledger)
+    if not found["fences"]:
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
         api.query(
             f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation) SELECT {values}",

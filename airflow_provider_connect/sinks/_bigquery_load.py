@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
 TRIES = 4
-_MULTIPART_BYTES = 5 * 1024 * 1024  # the library's own border between one request and an upload in pieces
 _PAUSES = (1.0, 3.0, 9.0)
 
 
@@ -174,12 +173,11 @@ class _Load:
             )
 
         def by_upload(*, timeout: float, retry: None) -> Any:
-            path = self.source[0]
-            with _opened(path) as (file, size):
+            # Without a size the library uploads in pieces of 100 MB, which is memory of the driver.
+            with _opened(self.source[0]) as file:
                 return self.api.client.load_table_from_file(
                     file,
                     self.table.id,
-                    size=size if size < _MULTIPART_BYTES else None,
                     num_retries=0,
                     timeout=timeout,
                     **common,
@@ -194,11 +192,14 @@ def _bad_records(job: Any) -> Any:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[IO[bytes], int]]:
+def _opened(path: str) -> Iterator[IO[bytes]]:
     from pyarrow import fs
 
-    with named_errors(path):
-        filesystem, inner = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
-        file = filesystem.open_input_file(inner)
+    try:
+        with named_errors(path):
+            filesystem, inner = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
+            file = filesystem.open_input_file(inner)
+    except FileNotFoundError:
+        raise RetriableError(f"{path} is gone; the day must be staged again") from None
     with file:
-        yield file, file.size()
+        yield file

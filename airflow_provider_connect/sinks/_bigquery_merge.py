@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_place import Place
     from airflow_provider_connect.sinks._bigquery_types import Column
 
+_STREAM = "connect_stream"
 _NO_KEY = ("FLOAT", "FLOAT64", "JSON", "RECORD", "STRUCT", "GEOGRAPHY", "RANGE", "INTERVAL")
 _NO_ORDER = ("JSON", "RECORD", "STRUCT", "GEOGRAPHY", "RANGE")
 
@@ -87,24 +88,32 @@ def merge_of(
 
 
 def tombstone_fields(merge: Merge, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Return the fields of the table of tombstones: key, ``newest_by`` and the day that deleted."""
-    wanted = (*merge.key, *((merge.newest_by,) if merge.newest_by else ()))
+    """Return the fields of the table of tombstones: key, ``newest_by``, the day that deleted, and its stream."""
     by_name = {column.name: column.target for column in columns}
-    day = {"name": "day", "type": "DATE", "mode": "NULLABLE", "description": "The day whose data deleted the key."}
-    return [{**by_name[name], "mode": "NULLABLE"} for name in dict.fromkeys(wanted)] + [day]
+    own = [
+        {"name": "day", "type": "DATE", "mode": "NULLABLE", "description": "The day whose data deleted the key."},
+        {"name": _STREAM, "type": "STRING", "mode": "NULLABLE", "description": "The stream whose data did."},
+    ]
+    return [{**by_name[name], "mode": "NULLABLE"} for name in _kept(merge)] + own
 
 
-def null_keys(merge: Merge, columns: Sequence[Column], staging: Place) -> str:
-    """Return the condition that some staged row has no key."""
+def _kept(merge: Merge) -> tuple[str, ...]:
+    """Return the columns that are kept of a deleted row."""
+    return tuple(dict.fromkeys((*merge.key, *((merge.newest_by,) if merge.newest_by else ()))))
+
+
+def keyless(merge: Merge, columns: Sequence[Column], staging: Place) -> str:
+    """Return SQL that counts staged rows without a key."""
     expressions = _expressions(columns)
     missing = " OR ".join(f"{expressions[name]} IS NULL" for name in merge.key)
-    return f"EXISTS (SELECT 1 FROM {staging.sql} AS s WHERE {missing})"
+    return f"(SELECT COUNT(*) FROM {staging.sql} AS s WHERE {missing})"
 
 
 def merge_statements(
     merge: Merge,
     columns: Sequence[Column],
     *,
+    stream: str,
     target: Place,
     staging: Place,
     day: dt.date,
@@ -117,11 +126,12 @@ def merge_statements(
     if merge.delete_where:
         deleted = f"COALESCE(n.{quoted(merge.delete_where)}, FALSE)"
     if merge.tombstones:
-        kept = tuple(dict.fromkeys((*merge.key, *((merge.newest_by,) if merge.newest_by else ()))))
+        kept = _kept(merge)
+        own = f"{literal(day)}, {literal(stream)}"
         statements = [
-            f"DELETE FROM {merge.tombstones.sql} WHERE `day` = {literal(day)}",
-            f"INSERT INTO {merge.tombstones.sql} ({names((*kept, 'day'))})\n"
-            f"SELECT {names(kept, 'n')}, {literal(day)} FROM ({newest}) AS n WHERE {deleted}",
+            f"DELETE FROM {merge.tombstones.sql} WHERE `day` = {literal(day)} AND `{_STREAM}` = {literal(stream)}",
+            f"INSERT INTO {merge.tombstones.sql} ({names((*kept, 'day', _STREAM))})\n"
+            f"SELECT {names(kept, 'n')}, {own} FROM ({newest}) AS n WHERE {deleted}",
         ]
         newest = (
             f"SELECT {names((column.name for column in columns), 'n')} FROM ({newest}) AS n\n"
@@ -133,10 +143,11 @@ def merge_statements(
     updates = [f"{quoted(name)} = n.{quoted(name)}" for name in changed]
     day_literal = literal(day)
     when = f"WHEN MATCHED AND {_newer(merge, 't', day)}"
+    delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
         f"MERGE INTO {target.sql} AS t USING (\n{newest}\n) AS n\n"
         f"ON {_same_key(merge, 't')} AND {any_partition(filter_column, 't')}\n"
-        f"{when} AND {deleted} THEN DELETE\n"
+        f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
         f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({names([*written, 'day'])})\n"
         f"  VALUES ({names(written, 'n')}, {day_literal})"

@@ -40,8 +40,8 @@ class Place:
 
         :param project: the project where the text has none.
         """
-        *front, dataset, table = ["", *text.rsplit(".", 2)] if text.count(".") == 1 else text.rsplit(".", 2)
-        named = ".".join(front)
+        dataset, _, table = text.rpartition(".")
+        named, _, dataset = dataset.rpartition(".")
         return cls(named or project, dataset, table)
 
     @property

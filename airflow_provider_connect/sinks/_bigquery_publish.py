@@ -6,8 +6,10 @@ snapshot isolation alone would let both insert. What happens next is decided ins
 ``outcome``. Nothing is raised, and a token that is published already changes nothing, so the script may simply be run
 again when it was aborted or its answer was lost.
 
-A day takes one script: no DDL, and at most twelve statements (replace: fence, look at the ledger, count the staging,
-look for old rows, DELETE, INSERT, ledger row, answer; two more where rejects are kept, two for merge with tombstones).
+A day takes one script: no DDL, and about a dozen statements (replace: count the staging, fence, look at the ledger,
+look for old rows, DELETE, INSERT, ledger row, answer; three more where rejects are kept, four for tombstones of merge).
+What does not need the fence comes before it, since BigQuery tells conflicts by table: from the fence to the commit no
+other publish that shares the ledger table gets past its own.
 DML statements count towards no daily quota of the table.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
@@ -24,8 +26,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError, SupersededError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_COLUMNS, ledger_row, of_stream, refused_append
-from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_statements, null_keys
+from airflow_provider_connect.sinks._bigquery_ledger import (
+    LEDGER_COLUMNS,
+    WriteMode,
+    foreign_rows,
+    ledger_row,
+    of_stream,
+    refused_append,
+)
+from airflow_provider_connect.sinks._bigquery_merge import Merge, keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery_rejects import Rejects
 from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal, names, quoted, texts
 
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_place import Place
     from airflow_provider_connect.sinks._bigquery_types import Column
 
-WriteMode = Literal["replace", "merge", "append"]
 MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
 
@@ -76,16 +84,18 @@ def publish_script(plan: PublishPlan) -> str:
     script = f"""DECLARE outcome STRING;
 DECLARE staged_rows INT64;
 DECLARE staged_rejects INT64;
+DECLARE keyless_rows INT64;
 DECLARE day_rows INT64;
 DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, highest INT64, day_rows INT64, strangers INT64>;
+SET staged_rows = (SELECT COUNT(*) FROM {plan.staging.sql});
+SET staged_rejects = {plan.rejects.staged if plan.rejects else 0};
+SET keyless_rows = {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0};
 BEGIN TRANSACTION;
 UPDATE {plan.ledger.sql} SET published_at = CURRENT_TIMESTAMP()
   WHERE {of_stream(plan.target, plan.key)} AND day IS NULL;
 SET seen = (
 {_look(plan)}
 );
-SET staged_rows = (SELECT COUNT(*) FROM {plan.staging.sql});
-SET staged_rejects = {plan.rejects.staged if plan.rejects else 0};
 SET outcome = CASE
 {_cases(plan)}
   ELSE 'published' END;
@@ -127,22 +137,15 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
             f"{where}: ledger {plan.ledger.id} has no fence row for this stream any more; nothing was changed. "
             "The next try puts it back; find out who deletes from the ledger"
         ),
-        "null_key": DataError(
-            f"{where}: some rows have NULL in the key ({', '.join(plan.merge.key) if plan.merge else ''}); nothing was "
-            "changed. Choose a key that is always there, or mend it in the source"
+        "keyless": DataError(
+            f"{where}: {answer['keyless_rows']:,} rows have NULL in the key "
+            f"({', '.join(plan.merge.key) if plan.merge else ''}); nothing was changed. Choose a key that is "
+            "always there, or mend it in the source"
         ),
         "refused": refused_append(plan.key, plan.row.day, plan.target, answer["newest"]),
         "stranger": foreign_rows(plan.key, plan.target, plan.ledger),
     }
     raise errors[outcome]
-
-
-def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
-    """Return the error of a table that replace mode shares with another stream."""
-    return ConfigError(
-        f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose days "
-        "write_mode='replace' would delete: give each stream a table of its own"
-    )
 
 
 def _look(plan: PublishPlan) -> str:
@@ -171,7 +174,7 @@ def _cases(plan: PublishPlan) -> str:
     if plan.write_mode == "append" and plan.on_published_day == "refuse":
         cases.append(("seen.newest IS NOT NULL", "refused"))
     if plan.merge:
-        cases.append((null_keys(plan.merge, plan.columns, plan.staging), "null_key"))
+        cases.append(("keyless_rows > 0", "keyless"))
     return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
 
 
@@ -184,6 +187,7 @@ def _data(plan: PublishPlan) -> list[str]:
             *merge_statements(
                 plan.merge,
                 plan.columns,
+                stream=str(plan.key),
                 target=plan.target,
                 staging=plan.staging,
                 day=plan.row.day,
@@ -238,9 +242,9 @@ def _ledger_row(plan: PublishPlan) -> str:
 
 def _answer(plan: PublishPlan) -> str:
     """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
-    return f"""SELECT outcome, staged_rows, staged_rejects, seen.newest AS newest, l.*
-FROM (SELECT 1 AS one) LEFT JOIN (
-  SELECT {LEDGER_COLUMNS} FROM {plan.ledger.sql}
+    return f"""SELECT outcome, staged_rows, staged_rejects, keyless_rows, seen.newest AS newest, l.* EXCEPT (one)
+FROM (SELECT 1 AS one) AS o LEFT JOIN (
+  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {plan.ledger.sql}
   WHERE {of_stream(plan.target, plan.key)} AND day = {literal(plan.row.day)}
   ORDER BY IF(token = {literal(plan.row.token)}, 1, 0) DESC, generation DESC LIMIT 1
-) AS l ON TRUE"""
+) AS l ON o.one = l.one"""

@@ -20,7 +20,7 @@ from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensu
 from airflow_provider_connect.sinks._bigquery_load import load, unloadable
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_names import POSITION, labels
-from airflow_provider_connect.sinks._bigquery_preflight import problems
+from airflow_provider_connect.sinks._bigquery_preflight import expired, problems
 from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, publish_script, settle
 from airflow_provider_connect.sinks._bigquery_put import FileReceipt, RejectsAppender, Staging, batches
 from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, STAGED_REJECT_FIELDS, Rejects
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.sinks.bigquery import BigQuerySink
+    from airflow_provider_connect.window import Day
 
-REJECTS_TABLE_END, TOMBSTONES_END = "__rejects", "__tombstones"
+LEDGER_END, REJECTS_TABLE_END, TOMBSTONES_END = "__ledger", "__rejects", "__tombstones"
 PUBLISH_SECONDS = 600.0
 """How long a publish goes on losing races; BigQuery runs the transactions of one stream one after the other."""
 
@@ -70,7 +71,7 @@ class Publisher:
             lambda: self.api, self.target, self._ledger_place, self.key, "refuse" if refuses else "append"
         )
 
-    def preflight(self, schema: pa.Schema) -> list[str]:
+    def preflight(self, schema: pa.Schema, days: Sequence[Day]) -> list[str]:
         """Find what would fail a publish; make the target and the ledger when nothing would."""
         try:
             self._load_method("", schema)
@@ -79,6 +80,14 @@ class Publisher:
                 return found
             ready = self._ready(schema)
             self._merge(ready.columns)
+            today = dt.datetime.now(dt.UTC).date()
+            found = [
+                text
+                for day in sorted(days, key=lambda day: day.date)
+                if (text := expired(ready.table, day.date, today))
+            ]
+            if found:
+                return found[:1]
             ensure(
                 self.api,
                 self._ledger_place,
@@ -86,6 +95,7 @@ class Publisher:
                 self.key,
                 labels=labels(self.sink.labels),
                 kms_key=self.sink.kms_key,
+                write_mode=self.sink.write_mode,
             )
         except (ConfigError, DataError) as error:
             return [str(error)]
@@ -148,7 +158,7 @@ class Publisher:
 
     @property
     def _ledger_place(self) -> Place:
-        return self.target.sibling(self.sink.ledger_table)
+        return self.target.sibling(self.sink.ledger_table or f"{self.target.table}{LEDGER_END}")
 
     @cached_property
     def _layout(self) -> Layout:

@@ -218,7 +218,7 @@ class Appender:
 
     def _patience(self) -> float:
         left = self._api.retry_budget_seconds - (time.monotonic() - self._progress)
-        return max(1.0, min(self._api.timeout_seconds, left))
+        return max(0.1, min(self._api.timeout_seconds, left))
 
     def _error(self, answer: Any) -> ConnectError:
         from google.api_core.exceptions import from_grpc_status

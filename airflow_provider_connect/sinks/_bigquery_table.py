@@ -194,19 +194,27 @@ def create(
 
 
 def ensure_table(
-    api: Api, place: Place, fields: Sequence[Field], *, labels: dict[str, str], kms_key: str | None, description: str
+    api: Api,
+    place: Place,
+    fields: Sequence[Field],
+    *,
+    labels: dict[str, str],
+    kms_key: str | None,
+    description: str,
+    cluster_by: Sequence[str] = (),
 ) -> None:
-    """Make a table of ours beside the target if it is missing: of rejects, of tombstones.
+    """Make a table of ours beside the target if it is missing: ledger, rejects, tombstones.
 
     :raises ConfigError: it is there, and lacks columns.
     """
-    table = find(api, place)
-    if table is None:
-        table = create(api, place, fields, labels=labels, kms_key=kms_key, description=description)
+    table = find(api, place) or create(
+        api, place, fields, labels=labels, kms_key=kms_key, description=description, cluster_by=cluster_by
+    )
     lacking = {one["name"].lower() for one in fields} - {one["name"].lower() for one in fields_of(table)}
     if lacking:
         raise ConfigError(
-            f"table {place.id} is in the way, it lacks the columns {', '.join(sorted(lacking))}: rename or drop it"
+            f"table {place.id} is in the way: it is none of this sink's, it lacks the columns "
+            f"{', '.join(sorted(lacking))}. Rename it, drop it, or choose another name in the options"
         )
 
 

@@ -19,7 +19,7 @@ cannot commit at once: BigQuery aborts one of them, which then decides anew.
 driver compares the row counts and commits all streams at once. ``"load_job"``: Parquet files from ``gs://`` by their
 URI, or uploaded from a local stage; free of charge, slower. ``"auto"`` takes load jobs for a stage on ``gs://``.
 
-**Ledger.** Table ``connect_ledger`` in the same dataset, one row for each publish: stream, day, generation, intent,
+**Ledger.** Table ``<table>__ledger`` in the same dataset, one row for each publish: stream, day, generation, intent,
 attempt, rows, digest, counts, job and streams. It is written by the same transaction as the data. A stale run is
 refused inside it, before the first change to the data.
 
@@ -28,8 +28,8 @@ partitioned unless ``partition_by`` says otherwise. ``schema_contract="evolve"``
 NULLABLE, ``"freeze"`` fails the day, ``"discard_columns"`` leaves new columns out. A changed type fails the day.
 
 **Limits.** Rows of up to 8 MB. A publish costs a small constant of calls whatever its size: one table made and one
-dropped, one script, one question to the ledger, and a stream for each staged file. Deletes by ``delete_where`` leave
-nothing behind: a reload of an older day brings such a key back.
+dropped, one script, one question to the ledger, and a stream for each staged file. Keys that
+``delete_where`` deleted are remembered in ``<table>__tombstones``: the reload of an older day does not bring them back.
 
 **Errors.** Rate limits, 5xx, a cut or dead connection and lost races are retriable; an exhausted quota is retriable in
 an hour. Missing datasets and rights, wrong locations and partitions are for a person to mend, and found before the poll
@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -55,7 +56,7 @@ from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery_publisher import Publisher
 from airflow_provider_connect.sinks._bigquery_put import FileReceipt, Staging, Tolerance, put_file
 from airflow_provider_connect.stage import StagedFile
-from airflow_provider_connect.window import ONE_DAY
+from airflow_provider_connect.window import ONE_DAY, Day
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,10 +138,11 @@ class BigQuerySink(Sink):
         "'<table>__rejects'.",
     )
     max_rejects: int = Field(default=1000, ge=0, description="How many rows may be set aside before the day fails.")
-    ledger_table: str = Field(
-        default="connect_ledger",
+    ledger_table: str | None = Field(
+        default=None,
         pattern=r"^[A-Za-z0-9_]{1,300}$",
-        description="Name of the ledger's table, in the dataset of the table.",
+        description="Name of the ledger's table, in the dataset of the table; '<table>__ledger' without it. Streams that "
+        "share a ledger publish one after the other.",
     )
     maximum_bytes_billed: int | None = Field(
         default=None, ge=10_000_000, description="Bytes a publish may be billed for; more fails it before it starts."
@@ -202,9 +204,9 @@ class BigQuerySink(Sink):
         """Say what is wrong with the options and the connection; no network."""
         return [*_missing_clients(), *check_connection(connections[self.conn_id])]
 
-    def preflight(self, schema: pa.Schema, key: StreamKey, connections: Connections) -> list[str]:
+    def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""
-        return self._publisher(key, connections).preflight(schema)
+        return self._publisher(key, connections).preflight(schema, days)
 
     def ledger(self, key: StreamKey, connections: Connections) -> BigQueryLedger:
         """Return the ledger that lies in the table's dataset."""

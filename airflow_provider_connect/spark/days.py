@@ -66,6 +66,7 @@ class Days:
         if row is not None:
             return _already(day, row)
         manifest, reused = self._frozen(day)
+        self.progress.publish(str(day), manifest.polled.rows_written)
         started = time.monotonic()
         publish = Publish(
             key=self.key,

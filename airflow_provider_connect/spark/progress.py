@@ -1,4 +1,4 @@
-"""Lines for the task log while days are polled: one every few seconds for each day, none for a record."""
+"""Lines for the task log while days are polled and published: one every few seconds for each day, none for a record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def say(text: str) -> None:
 
 @dataclass
 class Progress:
-    """Prints what the executors tell about the days that are being polled.
+    """Prints what the executors tell about the days that are being polled, and how long others are being published.
 
     :param interval_seconds: between two rounds of lines.
     """
@@ -30,6 +30,7 @@ class Progress:
     total: int
     done: int = 0
     _active: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    _publishing: dict[str, tuple[int, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _end: threading.Event = field(default_factory=threading.Event)
 
@@ -45,10 +46,17 @@ class Progress:
         with self._lock:
             self._active[day] = (attempt, parts, time.monotonic())
 
+    def publish(self, day: str, rows: int) -> None:
+        """Tell from now on that a day is being published."""
+        with self._lock:
+            self._active.pop(day, None)
+            self._publishing[day] = (rows, time.monotonic())
+
     def end(self, day: str, text: str) -> None:
         """Tell how a day ended, and no more about it."""
         with self._lock:
             self._active.pop(day, None)
+            self._publishing.pop(day, None)
             self.done += 1
             done = self.done
         say(f"day {day}: {text} ({done} of {self.total} days)")
@@ -56,9 +64,11 @@ class Progress:
     def _run(self) -> None:
         while not self._end.wait(self.interval_seconds):
             with self._lock:
-                active = dict(self._active)
+                active, publishing = dict(self._active), dict(self._publishing)
             for day, (attempt, parts, since) in active.items():
                 say(f"day {day}: {self._line(attempt, parts, time.monotonic() - since)}")
+            for day, (rows, since) in publishing.items():
+                say(f"day {day}: publishing {rows:,} rows for {time.monotonic() - since:.0f} s")
 
     def _line(self, attempt: str, parts: int, seconds: float) -> str:
         rows = raw = 0

@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
     ]
 )
 MONDAY = dt.date(2026, 10, 5)
+DAYS = (Day(date=MONDAY),)
 
 
 def intent(order: int) -> Intent:
@@ -107,7 +108,7 @@ def bench(sink: Sink, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
         server = request.getfixturevalue(f"{sink.name}_target")
         sink, connections, rows = server.sink, server.connections, server.rows
     assert sink.check(connections) == []
-    assert sink.preflight(SCHEMA, KEY, connections) == []
+    assert sink.preflight(SCHEMA, KEY, DAYS, connections) == []
     root = Path(sink.stage_root(connections) or tmp_path / "stage")
     root.mkdir(parents=True, exist_ok=True)
     return Bench(sink, connections, root, rows)
@@ -233,7 +234,7 @@ def test_a_sweep_spares_what_is_published_and_what_is_alive(bench: Bench) -> Non
 
 def test_problems_are_found_before_the_first_request_and_are_texts(bench: Bench) -> None:
     odd = pa.schema([pa.field("event", pa.duration("us"))])
-    problems = bench.sink.preflight(odd, KEY, bench.connections)
+    problems = bench.sink.preflight(odd, KEY, DAYS, bench.connections)
     assert problems
     assert all(isinstance(text, str) and "event" in text.lower() for text in problems)
     assert not any(LOGIN in text or PASSWORD in text for text in problems)
@@ -243,6 +244,6 @@ def test_a_changed_type_fails_with_the_columns_name_and_nothing_changes(bench: B
     bench.publish(bench.stage(MONDAY, ["a"], 1))
     before = bench.seen()
     changed = SCHEMA.set(2, pa.field("amount", pa.string()))
-    problems = bench.sink.preflight(changed, KEY, bench.connections)
+    problems = bench.sink.preflight(changed, KEY, DAYS, bench.connections)
     assert any("'amount'" in text for text in problems)
     assert bench.seen() == before

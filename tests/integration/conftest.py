@@ -60,6 +60,15 @@ class Submitter:
     master: str = "local[2]"
     conf: dict[str, str] = field(default_factory=dict)
     started: list[Submitted] = field(default_factory=list)
+    sink_name: str = "delta"
+    sink_connections: dict[str, Connection] = field(default_factory=dict)
+
+    def sink_options(self) -> dict[str, Any]:
+        return {"path": str(self.table)}
+
+    @property
+    def staging(self) -> Path:
+        return self.tmp / "staging"
 
     @property
     def table(self) -> Path:
@@ -95,16 +104,18 @@ class Submitter:
         job = JobConfig(
             source_name="mixpanel",
             source={"conn_id": "mixpanel_default", "retry_budget_seconds": 20, **(source or {})},
-            sink_name="delta",
-            sink={"path": str(self.table), **(sink or {})},
+            sink_name=self.sink_name,
+            sink={**self.sink_options(), **(sink or {})},
             days=tuple(Day(date=dt.date.fromisoformat(day), zone=zone) for day in days),
             intent=Intent(token=token, order=order, run="dag/run/task"),
             attempt=f"{token[:16]}-{next(ATTEMPTS):06x}",
             report=str(folder / "report.json"),
+            staging=str(self.staging),
             progress_seconds=0.5,
         )
         (folder / "job.json").write_text(job.model_dump_json())
-        write_connections(folder / "connections.json", {"mixpanel_default": connection or self.connection()})
+        connections = {"mixpanel_default": connection or self.connection(), **self.sink_connections}
+        write_connections(folder / "connections.json", connections)
         lock = (folder / "alive.lock").open("wb")
         fcntl.flock(lock, fcntl.LOCK_EX)
         how = launch.prepare(master=self.master, deploy_mode="client", user_conf=self.conf, run_folder=folder)

@@ -1,12 +1,19 @@
-"""The publish script, ledger, schema changes and sweep against the emulator, through the real client library."""
+"""The publish script, ledger, schema changes and sweep against the emulator, through the real client library.
+
+The emulator runs one script at a time and knows no snapshot isolation, so tests of races do not miss the fence here:
+that it is there and comes first stands in ``tests/unit/sinks/test_bigquery_publish.py``. With the environment variable
+GOOGLE_CLOUD_PROJECT_FOR_TESTS (and Application Default Credentials) this file runs against a real project instead.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import itertools
 import json
+import os
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +24,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery_access import Api
@@ -25,12 +31,15 @@ from airflow_provider_connect.sinks._bigquery_errors import ConflictError
 from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
 from airflow_provider_connect.sinks._bigquery_merge import POSITION, Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.sinks._bigquery_preflight import problems
 from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, WriteMode, publish_script, settle
 from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, STAGED_REJECT_FIELDS, Rejects
 from airflow_provider_connect.sinks._bigquery_sql import literal
 from airflow_provider_connect.sinks._bigquery_sweep import stage_of, stages, sweep
 from airflow_provider_connect.sinks._bigquery_table import Layout, Ready, drop, ensure_table, ensure_target, staging
 from airflow_provider_connect.sinks._bigquery_types import columns
+
+from ..bigquery import connection_to
 
 pytestmark = pytest.mark.slow
 
@@ -44,27 +53,17 @@ SCHEMA = pa.schema(
     ]
 )
 COUNT = itertools.count(1)
+REAL_PROJECT = os.environ.get("GOOGLE_CLOUD_PROJECT_FOR_TESTS")
 
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BigQueryEmulator]:
-    running = BigQueryEmulator(log=tmp_path_factory.mktemp("bigquery") / "log")
-    running.start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="module")
-def api(emulator: BigQueryEmulator) -> Iterator[Api]:
-    connection = Connection(
-        conn_id="google_cloud_default",
-        conn_type="google_cloud_platform",
-        extra={
-            "project": emulator.project,
-            "emulator_rest": emulator.rest_url,
-            "emulator_grpc": emulator.grpc_target,
-        },
-    )
+def api(request: pytest.FixtureRequest) -> Iterator[Api]:
+    if REAL_PROJECT:
+        connection = Connection(
+            conn_id="google_cloud_default", conn_type="google_cloud_platform", extra={"project": REAL_PROJECT}
+        )
+    else:
+        connection = connection_to(request.getfixturevalue("emulator"))
     with Api.open(connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
         yield opened
 
@@ -79,12 +78,13 @@ class Bench:
     write_mode: WriteMode = "replace"
     schema: pa.Schema = SCHEMA
     layout: Layout = field(default_factory=Layout)
+    filter_column: str | None = None  # the emulator forgets that a table requires a filter
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         return self.api.query(sql, doing="test", labels={})[0]
 
     def prepare(self) -> Ready:
-        ensure(self.api, self.ledger, self.target, KEY, labels={})
+        ensure(self.api, self.ledger, self.target, KEY, labels={}, write_mode=self.write_mode)
         return ensure_target(self.api, self.target, self.layout, lambda existing: columns(self.schema, existing))
 
     def stage(self, ready: Ready, attempt: str, rows: Sequence[tuple[Any, ...]]) -> Place:
@@ -123,7 +123,7 @@ class Bench:
             run="dag/run'1/task",
             columns=ready.columns,
             write_mode=self.write_mode,
-            filter_column=ready.filter_column,
+            filter_column=ready.filter_column or self.filter_column,
             streams=("s1", "s2"),
         )
         return replace(plan, **changes)
@@ -161,11 +161,12 @@ def row(key: int | None, version: int | None = 1, *, gone: bool | None = False) 
 
 
 @pytest.fixture
-def bench(api: Api) -> Bench:
-    dataset = f"d{next(COUNT)}"
+def bench(api: Api) -> Iterator[Bench]:
+    dataset = f"connect_test_{uuid.uuid4().hex}"
     api.client.create_dataset(dataset, timeout=20, retry=None)
     place = Place(api.project, dataset, "events")
-    return Bench(api, place, place.sibling("connect_ledger"))
+    yield Bench(api, place, place.sibling("connect_ledger"))
+    api.client.delete_dataset(dataset, delete_contents=True, timeout=20, retry=None)
 
 
 def test_a_reload_with_fewer_rows_leaves_none_of_the_old(bench: Bench) -> None:
@@ -177,6 +178,16 @@ def test_a_reload_with_fewer_rows_leaves_none_of_the_old(bench: Bench) -> None:
     assert (second.generation, second.rows, second.digest) == (2, 1, "d'1")
     assert second.counts == {"rows_read": 1, "duplicates": 1}
     assert second.published_at is not None
+
+
+def test_replace_on_a_table_that_requires_a_filter_on_another_column(bench: Bench) -> None:
+    bench.layout = Layout(partition_by="at", partition_filter="required")
+    bench.schema = with_field(pa.field("at", pa.timestamp("us", "UTC")))
+    bench.filter_column = "at"
+    bench.publish(1, 1, [(*row(1), None), (*row(2), None)])
+    bench.publish(1, 2, [(*row(3), None)])
+    found = bench.query(f"SELECT id FROM {bench.target.sql} WHERE `at` IS NULL OR `at` IS NOT NULL")
+    assert [r["id"] for r in found] == [3]
 
 
 def test_the_same_intent_again_changes_nothing(bench: Bench) -> None:
@@ -226,7 +237,9 @@ def test_a_lost_fence_row_stops_a_publish(bench: Bench) -> None:
 def test_two_streams_do_not_delete_each_others_days(bench: Bench) -> None:
     bench.publish(1, 1, [row(1)])
     other = StreamKey(connector="mixpanel", stream="other")
-    ensure(bench.api, bench.ledger, bench.target, other, labels={})
+    with pytest.raises(ConfigError, match="another stream has published into"):
+        ensure(bench.api, bench.ledger, bench.target, other, labels={}, write_mode="replace")
+    ensure(bench.api, bench.ledger, bench.target, other, labels={}, write_mode="append")
     with pytest.raises(ConfigError, match="another stream has published into"):
         bench.publish(1, 1, [row(2)], key=other)
     assert bench.rows() == [(1, 1, 1)]
@@ -255,6 +268,7 @@ def merging(bench: Bench, *, newest_by: str | None = None, key: str = "id") -> M
 @pytest.mark.parametrize("partition_filter", ["optional", "required"])
 def test_merge_keeps_one_row_a_key_and_the_newest(bench: Bench, partition_filter: Any) -> None:
     bench.layout = Layout(partition_filter=partition_filter)
+    bench.filter_column = "day" if partition_filter == "required" else None
     merge = merging(bench)
     bench.publish(1, 1, [row(1, 1), row(2, 1), row(1, 2)], merge=merge)
     assert bench.rows() == [(1, 1, 2), (1, 2, 1)]
@@ -289,6 +303,16 @@ def test_a_deleted_key_stays_deleted_when_an_older_day_comes_later(bench: Bench)
     assert bench.rows() == [(1, 3, 1), (3, 1, 1), (3, 2, 1)]
 
 
+def test_a_streams_reload_leaves_the_deletions_of_another_alone(bench: Bench) -> None:
+    merge = merging(bench)
+    other = StreamKey(connector="mixpanel", stream="other")
+    ensure(bench.api, bench.ledger, bench.target, other, labels={}, write_mode="merge")
+    bench.publish(2, 1, [row(1, gone=True)], merge=merge, key=other)
+    bench.publish(2, 1, [row(5)], merge=merge)
+    bench.publish(1, 1, [row(1), row(2)], merge=merge)
+    assert bench.rows() == [(1, 2, 1), (2, 5, 1)]
+
+
 def test_the_last_of_a_days_rows_decides_whether_the_key_lives(bench: Bench) -> None:
     merge = merging(bench)
     bench.publish(1, 1, [row(1), row(1, gone=True), row(2, gone=True), row(2, 7)], merge=merge)
@@ -297,7 +321,7 @@ def test_the_last_of_a_days_rows_decides_whether_the_key_lives(bench: Bench) -> 
 
 def test_merge_refuses_rows_without_a_key(bench: Bench) -> None:
     merge = merging(bench)
-    with pytest.raises(DataError, match=r"NULL in the key \(id\)"):
+    with pytest.raises(DataError, match=r"1 rows have NULL in the key \(id\)"):
         bench.publish(1, 1, [row(1), row(None)], merge=merge)
     assert bench.rows() == []
 
@@ -413,7 +437,7 @@ def test_the_ledger_tells_what_was_published(bench: Bench) -> None:
 
 def test_a_table_in_the_ledgers_place_is_refused(bench: Bench) -> None:
     bench.query(f"CREATE TABLE {bench.ledger.sql} (a INT64)")
-    with pytest.raises(ConfigError, match="is no ledger of ours, it lacks attempt"):
+    with pytest.raises(ConfigError, match=r"is in the way: it is none of this sink's, it lacks the columns attempt"):
         bench.prepare()
 
 
@@ -490,6 +514,36 @@ def test_a_view_is_no_target(bench: Bench) -> None:
     bench.query(f"CREATE VIEW {bench.target.sql} AS SELECT 1 AS id")
     with pytest.raises(ConfigError, match="is a VIEW, which cannot be written"):
         bench.prepare()
+
+
+def preflight(bench: Bench) -> list[str]:
+    return problems(bench.api, bench.target, bench.layout, lambda existing: columns(bench.schema, existing))
+
+
+def test_preflight_finds_nothing_before_and_after_the_first_publish_and_leaves_nothing(bench: Bench) -> None:
+    assert preflight(bench) == []
+    assert [item.table_id for item in bench.api.client.list_tables(bench.target.dataset, timeout=20, retry=None)] == []
+    bench.publish(1, 1, [row(1)])
+    assert preflight(bench) == []
+    assert bench.rows() == [(1, 1, 1)]
+
+
+def test_preflight_names_a_missing_dataset_and_a_wrong_location(bench: Bench) -> None:
+    bench.layout = Layout(location="europe-west3")
+    assert "lies in US and location='europe-west3'" in preflight(bench)[0]
+    with Api.open(bench.api.connection, timeout_seconds=20, retry_budget_seconds=20) as fresh:
+        nowhere = replace(bench, api=fresh, target=replace(bench.target, dataset="connect_test_nowhere"))
+        [problem] = preflight(nowhere)
+    assert "dataset" in problem
+    assert "connect_test_nowhere does not exist" in problem
+
+
+def test_preflight_names_every_problem_of_a_table_at_once(bench: Bench) -> None:
+    bench.query(f"CREATE TABLE {bench.target.sql} (id STRING, day DATE, version STRING)")
+    [partitioning, types] = preflight(bench)
+    assert "partitioned otherwise (not at all)" in partitioning
+    assert "'id' is STRING in the table and INTEGER now" in types
+    assert "'version' is STRING in the table and INTEGER now" in types
 
 
 def test_nested_fields_only_the_table_has_are_null(bench: Bench) -> None:

@@ -15,8 +15,8 @@ from airflow_provider_connect.sinks._bigquery_access import Api, Place
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
 from airflow_provider_connect.sinks._bigquery_errors import MissingError
 from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError, StreamReceipt
+from tests.bigquery import connection_to
 
-from ..bigquery import connection_to
 from .bigquery_proxy import Answer, BigQueryProxy, Change, Cut, Fail, FailAfter, Lose, Silent
 
 pytestmark = pytest.mark.slow
@@ -144,7 +144,7 @@ def test_b2_rows_that_were_answered_and_are_gone_need_a_new_stream(
     from google.cloud.bigquery_storage_v1 import types
 
     done = types.AppendRowsResponse(append_result={"offset": 0})
-    proxy.breaks("AppendRows", Answer(types.AppendRowsResponse.serialize(done)), 1)
+    proxy.breaks("AppendRows", Answer(types.AppendRowsResponse.serialize(done)), 2)
     with pytest.raises(RetriableError, match="has lost rows before row"):
         append(api, table, batch())
 
@@ -208,12 +208,12 @@ def test_what_is_unanswered_is_bounded(api: Api, table: Place, proxy: BigQueryPr
 def test_b5_a_service_that_never_recovers_is_an_error_within_the_budget(
     api: Api, table: Place, proxy: BigQueryProxy, method: str, fault: Any
 ) -> None:
-    api.retry_budget_seconds, api.timeout_seconds = 3, 1
+    api.retry_budget_seconds, api.timeout_seconds = 2, 1
     proxy.breaks(method, fault)
     started = time.monotonic()
     with pytest.raises(RetriableError):
         finalize_and_commit(api, table, [append(api, table, batch())])
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < 5
 
 
 def test_b6_a_lost_answer_to_the_commit_is_decided(api: Api, table: Place, proxy: BigQueryProxy) -> None:

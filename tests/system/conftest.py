@@ -35,12 +35,12 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
 class System:
     """A real Airflow with the test DAGs, and the tables they write.
 
-    :param tables: the folder of the Delta tables.
+    :param folder: holds all that Airflow, its tasks and the Delta tables write.
     :param written_by: the table that each DAG writes.
     """
 
     airflow: LocalAirflow
-    tables: Path
+    folder: Path
     written_by: dict[str, Table]
     catchup: StandIn
     by_hand: StandIn
@@ -102,6 +102,7 @@ def system(tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator)
     folder = tmp_path_factory.mktemp("system")
     tables = folder / "tables"
     tables.mkdir()
+    (folder / "tmp").mkdir()
     emulator.create_dataset("system")
     written_by: dict[str, Table] = {
         "catchup": OnDelta(str(tables / "catchup")),
@@ -113,6 +114,7 @@ def system(tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator)
     small = Project(seed=12, events_per_day=3000, duplicates_per_day=30)
     settings = {
         "CONNECT_TEST_TABLES": str(tables),
+        "TMPDIR": str(folder / "tmp"),
         # The defaults wait minutes for a dead task; the rules are the same.
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "15",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
@@ -146,6 +148,6 @@ def system(tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator)
                 airflow.wait_for_dag(dag_id)
             for dag_id in ("by_hand", "bigquery_by_hand"):
                 airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
-            yield System(airflow, tables, written_by, catchup, by_hand)
+            yield System(airflow, folder, written_by, catchup, by_hand)
     finally:
         airflow.stop()

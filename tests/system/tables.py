@@ -104,7 +104,7 @@ class OnBigQuery(Table):
 
     def ledger(self) -> dict[str, Published]:
         rows = self.emulator.query(
-            f"SELECT day, generation, row_count FROM {self.dataset}.connect_ledger "
+            f"SELECT day, generation, row_count FROM {self.name}__ledger "
             f"WHERE target = '{self.emulator.project}.{self.name}' AND day IS NOT NULL ORDER BY generation"
         )
         return {str(day): Published(generation, count) for day, generation, count in rows}

@@ -17,7 +17,7 @@ from airflow_provider_connect.sinks._bigquery_types import MAPPING, MAX_DESCRIPT
 
 DOCS = Path(__file__).parents[3] / "docs" / "bigquery.md"
 US = dt.timedelta(microseconds=1)
-FIRST, LAST = dt.datetime.min, dt.datetime.max  # the years 1 and 9999, as BigQuery has them
+FIRST, LAST = map(dt.datetime.fromisoformat, ("0001-01-01", "9999-12-31T23:59:59.999999"))
 NUMERIC_MAX = Decimal("9" * 29 + "." + "9" * 9)
 BIG = Decimal("9" * 38 + "." + "9" * 38)
 SAME = object()
@@ -69,10 +69,11 @@ CASES: dict[str, list[Case]] = {
     "decimal, at most 38 digits after and 38 before the point": [
         Case(pa.decimal256(76, 38), [BIG.copy_negate(), None, Decimal("1E-38"), BIG], "BIGNUMERIC"),
         Case(pa.decimal128(38, 0), [Decimal("9" * 38)], "BIGNUMERIC"),
+        Case(pa.decimal128(30, 0), [Decimal("9" * 30)], "BIGNUMERIC"),
         Case(pa.decimal128(10, 10), [Decimal("0.9999999999")], "BIGNUMERIC"),
     ],
     "decimal of more digits": [
-        Case(pa.decimal256(76, 0), [], "refused"),
+        Case(pa.decimal256(39, 0), [], "refused"),
         Case(pa.decimal256(39, 39), [], "refused"),
     ],
     "string, large_string, string_view": [
@@ -154,6 +155,7 @@ CASES: dict[str, list[Case]] = {
     ]
     + [
         Case(pa.list_(pa.string()), [["🎉", ""], []], "ARRAY<STRING>", bad=[[None]]),
+        Case(pa.list_(pa.int64()), [[2**63 - 1], None, []], "ARRAY<INT64>", [[2**63 - 1], [], []], bad=[[None]]),
         Case(pa.list_(pa.int64(), 2), [[1, 2], None], "ARRAY<INT64>", [[1, 2], []], bad=[[1, None]]),
         Case(
             pa.list_(pa.struct([("t", pa.timestamp("ns"))])),

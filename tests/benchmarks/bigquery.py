@@ -1,0 +1,154 @@
+"""Publishing a staged day into the BigQuery emulator, as ratios to ``curl --compressed`` of the same day.
+
+The emulator works on the same cores and is no BigQuery: what it costs is measured as the CPU seconds of its process
+and shown apart. The client's own share is what a real service would leave: its CPU, and the wall time less the
+emulator's CPU. Days come from the stand-in of ``day.py``, and the rules of that file hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import multiprocessing
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+from day import DAYS, SOURCE, Bench, show, standin
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.stage import Manifest, Polled
+from airflow_provider_connect.window import Day
+
+KEY = StreamKey(connector="mixpanel", stream="benchmark.export")
+
+
+class Published(NamedTuple):
+    """One staged day, published in a warm process; seconds of ``put`` are those of sending the rows."""
+
+    seconds: float
+    put_seconds: float
+    commit_seconds: float
+    cpu_seconds: float
+    emulator_cpu_seconds: float
+    peak_mb: float
+
+    @property
+    def own_seconds(self) -> float:
+        """Wall time without what the emulator computed; it is less than that where both worked side by side."""
+        return max(self.seconds - self.emulator_cpu_seconds, self.cpu_seconds)
+
+
+def stage_day(connection: Connection, date: dt.date, stage: str) -> tuple[float, Polled]:
+    """Poll a day once, as a Spark task does; return its seconds and what it staged."""
+    from airflow_provider_connect.spark.poll import PollTask, freeze
+
+    (part,) = MixpanelSource.of(SOURCE).plan(Day(date=date), connection)
+    task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempt="a-1", progress_seconds=5)
+    Path(stage).mkdir(exist_ok=True)
+    started = time.perf_counter()
+    polled = freeze(task, connection)
+    return time.perf_counter() - started, polled
+
+
+def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled, order: int, pid: int) -> Any:
+    """Publish a staged day, as driver and executor do together."""
+    sink, emulator = BigQuerySink.of(options), psutil.Process(pid)
+    schema = MixpanelSource.of(SOURCE).row_schema()
+    connections = {sink.conn_id: connection}
+    problems = sink.preflight(schema, KEY, (), connections)
+    assert problems == [], problems
+    day = Day(date=DAYS[0])
+    manifest = Manifest(day=day, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled)
+    intent = Intent(token=f"{order:032x}", order=order, run="dag/run/task")
+    job = Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=stage)
+    cpu, theirs, started = time.process_time(), sum(emulator.cpu_times()[:2]), time.perf_counter()
+    token = sink.begin(job, schema, connections)
+    putting = time.perf_counter()
+    receipts = [sink.put(token, file, schema, connections) for file in polled.files]
+    committing = time.perf_counter()
+    row = sink.commit(job, schema, token, receipts, connections)
+    ended = time.perf_counter()
+    assert row.rows == polled.rows_written, (row.rows, polled.rows_written)
+    return Published(
+        ended - started,
+        committing - putting,
+        ended - committing,
+        time.process_time() - cpu,
+        sum(emulator.cpu_times()[:2]) - theirs,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+
+
+def warm(function: Any, *arguments: Any) -> Any:
+    """Run a function in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def measure(bench: Bench, emulator: BigQueryEmulator, rounds: int, method: str) -> None:
+    """Publish one staged day a few times beside curl."""
+    assert emulator.process is not None
+    connection = Connection(
+        conn_id="google_cloud_default", conn_type="google_cloud_platform", extra=emulator.connection_extra
+    )
+    stage = str(bench.folder / "stage")
+    options = {"table": "benchmark.events", "load_method": method}
+    curls, done, polls = [], [], []
+    for turn in range(rounds + 1):
+        shutil.rmtree(stage, ignore_errors=True)
+        before = bench.curl(DAYS[0])
+        poll_seconds, polled = warm(stage_day, bench.connection, DAYS[0], stage)
+        one = warm(publish, options, connection, stage, polled, turn + 1, emulator.process.pid)
+        if turn:  # the first one makes the table, and the emulator imports what it needs
+            curls.append((before + bench.curl(DAYS[0])) / 2)
+            done.append(one)
+            polls.append(poll_seconds)
+    print(f"load_method={method}: {polled.rows_written:,} rows")
+    show("curl --compressed", curls, "s")
+    show("publish, warm: wall", [each.seconds for each in done], "s")
+    show("  of which sending the rows", [each.put_seconds for each in done], "s")
+    show("  of which commit and transaction", [each.commit_seconds for each in done], "s")
+    show("  CPU of the client", [each.cpu_seconds for each in done], "s")
+    show("  CPU of the emulator", [each.emulator_cpu_seconds for each in done], "s")
+    pairs = list(zip(done, curls, strict=True))
+    show("  wall without the emulator, ratio to curl", [each.own_seconds / curl for each, curl in pairs], "x")
+    show("  wall, ratio to curl", [each.seconds / curl for each, curl in pairs], "x")
+    with_poll = [(poll + each.own_seconds) / curl for each, curl, poll in zip(done, curls, polls, strict=True)]
+    show("  poll included, without the emulator", with_poll, "x")
+    show("  peak memory of the process", [each.peak_mb for each in done], "MB")
+
+
+def main() -> int:
+    """Run the rounds and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=500_000, help="events of a day")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--method", choices=["storage_write", "load_job"], default="storage_write")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "connect-benchmark", help="keeps the made days"
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        emulator = BigQueryEmulator(log=Path(folder) / "emulator.log")
+        emulator.start()
+        try:
+            emulator.create_dataset("benchmark")
+            with standin(options.events, DAYS[:1], options.cache) as url:
+                measure(Bench(url, Path(folder)), emulator, options.rounds, options.method)
+        finally:
+            emulator.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,362 @@
+"""Connections are read and checked without the network, and every call to a dead end is over in time."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._bigquery_access import Api, Place, check_connection
+from airflow_provider_connect.sinks._bigquery_credentials import SCOPES, credentials
+from airflow_provider_connect.sinks._bigquery_errors import MissingError
+
+CANARY = "CANARYSECRET"
+
+
+@pytest.fixture(scope="module")
+def private_key() -> str:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    kind = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()
+
+
+def key(private_key: str = CANARY, **changes: Any) -> dict[str, Any]:
+    return {
+        "type": "service_account",
+        "project_id": "keys-project",
+        "client_email": "robot@keys-project.iam.gserviceaccount.com",
+        "private_key": private_key,
+        "private_key_id": CANARY,
+        "token_uri": "https://oauth2.googleapis.com/token",
+    } | changes
+
+
+def connection(**extra: Any) -> Connection:
+    return Connection(conn_id="google_cloud_default", conn_type="google_cloud_platform", extra=extra)
+
+
+EMULATOR = {"emulator_rest": "http://127.0.0.1:1", "emulator_grpc": "127.0.0.1:2", "project": "connect-test"}
+
+
+class TestPlace:
+    def test_names(self) -> None:
+        place = Place("a-project", "a_dataset", "a_table")
+        assert place.id == "a-project.a_dataset.a_table"
+        assert place.sql == "`a-project.a_dataset.a_table`"
+        assert place.path == "projects/a-project/datasets/a_dataset/tables/a_table"
+        assert place.sibling("b") == Place("a-project", "a_dataset", "b")
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("d.t", ("proj", "d", "t")),
+            ("other.d.t", ("other", "d", "t")),
+            ("example.com:other.d.t", ("example.com:other", "d", "t")),
+        ],
+    )
+    def test_parse(self, text: str, expected: tuple[str, str, str]) -> None:
+        assert Place.parse(text, "proj") == Place(*expected)
+
+    @pytest.mark.parametrize("text", ["t", "", ".", "d.", ".t", "d.t`; DROP", "d.t$20260901", "a b.d.t", "p.d-d.t"])
+    def test_what_is_no_table_is_refused(self, text: str) -> None:
+        with pytest.raises(ConfigError):
+            Place.parse(text, "proj")
+
+
+class TestCheckConnection:
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            {},
+            {"project": "p"},
+            {"keyfile_dict": key()},
+            {"keyfile_dict": json.dumps(key())},
+            {"extra__google_cloud_platform__keyfile_dict": json.dumps(key())},
+            {"key_path": "/a/key.json", "scope": "https://a, https://b"},
+            {"impersonation_chain": "a@p.iam, b@p.iam"},
+            {"impersonation_chain": ["a@p.iam", "b@p.iam"]},
+            {"credential_config_file": "/a/file.json"},
+            {"credential_config_file": '{"type": "external_account"}'},
+            {"is_anonymous": True},
+            EMULATOR,
+            {"emulator_rest": "http://localhost:1", "emulator_grpc": "[::1]:2"},
+        ],
+    )
+    def test_right_ones(self, extra: dict[str, Any]) -> None:
+        assert check_connection(connection(**extra)) == []
+
+    @pytest.mark.parametrize(
+        ("extra", "problem"),
+        [
+            ({"keyfile_dict": "{" + CANARY}, "keyfile_dict is not valid JSON"),
+            ({"keyfile_dict": f'["{CANARY}"]'}, "must be a JSON object"),
+            ({"keyfile_dict": {"private_key": CANARY}}, "keyfile_dict has no client_email, token_uri"),
+            ({"credential_config_file": "{" + CANARY}, "credential_config_file is not valid JSON"),
+            ({"keyfile_dict": key(), "key_path": "/a"}, "only one of keyfile_dict and key_path"),
+            ({"impersonation_chain": "nobody"}, "must hold service accounts' addresses"),
+            ({"scope": ["a"]}, "scope must be text"),
+            ({"key_secret_name": "a-secret"}, "'key_secret_name' is not supported"),
+            ({"idp_issuer_url": "https://a", "client_secret": CANARY}, "'idp_issuer_url' is not supported"),
+            ({"emulator_rest": "http://127.0.0.1:1"}, "give both or none"),
+            (EMULATOR | {"emulator_rest": "http://bigquery.example.com:1"}, "emulator_rest must be a loopback address"),
+            (EMULATOR | {"emulator_rest": "http://127.0.0.1@example.com"}, "emulator_rest must be a loopback address"),
+            (EMULATOR | {"emulator_grpc": "10.0.0.1:1"}, "emulator_grpc must be a loopback address"),
+        ],
+    )
+    def test_wrong_ones(self, extra: dict[str, Any], problem: str) -> None:
+        found = "; ".join(check_connection(connection(**extra)))
+        assert problem in found
+        assert "'google_cloud_default'" in found
+        assert CANARY not in found
+        with pytest.raises(ConfigError):
+            credentials(connection(**extra))
+
+
+class TestCredentials:
+    def test_a_key_in_the_connection(self, private_key: str) -> None:
+        made, project = credentials(connection(keyfile_dict=json.dumps(key(private_key))))
+        assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
+        assert tuple(made.scopes) == SCOPES
+
+    def test_a_key_with_line_ends_escaped_twice(self, private_key: str) -> None:
+        escaped = private_key.replace("\n", "\\n")
+        made, _ = credentials(connection(keyfile_dict=key(escaped), scope="https://one,https://two"))
+        assert made.scopes == ("https://one", "https://two")
+
+    def test_a_key_in_a_file(self, private_key: str, tmp_path: Path) -> None:
+        (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
+        made, project = credentials(connection(key_path=str(tmp_path / "key.json")))
+        assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
+
+    @pytest.mark.parametrize(
+        "extra", [{"keyfile_dict": key()}, {"keyfile_dict": key(type="x", private_key="-----BEGIN " + CANARY)}]
+    )
+    def test_a_damaged_key(self, extra: dict[str, Any]) -> None:
+        with pytest.raises(ConfigError) as caught:
+            credentials(connection(**extra))
+        assert CANARY not in str(caught.value)
+        assert "paste the whole JSON key again" in str(caught.value)
+
+    def test_a_file_that_is_missing_or_no_key(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="cannot read its key file: No such file"):
+            credentials(connection(key_path=str(tmp_path / "none.json")))
+        (tmp_path / "key.json").write_text(CANARY)
+        with pytest.raises(ConfigError) as caught:
+            credentials(connection(key_path=str(tmp_path / "key.json")))
+        assert CANARY not in str(caught.value)
+
+    @pytest.mark.parametrize("way", ["file", "text", "object"])
+    def test_an_external_account(self, tmp_path: Path, way: str) -> None:
+        info = {
+            "type": "external_account",
+            "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/a/providers/b",
+            "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+            "token_url": "https://sts.googleapis.com/v1/token",
+            "credential_source": {"file": "/a/token"},
+        }
+        (tmp_path / "external.json").write_text(json.dumps(info))
+        value = {"file": str(tmp_path / "external.json"), "text": json.dumps(info), "object": info}[way]
+        made, _ = credentials(connection(credential_config_file=value))
+        assert type(made).__module__ == "google.auth.identity_pool"
+
+    def test_default_credentials(self, private_key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
+        monkeypatch.setenv("GOOGLE_APPLICATION_DEFAULT", "")
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+        made, project = credentials(connection())
+        assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
+
+    def test_no_credentials_at_all(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+        monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+        monkeypatch.setenv("NO_GCE_CHECK", "true")
+        with pytest.raises(ConfigError, match="no usable Google credentials; put keyfile_dict or key_path"):
+            credentials(connection())
+
+    def test_impersonation(self, private_key: str) -> None:
+        chain = "first@p.iam,second@p.iam,last@p.iam"
+        made, _ = credentials(connection(keyfile_dict=key(private_key), impersonation_chain=chain))
+        assert made.service_account_email == "last@p.iam"
+        assert made._delegates == ["first@p.iam", "second@p.iam"]
+
+    @pytest.mark.parametrize("extra", [EMULATOR, {"is_anonymous": True}, {"is_anonymous": "true"}])
+    def test_anonymous(self, extra: dict[str, Any]) -> None:
+        made, _ = credentials(connection(**extra))
+        assert type(made).__name__ == "AnonymousCredentials"
+
+
+class TestOpen:
+    def test_the_project_is_the_connections_then_the_keys_then_the_tables(self, private_key: str) -> None:
+        own = {"keyfile_dict": key(private_key)}
+        assert Api.open(connection(project="mine", **own), "tables").project == "mine"
+        assert Api.open(connection(**own), "tables").project == "keys-project"
+        assert Api.open(connection(is_anonymous=True), "tables").project == "tables"
+        with pytest.raises(ConfigError, match="no project"):
+            Api.open(connection(is_anonymous=True))
+
+    def test_nothing_secret_is_shown(self, private_key: str) -> None:
+        api = Api.open(connection(keyfile_dict=key(private_key)))
+        assert "PRIVATE" not in repr(api)
+        assert CANARY not in repr(api)
+
+    def test_the_wrong_key_is_refused_by_the_sign_in(self, private_key: str, server: Server) -> None:
+        server.answer = (400, {"error": "invalid_grant", "error_description": f"Invalid JWT {CANARY}"})
+        own = key(private_key, token_uri=f"{server.url}/token")
+        api = Api.open(connection(keyfile_dict=own), timeout_seconds=1, retry_budget_seconds=2)
+        with api, pytest.raises(ConfigError, match=r"reading: Google refuses .* \(invalid_grant\)") as caught:
+            api.call("reading", api.client.get_dataset, "d")
+        assert CANARY not in str(caught.value)
+
+    def test_a_sign_in_that_does_not_answer_is_over_in_time(self, private_key: str, silent: int) -> None:
+        own = key(private_key, token_uri=f"http://127.0.0.1:{silent}/token")
+        started = time.monotonic()
+        api = Api.open(connection(keyfile_dict=own), timeout_seconds=0.3, retry_budget_seconds=0.8)
+        with api, pytest.raises(RetriableError, match="sign-in service"):
+            api.call("reading", api.client.get_dataset, "d")
+        assert time.monotonic() - started < 3
+
+
+THREADS = """
+import sys, threading
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.sinks._bigquery_access import Api
+
+sys.setswitchinterval(1e-5)
+extra = {"project": "pppp", "emulator_rest": "http://127.0.0.1:1", "emulator_grpc": "127.0.0.1:1"}
+failed = []
+
+def work(name):
+    try:
+        api = Api.open(Connection(conn_id="c", extra=extra))
+        getattr(api, name)
+    except BaseException as error:
+        failed.append(repr(error))
+
+threads = [threading.Thread(target=work, args=(name,)) for name in ("client", "write") * 4]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+sys.exit("; ".join(failed))
+"""
+
+
+def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
+    ended = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)
+    with pytest.raises(ConfigError, match=r"install airflow-provider-connect\[bigquery\]"):
+        Api.open(connection(**EMULATOR))
+
+
+class Server:
+    """Answers every request with what it is told."""
+
+    def __init__(self) -> None:
+        self.answer: tuple[int, Any] = (200, {})
+        self.asked = 0
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked += 1
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.send_response(server.answer[0])
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps(server.answer[1]).encode())
+
+            do_POST = do_GET  # noqa: N815
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    started = Server()
+    yield started
+    started.http.shutdown()
+    started.http.server_close()
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def closed() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def api_at(rest: str, grpc_target: str = "127.0.0.1:1", budget: float = 0.8, **options: Any) -> Api:
+    extra = {"emulator_rest": rest, "emulator_grpc": grpc_target, "project": "connect-test"}
+    return Api.open(connection(**extra), timeout_seconds=0.3, retry_budget_seconds=budget, **options)
+
+
+class TestDeadEnds:
+    @pytest.mark.parametrize("kind", ["refused", "silent", "500"])
+    def test_rest(self, kind: str, silent: int, closed: int, server: Server) -> None:
+        server.answer = (500, {"error": {"code": 500, "message": "x", "errors": [{"reason": "internalError"}]}})
+        ports = {"refused": closed, "silent": silent, "500": server.http.server_port}
+        started = time.monotonic()
+        with api_at(f"http://127.0.0.1:{ports[kind]}") as api:
+            with pytest.raises(RetriableError, match="reading"):
+                api.call("reading", api.client.get_dataset, "d")
+            with pytest.raises(RetriableError, match="asking"):
+                api.query("SELECT 1", doing="asking", labels={})
+        assert time.monotonic() - started < 4
+
+    @pytest.mark.parametrize("kind", ["refused", "silent"])
+    def test_grpc(self, kind: str, silent: int, closed: int) -> None:
+        target = f"127.0.0.1:{silent if kind == 'silent' else closed}"
+        started = time.monotonic()
+        with api_at("http://127.0.0.1:1", target) as api, pytest.raises(RetriableError, match="sealing"):
+            api.call("sealing", api.write.finalize_write_stream, name="projects/p/datasets/d/tables/t/streams/s")
+        assert time.monotonic() - started < 3
+
+    def test_what_can_never_succeed_is_asked_once(self, server: Server) -> None:
+        server.answer = (403, {"error": {"code": 403, "message": "x", "errors": [{"reason": "accessDenied"}]}})
+        with api_at(server.url) as api, pytest.raises(ConfigError):
+            api.call("reading", api.client.get_dataset, "d")
+        assert server.asked == 1
+
+    def test_a_long_quota_is_not_waited_for(self, server: Server) -> None:
+        server.answer = (403, {"error": {"code": 403, "message": "x", "errors": [{"reason": "quotaExceeded"}]}})
+        with api_at(server.url) as api, pytest.raises(RetriableError):
+            api.call("reading", api.client.get_dataset, "d")
+        assert server.asked == 1
+
+    def test_not_found_is_asked_again_only_on_demand(self, server: Server) -> None:
+        server.answer = (404, {"error": {"code": 404, "message": "x", "errors": [{"reason": "notFound"}]}})
+        with api_at(server.url) as api:
+            with pytest.raises(MissingError):
+                api.call("reading", api.client.get_dataset, "d")
+            assert server.asked == 1
+            with pytest.raises(MissingError):
+                api.call("reading", api.client.get_dataset, "d", missing_seconds=1)
+            assert server.asked > 2

@@ -1,0 +1,230 @@
+"""Errors of BigQuery become ours by what to do about them, and say nothing they should not."""
+
+from __future__ import annotations
+
+import json
+
+import grpc
+import pytest
+import requests
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.sinks._bigquery_errors import (
+    QUOTA_SECONDS,
+    ConflictError,
+    ExistsError,
+    MissingError,
+    StaleError,
+    classify,
+    from_result,
+    is_conflict,
+    told,
+)
+
+
+def rest(status: int, reason: str = "", message: str = "a message", body: bytes | None = None) -> Exception:
+    """Return the library's error for an answer as BigQuery sends it."""
+    response = requests.Response()
+    response.status_code = status
+    response.request = requests.Request("POST", "https://bigquery.googleapis.com/bigquery/v2/projects/p/jobs").prepare()
+    errors = [{"message": message, "domain": "global", "reason": reason}] if reason else []
+    error = {"error": {"code": status, "message": message, "errors": errors}}
+    response._content = json.dumps(error).encode() if body is None else body
+    return api.from_http_response(response)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected", "retry_after"),
+    [
+        (403, "rateLimitExceeded", RetriableError, 30),
+        (429, "rateLimitExceeded", RetriableError, 30),
+        (400, "jobRateLimitExceeded", RetriableError, 30),
+        (429, "", RetriableError, 30),
+        (403, "quotaExceeded", RetriableError, QUOTA_SECONDS),
+        (500, "internalError", RetriableError, None),
+        (400, "jobInternalError", RetriableError, None),
+        (502, "badGateway", RetriableError, None),
+        (503, "backendError", RetriableError, None),
+        (503, "", RetriableError, None),
+        (504, "", RetriableError, None),
+        (404, "notFound", MissingError, None),
+        (404, "", MissingError, None),
+        (403, "accessDenied", ConfigError, None),
+        (401, "authError", ConfigError, None),
+        (401, "", ConfigError, None),
+        (403, "", ConfigError, None),
+        (400, "invalid", ConfigError, None),
+        (400, "invalidQuery", ConfigError, None),
+        (400, "", ConfigError, None),
+        (403, "billingNotEnabled", ConfigError, None),
+        (400, "bytesBilledLimitExceeded", ConfigError, None),
+        (409, "duplicate", ExistsError, None),
+        (409, "", ExistsError, None),
+        (412, "conditionNotMet", StaleError, None),
+    ],
+)
+def test_rest_errors(status: int, reason: str, expected: type[ConnectError], retry_after: float | None) -> None:
+    ours = classify(rest(status, reason), "doing it")
+    assert type(ours) is expected
+    assert str(ours).startswith(f"doing it: BigQuery says {reason or status}: a message")
+    assert getattr(ours, "retry_after_seconds", None) == retry_after
+
+
+def test_a_quota_is_said_as_such() -> None:
+    ours = classify(rest(403, "quotaExceeded", "Quota exceeded: load jobs per table"), "loading")
+    assert "a longer quota is used up and refills over hours" in str(ours)
+
+
+def test_an_answer_that_is_no_json_is_judged_by_its_status() -> None:
+    ours = classify(rest(503, body=b"<html>upstream CANARY</html>"), "doing it")
+    assert type(ours) is RetriableError
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("UNAVAILABLE", RetriableError),
+        ("INTERNAL", RetriableError),
+        ("ABORTED", RetriableError),
+        ("UNKNOWN", RetriableError),
+        ("CANCELLED", RetriableError),
+        ("DEADLINE_EXCEEDED", RetriableError),
+        ("RESOURCE_EXHAUSTED", RetriableError),
+        ("NOT_FOUND", MissingError),
+        ("PERMISSION_DENIED", ConfigError),
+        ("UNAUTHENTICATED", ConfigError),
+        ("ALREADY_EXISTS", ExistsError),
+        ("INVALID_ARGUMENT", DataError),
+        ("FAILED_PRECONDITION", ConfigError),
+        ("UNIMPLEMENTED", ConfigError),
+    ],
+)
+def test_grpc_errors(code: str, expected: type[ConnectError]) -> None:
+    ours = classify(api.from_grpc_status(grpc.StatusCode[code], "a message"), "doing it")
+    assert type(ours) is expected
+    assert str(ours).startswith(f"doing it: BigQuery says {code}: a message")
+
+
+def test_a_short_and_a_long_exhaustion_are_told_apart() -> None:
+    def after(message: str) -> float | None:
+        ours = classify(api.from_grpc_status(grpc.StatusCode.RESOURCE_EXHAUSTED, message), "appending")
+        assert isinstance(ours, RetriableError)
+        return ours.retry_after_seconds
+
+    assert after("Exceeds 'AppendRows throughput' quota") == 30
+    assert after("Exceeds 'CreateWriteStream per day' quota") == QUOTA_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (requests.ConnectionError("CANARY"), RetriableError),
+        (requests.Timeout("CANARY"), RetriableError),
+        (requests.exceptions.ChunkedEncodingError("CANARY"), RetriableError),
+        (ConnectionResetError("CANARY"), RetriableError),
+        (TimeoutError("CANARY"), RetriableError),
+        (auth.TransportError("CANARY"), RetriableError),
+        (auth.RefreshError("CANARY", retryable=True), RetriableError),
+        (auth.RefreshError("CANARY"), ConfigError),
+        (auth.DefaultCredentialsError("CANARY"), ConfigError),
+        (auth.MalformedError("CANARY"), ConfigError),
+        (ValueError("CANARY"), ConnectError),
+        (api.RetryError("CANARY", cause=requests.Timeout("CANARY")), RetriableError),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_without_an_answer_of_bigquery(error: Exception, expected: type[ConnectError]) -> None:
+    ours = classify(error, "doing it")
+    assert type(ours) is expected
+    assert "doing it" in str(ours)
+    assert "CANARY" not in str(ours)
+
+
+def test_a_refused_sign_in_says_why_in_one_word() -> None:
+    error = auth.RefreshError(
+        "invalid_grant: Invalid JWT Signature.", {"error": "invalid_grant", "assertion": "CANARY"}
+    )
+    assert "(invalid_grant)" in str(classify(error, "signing in"))
+    assert "CANARY" not in str(classify(error, "signing in"))
+
+
+def test_our_own_errors_stay_as_they_are() -> None:
+    error = DataError("mine")
+    assert classify(error, "doing it") is error
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Transaction is aborted due to concurrent update against table p:d.t. Transaction ID: x",
+        "Could not serialize access to table p:d.t due to concurrent update",
+        'TransactionContext Error: Failed to commit: write-write conflict on key: "x"',
+    ],
+)
+def test_a_lost_transaction_is_a_conflict_by_whatever_status_it_comes(message: str) -> None:
+    assert isinstance(classify(rest(400, "invalidQuery", message), "publishing"), ConflictError)
+    assert isinstance(classify(rest(500, "internalError", message), "publishing"), ConflictError)
+    assert isinstance(from_result({"reason": "invalidQuery", "message": message}, "publishing"), ConflictError)
+    assert is_conflict(rest(400, "invalidQuery", message))
+    assert not is_conflict(rest(500, "internalError", "another"))
+
+
+def test_another_location_is_told_with_what_to_do() -> None:
+    message = "Cannot read and write in different locations: source: EU, destination: US"
+    assert "correct location=" in str(classify(rest(400, "invalid", message), "publishing"))
+
+
+def test_a_table_that_wants_a_filter_names_its_column() -> None:
+    message = (
+        "Cannot query over table 'p.d.t' without a filter over column(s) 'day' that can be used for partition "
+        "elimination"
+    )
+    ours = classify(rest(400, "invalidQuery", message), "publishing")
+    assert isinstance(ours, ConfigError)
+    assert "without a filter over column(s) 'day'" in str(ours)
+
+
+def test_statements_that_wait_for_one_table_pass() -> None:
+    message = "Resources exceeded during query execution: Too many DML statements outstanding against table p:d.t"
+    assert isinstance(classify(rest(400, "resourcesExceeded", message), "publishing"), RetriableError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bad int64 value: CANARY",
+        "Could not parse 'CANARY' as INT64 for field f",
+        "Could not convert string 'it\\'s CANARY' to INT64",
+        "Could not convert string 'never closed CANARY",
+        'Error while reading data, error message: JSON parsing error "CANARY" at byte 5',
+        "Invalid date: value: CANARY",
+        "Authorization: Bearer CANARY",
+        "token ya29.CANARY is expired",
+        "eyJhbGciOiJSUzI1NiJ9CANARY.x.y",
+        "key -----BEGIN PRIVATE KEY----- CANARY",
+        "Parser Error LINE 1: SELECT CANARY",
+        "Row: CANARY is too large",
+    ],
+)
+def test_values_and_secrets_of_a_vendors_text_are_not_told(text: str) -> None:
+    assert "CANARY" not in told(text)
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="'\\", exclude_categories=["C", "Z"]), min_size=6))
+def test_quoted_text_is_never_told(value: str) -> None:
+    line = told(f"Could not cast '{value}' as INT64")
+    assert line == "Could not cast '…' as INT64"
+
+
+@given(st.integers(min_value=1000))
+def test_numbers_are_never_told(number: int) -> None:
+    assert str(number) not in told(f"Value out of range {number} in column a1 of table p.d.t2")
+
+
+def test_names_are_told() -> None:
+    text = "Not found: Table p-1:d_2.t3 was not found in location EU"
+    assert told(text) == text
