@@ -3,10 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 SINK ?= delta
+REAL := $(patsubst %,tests/integration/test_bigquery_%.py,publish types sink real)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help demo demo-stop check test campaign benchmark docs format clean
+.PHONY: help demo demo-stop check test real campaign benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +32,10 @@ check: $(READY)  ## Format, lint, types and the fast tests.
 
 test: check  ## Everything: the above, then real Spark and a real Airflow.
 	@$(BIN)/pytest -q -m 'slow and not campaign'
+
+real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=my-project make real (its own datasets, dropped at the end).
+	@test -n "$$GOOGLE_CLOUD_PROJECT_FOR_TESTS" || { echo "GOOGLE_CLOUD_PROJECT_FOR_TESTS is not set: name a Google Cloud project in which application default credentials may make datasets and run jobs" >&2; exit 2; }
+	@$(BIN)/pytest -q -m slow tests/conformance $(REAL)
 
 campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=bigquery CONNECT_CAMPAIGN_RUNS=100 CONNECT_CAMPAIGN_SEED=1).
 	@$(BIN)/pytest -q -s -m campaign

@@ -1,22 +1,28 @@
-"""The BigQuery emulator as fixtures: one a session, a fresh dataset a test. If it is missing, tests fail, not skip."""
+"""A BigQuery as fixtures, a fresh dataset a test: the emulator, one a session; if it is missing, tests fail, not skip.
+
+With ``GOOGLE_CLOUD_PROJECT_FOR_TESTS`` set (never in CI) the same fixtures lead to that real project with application
+default credentials, and tests that need the emulator, or the fault proxy in front of it, are skipped.
+"""
 
 from __future__ import annotations
 
-import itertools
+import os
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import requests
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
+from airflow_provider_connect.sinks._bigquery_access import Api, Place
 
 if TYPE_CHECKING:
     from .integration.bigquery_proxy import BigQueryProxy
 
-DATASETS = itertools.count(1)
+REAL_PROJECT = os.environ.get("GOOGLE_CLOUD_PROJECT_FOR_TESTS")
 
 
 def connection_to(emulator: Any, **extra: Any) -> Connection:
@@ -28,6 +34,8 @@ def connection_to(emulator: Any, **extra: Any) -> Connection:
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BigQueryEmulator]:
     """One running emulator for the whole session."""
+    if REAL_PROJECT:
+        pytest.skip("needs the emulator, and this run is against a real project")
     started = BigQueryEmulator(log=tmp_path_factory.mktemp("bigquery") / "emulator.log")
     started.start()
     try:
@@ -36,21 +44,32 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BigQueryEmula
         started.stop()
 
 
-@pytest.fixture
-def dataset(emulator: BigQueryEmulator) -> Iterator[str]:
-    """The name of a dataset of this test's own, dropped with all its tables afterwards."""
-    name = f"test_{next(DATASETS)}"
-    datasets = f"{emulator.rest_url}/bigquery/v2/projects/{emulator.project}/datasets"
-    body = {"datasetReference": {"projectId": emulator.project, "datasetId": name}}
-    requests.post(datasets, json=body, timeout=30).raise_for_status()
-    yield name
-    requests.delete(f"{datasets}/{name}", params={"deleteContents": "true"}, timeout=30).raise_for_status()
+@pytest.fixture(scope="session")
+def google_connection(request: pytest.FixtureRequest) -> Connection:
+    """A connection straight to the emulator, or to the real project."""
+    if REAL_PROJECT:
+        extra = {"project": REAL_PROJECT}
+        return Connection(conn_id="google_cloud_default", conn_type="google_cloud_platform", extra=extra)
+    return connection_to(request.getfixturevalue("emulator"))
+
+
+@contextmanager
+def fresh_dataset(connection: Connection) -> Iterator[str]:
+    """Make a dataset, and drop it with all its tables at the end."""
+    name = f"connect_test_{uuid.uuid4().hex}"
+    with Api.open(connection) as api:
+        api.client.create_dataset(name, timeout=30, retry=None)
+        try:
+            yield name
+        finally:
+            api.client.delete_dataset(name, delete_contents=True, timeout=30, retry=None)
 
 
 @pytest.fixture
-def google_connection(emulator: BigQueryEmulator) -> Connection:
-    """A connection straight to the emulator."""
-    return connection_to(emulator)
+def dataset(google_connection: Connection) -> Iterator[str]:
+    """The name of a dataset of this test's own."""
+    with fresh_dataset(google_connection) as name:
+        yield name
 
 
 @dataclass
@@ -62,14 +81,10 @@ class Target:
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query as a reader would; ``{table}`` in it stands for the table."""
-        from google.auth.credentials import AnonymousCredentials
-        from google.cloud import bigquery
-
-        extra = self.connections[self.sink.conn_id].extra
-        options = {"api_endpoint": extra["emulator_rest"]}
-        client = bigquery.Client(extra["project"], credentials=AnonymousCredentials(), client_options=options)
-        sql = sql.format(table=f"`{extra['project']}.{self.sink.table}`")
-        return [dict(row) for row in client.query(sql, retry=None, job_retry=None, timeout=60).result(timeout=60)]
+        connection = self.connections[self.sink.conn_id]
+        with Api.open(connection) as api:
+            place = Place.parse(self.sink.table, api.project)
+            return api.query(sql.format(table=place.sql), doing="reading", labels={"connect": "test"})[0]
 
     def rows(self) -> list[Any]:
         """Return day and event of every row."""
@@ -77,11 +92,11 @@ class Target:
 
 
 @pytest.fixture
-def bigquery_target(emulator: BigQueryEmulator, dataset: str) -> Target:
-    """A table of this test's own in the emulator."""
+def bigquery_target(google_connection: Connection, dataset: str) -> Target:
+    """A table of this test's own."""
     from airflow_provider_connect.sinks.bigquery import BigQuerySink
 
-    return Target(BigQuerySink(table=f"{dataset}.events"), {"google_cloud_default": connection_to(emulator)})
+    return Target(BigQuerySink(table=f"{dataset}.events"), {"google_cloud_default": google_connection})
 
 
 @pytest.fixture

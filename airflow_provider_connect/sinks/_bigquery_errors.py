@@ -122,7 +122,7 @@ def from_reason(reason: str, message: str, doing: str, *, status: int) -> Connec
     if reason in _BILLING:
         return ConfigError(f"{shown}; raise maximum_bytes_billed or partition the table so that less is read")
     if reason in _SOON or status == 429 or (status >= 500 and status != 501):
-        after = RATE_SECONDS if "rateLimit" in reason.replace("RateLimit", "rateLimit") or status == 429 else None
+        after = RATE_SECONDS if status == 429 or "ratelimit" in reason.lower() else None
         return RetriableError(shown, retry_after_seconds=after)
     return _by_status(reason, message, shown, status)
 

@@ -7,11 +7,12 @@ import random
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery_access import Api, Place
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
@@ -107,7 +108,9 @@ class Publisher:
         method = self._load_method(publish.stage, schema)
         staged = columns(schema, fields_of(ready.table)) if method == "load_job" else None
         merges = self.sink.write_mode == "merge"
-        place = stage_of(self.target, publish.manifest.attempt)
+        # A retry publishes what an earlier driver froze, under the same attempt's name; the rows that driver left must
+        # not count as ours, nor its load jobs, nor must it drop our table when it comes back late.
+        place = stage_of(self.target, f"{publish.manifest.attempt}-{uuid.uuid4().hex[:12]}")
         rejects = None
         if self.sink.errors_tolerance == "all" or publish.manifest.polled.rejects:
             rejects = place.sibling(f"{place.table}{REJECTS_END}")
@@ -143,7 +146,9 @@ class Publisher:
         streams = tuple(receipt.rows.name for receipt in appended if receipt.rows.name)
         plan = self._plan(publish, made, streams, rejects)
         published = self._put_in_place(plan, names)
-        self.drop(made)
+        # The day is published. A table that cannot be dropped now expires, or is swept before.
+        with suppress(ConnectError):
+            self.drop(made)
         return published
 
     def drop(self, made: Staging) -> None:
@@ -235,7 +240,7 @@ class Publisher:
         files = [f"{made.stage.rstrip('/')}/{file.path}" for file in publish.manifest.polled.files]
         if files:
             fields = [column.staging for column in made.staged]
-            load(self.api, made.table, files, fields, labels=names, attempt=publish.manifest.attempt)
+            load(self.api, made.table, files, fields, labels=names, attempt=made.table.table)
 
     def _reject(
         self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt], names: dict[str, str]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # The reference allows 20 MB a request, other pages and older servers 10 MB. Nine leave room for names and schema.
 REQUEST_BYTES = 9_000_000
-# Bounds a task's memory; four full requests keep the service busy while the next one is made.
-IN_FLIGHT_BYTES = 36_000_000
+# Bounds a task's memory: a request is made while two are under way, and a third waits to be sent.
+IN_FLIGHT_BYTES = 18_000_000
 # A table or a stream made a moment ago may be unknown to the next server asked.
 SETTLE_SECONDS = 60.0
 _ALREADY_EXISTS, _OUT_OF_RANGE = 6, 11

@@ -48,18 +48,19 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
-from airflow_provider_connect.sinks._bigquery_access import Api, check_connection
-from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger
-from airflow_provider_connect.sinks._bigquery_publisher import Publisher
-from airflow_provider_connect.sinks._bigquery_put import FileReceipt, Staging, Tolerance, put_file
 from airflow_provider_connect.stage import StagedFile
 from airflow_provider_connect.window import ONE_DAY, Day
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.sinks._bigquery_access import Api
+    from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger
+    from airflow_provider_connect.sinks._bigquery_publisher import Publisher
+    from airflow_provider_connect.sinks._bigquery_put import FileReceipt, Staging
 
 _TABLE = re.compile(r"(?:(?P<project>[a-z0-9.:-]+)\.)?(?P<dataset>\w{1,1024})\.(?P<table>[\w -]{1,900})", re.ASCII)
 
@@ -141,8 +142,8 @@ class BigQuerySink(Sink):
     ledger_table: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9_]{1,300}$",
-        description="Name of the ledger's table, in the dataset of the table; '<table>__ledger' without it. Streams that "
-        "share a ledger publish one after the other.",
+        description="Name of the ledger's table, in the dataset of the table; '<table>__ledger' without it. Streams "
+        "that share a ledger publish one after the other.",
     )
     maximum_bytes_billed: int | None = Field(
         default=None, ge=10_000_000, description="Bytes a publish may be billed for; more fails it before it starts."
@@ -158,6 +159,8 @@ class BigQuerySink(Sink):
         ge=dt.timedelta(minutes=10),
         description="Age at which staging tables of dead attempts are dropped.",
     )
+
+    _api: Any = PrivateAttr(default=None)
 
     @field_validator("table")
     @classmethod
@@ -202,6 +205,8 @@ class BigQuerySink(Sink):
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with the options and the connection; no network."""
+        from airflow_provider_connect.sinks._bigquery_access import check_connection  # noqa: PLC0415
+
         return [*_missing_clients(), *check_connection(connections[self.conn_id])]
 
     def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
@@ -218,6 +223,8 @@ class BigQuerySink(Sink):
 
     def put(self, token: Staging, file: StagedFile, schema: pa.Schema, connections: Connections) -> FileReceipt | None:
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
+        from airflow_provider_connect.sinks._bigquery_put import Tolerance, put_file  # noqa: PLC0415
+
         if token.load_method == "load_job":
             return None
         with self._open(connections) as api:
@@ -238,6 +245,8 @@ class BigQuerySink(Sink):
         return self._publisher(key, connections).sweep()
 
     def _open(self, connections: Connections) -> Api:
+        from airflow_provider_connect.sinks._bigquery_access import Api  # noqa: PLC0415  # a DAG file does without it
+
         return Api.open(
             connections[self.conn_id],
             (_TABLE.fullmatch(self.table) or {"project": None})["project"],
@@ -247,7 +256,12 @@ class BigQuerySink(Sink):
         )
 
     def _publisher(self, key: StreamKey, connections: Connections) -> Publisher:
-        return Publisher(self, key, self._open(connections))
+        """Return a publisher; all of one process share a client, and so one sign-in."""
+        from airflow_provider_connect.sinks._bigquery_publisher import Publisher  # noqa: PLC0415
+
+        if self._api is None or self._api.connection is not connections[self.conn_id]:
+            self._api = self._open(connections)
+        return Publisher(self, key, self._api)
 
 
 def _missing_clients() -> list[str]:

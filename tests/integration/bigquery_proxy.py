@@ -51,6 +51,13 @@ class Slow:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """The call waits until it is let go, and is made then."""
+
+    let_go: threading.Event
+
+
+@dataclass(frozen=True)
 class Refuse:
     """An error instead of the call, in the body that BigQuery really sends."""
 
@@ -103,6 +110,7 @@ class Rule:
 class Call:
     name: str
     seconds: float
+    body: bytes = b""  # of REST calls that send JSON
 
 
 @dataclass
@@ -215,9 +223,9 @@ class BigQueryProxy:
                         found = rule.action
             return found
 
-    def note(self, name: str, started: float) -> None:
+    def note(self, name: str, started: float, body: bytes = b"") -> None:
         with self.lock:
-            self.calls.append(Call(name, time.monotonic() - started))
+            self.calls.append(Call(name, time.monotonic() - started, body))
 
 
 _UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -244,6 +252,8 @@ def _rest_handler(proxy: BigQueryProxy) -> type[BaseHTTPRequestHandler]:
             action = proxy.action(name)
             if isinstance(action, Slow):
                 proxy.stopping.wait(action.seconds)
+            if isinstance(action, Hold):
+                action.let_go.wait(60)
             if isinstance(action, Silent):
                 proxy.stopping.wait(action.seconds)
                 self.cut()
@@ -255,7 +265,7 @@ def _rest_handler(proxy: BigQueryProxy) -> type[BaseHTTPRequestHandler]:
                 self.answer(200, action.body)
             else:
                 self.forward(action, body)
-            proxy.note(name, started)
+            proxy.note(name, started, body if body.startswith(b"{") else b"")
 
         def forward(self, action: Any, body: bytes) -> None:
             path = self.path.split("?")[0]
@@ -330,6 +340,8 @@ class _Handler(grpc.GenericRpcHandler):
     def broken(self, action: Any, call: Callable[[], bytes], context: grpc.ServicerContext) -> bytes:
         if isinstance(action, (Slow, Silent)):
             self.proxy.stopping.wait(action.seconds)
+        if isinstance(action, Hold):
+            action.let_go.wait(60)
         if isinstance(action, (Silent, Cut)):
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         if isinstance(action, Fail) and not isinstance(action, FailAfter):

@@ -10,10 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
-import os
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,8 +37,6 @@ from airflow_provider_connect.sinks._bigquery_sweep import stage_of, stages, swe
 from airflow_provider_connect.sinks._bigquery_table import Layout, Ready, drop, ensure_table, ensure_target, staging
 from airflow_provider_connect.sinks._bigquery_types import columns
 
-from ..bigquery import connection_to
-
 pytestmark = pytest.mark.slow
 
 KEY = StreamKey(connector="mixpanel", stream="export")
@@ -53,18 +49,11 @@ SCHEMA = pa.schema(
     ]
 )
 COUNT = itertools.count(1)
-REAL_PROJECT = os.environ.get("GOOGLE_CLOUD_PROJECT_FOR_TESTS")
 
 
 @pytest.fixture(scope="module")
-def api(request: pytest.FixtureRequest) -> Iterator[Api]:
-    if REAL_PROJECT:
-        connection = Connection(
-            conn_id="google_cloud_default", conn_type="google_cloud_platform", extra={"project": REAL_PROJECT}
-        )
-    else:
-        connection = connection_to(request.getfixturevalue("emulator"))
-    with Api.open(connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
+def api(google_connection: Connection) -> Iterator[Api]:
+    with Api.open(google_connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
         yield opened
 
 
@@ -161,12 +150,9 @@ def row(key: int | None, version: int | None = 1, *, gone: bool | None = False) 
 
 
 @pytest.fixture
-def bench(api: Api) -> Iterator[Bench]:
-    dataset = f"connect_test_{uuid.uuid4().hex}"
-    api.client.create_dataset(dataset, timeout=20, retry=None)
+def bench(api: Api, dataset: str) -> Bench:
     place = Place(api.project, dataset, "events")
-    yield Bench(api, place, place.sibling("connect_ledger"))
-    api.client.delete_dataset(dataset, delete_contents=True, timeout=20, retry=None)
+    return Bench(api, place, place.sibling("connect_ledger"))
 
 
 def test_a_reload_with_fewer_rows_leaves_none_of_the_old(bench: Bench) -> None:

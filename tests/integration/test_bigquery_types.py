@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks._bigquery_access import Api, Place
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
 from airflow_provider_connect.sinks._bigquery_rows import convert, staging_schema
 from airflow_provider_connect.sinks._bigquery_streams import Appender
 from airflow_provider_connect.sinks._bigquery_types import Column, columns
-from tests.bigquery import connection_to
+from tests.bigquery import REAL_PROJECT
 
 pytestmark = pytest.mark.slow
 
@@ -87,8 +87,8 @@ PLAIN = [name for name in VALUES if name not in NESTED[1:]]
 
 
 @pytest.fixture
-def api(emulator: BigQueryEmulator) -> Iterator[Api]:
-    with Api.open(connection_to(emulator), timeout_seconds=20, retry_budget_seconds=20) as opened:
+def api(google_connection: Connection) -> Iterator[Api]:
+    with Api.open(google_connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
         yield opened
 
 
@@ -102,7 +102,7 @@ def make(api: Api, place: Place, fields: list[dict[str, Any]]) -> None:
 def stage(api: Api, staging: Place, found: list[Column], rows: pa.RecordBatch) -> None:
     from google.cloud import bigquery
 
-    if not any(column.staging["type"] == "RECORD" for column in found):
+    if REAL_PROJECT or not any(column.staging["type"] == "RECORD" for column in found):
         with Appender(api, staging, staging_schema(found)) as appender:
             appender.append(rows)
             finalize_and_commit(api, staging, [appender.close()])

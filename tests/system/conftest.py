@@ -20,6 +20,8 @@ from airflow_provider_connect.demo.mixpanel_server import StandIn
 
 from .tables import OnBigQuery, OnDelta, Table
 
+pytest.register_assert_rewrite("tests.system.kills", "tests.system.thirty_days")
+
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import psutil
 
@@ -47,20 +48,24 @@ class Reader(threading.Thread):
 
 @dataclass(frozen=True)
 class Kill:
-    """One run of one day, and which of its processes dies after how long."""
+    """One run of one day, and which of its processes dies how long after polling began.
+
+    :param poll: ``slow`` takes some ten seconds, so that the kill falls into it; after a ``quick`` one comes the publish.
+    """
 
     victim: str
     date: dt.date
     after_seconds: float
     dag_id: str = "by_hand"
+    poll: Literal["slow", "quick"] = "slow"
 
     @property
     def run_id(self) -> str:
         return f"kill-{self.victim}-{self.date}"
 
     @classmethod
-    def seeded(cls, victim: str, date: dt.date, seed: int, dag_id: str = "by_hand") -> Kill:
-        return cls(victim, date, random.Random(seed).uniform(0, 4), dag_id)
+    def seeded(cls, victim: str, date: dt.date, seed: int, **options: Any) -> Kill:
+        return cls(victim, date, random.Random(seed).uniform(0, 4), **options)
 
 
 def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
@@ -71,7 +76,9 @@ def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
     :param kills: all in runs of one DAG.
     """
     [dag_id] = {kill.dag_id for kill in kills}
-    slow = [Fault("slow", date=kill.date, seconds=0.1, size_bytes=4096, times=1) for kill in kills]
+    slow = [
+        Fault("slow", date=kill.date, seconds=0.1, size_bytes=4096, times=1) for kill in kills if kill.poll == "slow"
+    ]
     system.by_hand.faults.replace(slow)
     reader = Reader(system.written_by[dag_id])
     reader.start()

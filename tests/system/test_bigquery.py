@@ -93,7 +93,9 @@ def test_kills_while_a_reload_with_fewer_rows_races_the_retry_of_an_older_one(sy
 
     first = dt.date(2026, 6, 1)
     victims = ("driver", "worker", "task")
-    kills = [Kill.seeded(victim, first + dt.timedelta(days=i), i, DAG) for i, victim in enumerate(victims)]
+    dates = [first + dt.timedelta(days=i) for i in range(len(victims))]
+    kills = [Kill.seeded(victim, date, date.day, dag_id=DAG) for victim, date in zip(victims, dates, strict=True)]
+    kills.append(Kill("driver", first - dt.timedelta(days=1), 2.5, DAG, "quick"))
     assert any(kill_and_recover(system, kills))
     assert max(system.task(kill.run_id, DAG)["try_number"] for kill in kills) > 1
 

@@ -16,11 +16,12 @@ from airflow.sdk import Asset, BaseHook, CronDataIntervalTimetable, RetryPolicy,
 before = set(sys.modules)
 started = time.process_time()
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.timetables import daily
 print(time.process_time() - started)
-heavy = {"pyarrow", "numpy", "msgspec", "isal", "deltalake", "xxhash", "pyspark"}
+heavy = {"pyarrow", "numpy", "msgspec", "isal", "deltalake", "xxhash", "pyspark", "google", "grpc"}
 print(*sorted(heavy & (set(sys.modules) - before)))
 """
 

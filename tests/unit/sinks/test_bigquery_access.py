@@ -249,12 +249,12 @@ def work(name):
 threads = [threading.Thread(target=work, args=(name,)) for name in ("client", "write") * 4]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
-sys.exit("; ".join(failed))
+sys.exit("; ".join(failed) or 0)
 """
 
 
 def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
-    ended = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", THREADS], check=False, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr
 
 

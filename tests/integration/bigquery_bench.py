@@ -1,0 +1,155 @@
+"""A whole sink at work: days are frozen as the executors do it, and published in the steps of the driver."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.spark.parquet import REJECTS_SCHEMA, RowWriter
+from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.window import ONE_DAY, Day
+
+KEY = StreamKey(connector="conformance", stream="events")
+MONDAY = dt.date(2026, 10, 5)
+TUESDAY = MONDAY + ONE_DAY
+SCHEMA = pa.schema([pa.field("event", pa.string(), nullable=False), pa.field("n", pa.int64())])
+
+
+def intent(order: int) -> Intent:
+    return Intent(token=f"{order:032x}", order=order, run=f"dag/run-{order}/task")
+
+
+def events(*names: str) -> pa.Table:
+    return pa.table([pa.array(names, pa.string()), pa.array(range(len(names)), pa.int64())], schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class SinkBench:
+    """A sink, how it is reached, and how its table is looked at.
+
+    :param reader: a connection that nothing breaks.
+    """
+
+    sink: BigQuerySink
+    connection: Connection
+    reader: Connection
+    root: Path
+    schema: pa.Schema = SCHEMA
+
+    @property
+    def connections(self) -> dict[str, Connection]:
+        return {self.sink.conn_id: self.connection}
+
+    def having(self, schema: pa.Schema | None = None, **options: Any) -> SinkBench:
+        """Return the same bench with other options of the sink."""
+        chosen = {name: getattr(self.sink, name) for name in self.sink.model_fields_set} | options
+        return replace(self, sink=BigQuerySink(**chosen), schema=schema or self.schema)
+
+    def stage(
+        self, day: dt.date, *files: pa.Table, order: int = 1, attempt: str = "1", rejects: Sequence[bytes] = ()
+    ) -> Publish:
+        """Freeze a day of some files, numbered as their partitions are."""
+        folder, name = Folder(str(self.root)), f"{order:016x}-{attempt}-{day:%Y%m%d}"
+        staged = []
+        for part, table in enumerate(files):
+            with RowWriter(folder, data_file(Day(date=day), name, part, "0"), table.schema) as writer:
+                for batch in table.to_batches():
+                    writer.write(batch)
+            staged += [writer.file] if writer.file else []
+        rows = sum(file.rows for file in staged)
+        polled = Polled(
+            files=tuple(staged),
+            rejects=self._rejects(folder, name, rejects),
+            rows_read=rows + len(rejects),
+            rows_written=rows,
+            counts={"rejected": len(rejects)},
+            digest=f"{order:032x}",
+        )
+        manifest = Manifest(day=Day(date=day), attempt=name, fingerprint="f", polled=polled)
+        labels = {"dag_id": "Dag", "task_id": "load", "run_id": f"run {order}"}
+        return Publish(
+            key=KEY,
+            day=manifest.day,
+            intent=intent(order),
+            manifest=manifest,
+            stage=str(self.root),
+            labels=labels,
+        )
+
+    def _rejects(self, folder: Folder, attempt: str, records: Sequence[bytes]) -> tuple[StagedFile, ...]:
+        if not records:
+            return ()
+        path = f"{attempt_folder(attempt)}/rejects-00000.parquet"
+        columns = [range(len(records)), ["no JSON"] * len(records), ["d"] * len(records), records]
+        with RowWriter(folder, path, REJECTS_SCHEMA) as writer:
+            arrays = [pa.array(c, field.type) for c, field in zip(columns, REJECTS_SCHEMA, strict=True)]
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=REJECTS_SCHEMA))
+        assert writer.file is not None
+        return (writer.file,)
+
+    def preflight(self, *days: dt.date) -> list[str]:
+        return self.sink.preflight(self.schema, KEY, [Day(date=day) for day in days or [MONDAY]], self.connections)
+
+    def publish(self, staged: Publish) -> LedgerRow:
+        """Take the steps of the driver and the executors; whatever fails leaves everything as it is."""
+        token = self.sink.begin(staged, self.schema, self.connections)
+        files = staged.manifest.polled.files
+        receipts = [self.sink.put(token, file, self.schema, self.connections) for file in files]
+        return self.sink.commit(staged, self.schema, token, receipts, self.connections)
+
+    def abort(self, staged: Publish) -> None:
+        """Begin and give up, as a driver does whose publish fails."""
+        token = self.sink.begin(staged, self.schema, self.connections)
+        self.sink.abort(staged, token, self.connections)
+
+    @property
+    def ledger(self) -> Any:
+        return self.sink.ledger(KEY, {self.sink.conn_id: self.reader})
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
+        with Api.open(self.reader) as api:
+            place = Place.parse(self.sink.table, api.project)
+            text = sql.replace("{table}", place.sql).replace("{beside}", place.id)
+            return api.query(text, doing="reading", labels={"connect": "test"})[0]
+
+    def rows(self, day: dt.date, column: str = "event") -> list[Any]:
+        """Return a column of a day, sorted."""
+        found = self.query(f"SELECT `{column}` AS v FROM {{table}} WHERE day = DATE '{day}'")
+        return sorted(row["v"] for row in found)
+
+    def table(self, end: str = "") -> Any:
+        """Return the metadata of the table, or of a table beside it."""
+        with Api.open(self.reader) as api:
+            place = Place.parse(f"{self.sink.table}{end}", api.project)
+            return api.client.get_table(place.id, timeout=30, retry=None)
+
+    def staging_tables(self) -> list[str]:
+        with Api.open(self.reader) as api:
+            place = Place.parse(self.sink.table, api.project)
+            found = api.client.list_tables(f"{place.project}.{place.dataset}", timeout=30, retry=None)
+            return [item.table_id for item in found if item.table_id.startswith(f"{place.table}__stage_")]
+
+    def holds_exactly(self, day: dt.date, *names: str) -> list[str]:
+        """Fail unless a day has these events once each, and the ledger says so; return the tokens in the ledger."""
+        found = self.query(
+            f"SELECT event, NULL AS token, 0 AS generation, 0 AS row_count FROM {{table}} WHERE day = DATE '{day}' "
+            "UNION ALL SELECT NULL, token, generation, row_count "
+            f"FROM `{{beside}}__ledger` WHERE day = DATE '{day}' ORDER BY generation"
+        )
+        book = [row for row in found if row["generation"]]
+        assert Counter(row["event"] for row in found if not row["generation"]) == Counter(names)
+        assert book[-1]["row_count"] == len(names)
+        assert [row["generation"] for row in book] == list(range(1, len(book) + 1))
+        return [row["token"] for row in book]
