@@ -75,9 +75,22 @@ def unloadable(schema: pa.Schema, columns: Sequence[Column]) -> list[str]:
             problems.append(f"column {column.source!r} has a name that BigQuery does not allow")
         elif column.staging["mode"] == "REPEATED" or column.staging["type"] not in _AS_THEY_ARE:
             problems.append(f"column {column.source!r} is nested or wider than NUMERIC")
-        elif types.is_uint64(schema.field(column.source).type):
-            problems.append(f"column {column.source!r} is an unsigned 64-bit integer")
+        elif column.json == "unchecked" or (
+            column.target["mode"] == "REQUIRED" and schema.field(column.source).nullable
+        ):
+            problems.append(f"column {column.source!r} must be looked at row by row (JSON or REQUIRED)")
+        elif not _same_in_parquet(schema.field(column.source).type, types):
+            problems.append(
+                f"column {column.source!r} is {schema.field(column.source).type}, which Parquet has otherwise"
+            )
     return problems
+
+
+def _same_in_parquet(kind: pa.DataType, types: Any) -> bool:
+    """Tell whether BigQuery reads this type from Parquet as the staging table has it."""
+    if types.is_timestamp(kind) or types.is_time(kind):
+        return bool(kind.unit in ("ms", "us"))
+    return not (types.is_uint64(kind) or types.is_null(kind) or types.is_float16(kind))
 
 
 class _Load:

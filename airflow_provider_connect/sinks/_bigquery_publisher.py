@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import random
 import time
 import uuid
@@ -16,7 +17,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery_access import Api, Place
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
-from airflow_provider_connect.sinks._bigquery_errors import ConflictError
+from airflow_provider_connect.sinks._bigquery_errors import ConflictError, MissingError
 from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
 from airflow_provider_connect.sinks._bigquery_load import load, unloadable
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
@@ -25,7 +26,7 @@ from airflow_provider_connect.sinks._bigquery_preflight import expired, problems
 from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, publish_script, settle
 from airflow_provider_connect.sinks._bigquery_put import FileReceipt, RejectsAppender, Staging, batches
 from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, STAGED_REJECT_FIELDS, Rejects
-from airflow_provider_connect.sinks._bigquery_rows import Bad
+from airflow_provider_connect.sinks._bigquery_rows import cut
 from airflow_provider_connect.sinks._bigquery_streams import StreamReceipt
 from airflow_provider_connect.sinks._bigquery_sweep import REJECTS_END, stage_of, sweep
 from airflow_provider_connect.sinks._bigquery_table import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks.bigquery import BigQuerySink
     from airflow_provider_connect.window import Day
 
+_log = logging.getLogger(__name__)
 LEDGER_END, REJECTS_TABLE_END, TOMBSTONES_END = "__ledger", "__rejects", "__tombstones"
 PUBLISH_SECONDS = 600.0
 """How long a publish goes on losing races; BigQuery runs the transactions of one stream one after the other."""
@@ -75,7 +77,7 @@ class Publisher:
     def preflight(self, schema: pa.Schema, days: Sequence[Day]) -> list[str]:
         """Find what would fail a publish; make the target and the ledger when nothing would."""
         try:
-            self._load_method("", schema)
+            self._load_method("", schema, columns(schema))
             found = problems(self.api, self.target, self._layout, lambda fields: columns(schema, fields))
             if found:
                 return found
@@ -105,8 +107,10 @@ class Publisher:
     def begin(self, publish: Publish, schema: pa.Schema) -> Staging:
         """Bring the target to hold the source's columns; make this attempt's staging tables."""
         ready = self._ready(schema)
-        method = self._load_method(publish.stage, schema)
-        staged = columns(schema, fields_of(ready.table)) if method == "load_job" else None
+        if ready.discarded:
+            _log.warning("%s lacks columns, which are left out: %s", self.target.id, ", ".join(ready.discarded))
+        every = columns(schema, fields_of(ready.table))
+        method = self._load_method(publish.stage, schema, every)
         merges = self.sink.write_mode == "merge"
         # A retry publishes what an earlier driver froze, under the same attempt's name; the rows that driver left must
         # not count as ours, nor its load jobs, nor must it drop our table when it comes back late.
@@ -119,7 +123,9 @@ class Publisher:
             table=place,
             rejects=rejects,
             columns=ready.columns,
-            staged=staged or ready.columns,
+            # Files go in as they are, with the columns that the target does not take.
+            staged=every if method == "load_job" else ready.columns,
+            discarded=ready.discarded,
             load_method=method,
             position_column=POSITION if merges else None,
             filter_column=ready.filter_column,
@@ -136,6 +142,7 @@ class Publisher:
     def commit(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
         """Show what was staged, put the day in place, drop the staging tables."""
         names = self._labels(publish)
+        self.api.locate(self.target)
         if made.load_method == "load_job":
             self._load(publish, made, names)
             appended = []
@@ -209,7 +216,9 @@ class Publisher:
         own = {name: publish.labels[name] for name in names if name in publish.labels}
         return labels({**self.sink.labels, **own, "day": str(publish.day)})
 
-    def _load_method(self, stage: str, schema: pa.Schema) -> Literal["storage_write", "load_job"]:
+    def _load_method(
+        self, stage: str, schema: pa.Schema, made: Sequence[Column]
+    ) -> Literal["storage_write", "load_job"]:
         """Return how rows reach the staging table.
 
         :raises ConfigError: load jobs are asked for, and these rows cannot go that way.
@@ -217,7 +226,7 @@ class Publisher:
         sink = self.sink
         if sink.load_method == "storage_write" or (sink.load_method == "auto" and not stage.startswith("gs://")):
             return "storage_write"
-        against = unloadable(schema, columns(schema))
+        against = unloadable(schema, made)
         if sink.write_mode == "merge":
             against.append("write_mode='merge' needs each row's place in the day, which a file does not hold")
         if sink.errors_tolerance == "all":
@@ -278,7 +287,7 @@ class Publisher:
             for file in publish.manifest.polled.rejects:
                 for _, batch in batches(publish.stage, file.path):
                     rows = batch.to_pylist()
-                    appender.append("source", [Bad(row["position"], "", row["reason"], row["record"]) for row in rows])
+                    appender.append("source", [cut(row["position"], row["reason"], row["record"]) for row in rows])
             return appender.close()
 
     def _plan(self, publish: Publish, made: Staging, streams: tuple[str, ...], rejects: Rejects | None) -> PublishPlan:
@@ -294,7 +303,9 @@ class Publisher:
             rows=staged - from_sink,
             digest=polled.digest,
             attempt=publish.manifest.attempt,
-            counts=polled.all_counts | {"rejected": from_source + from_sink},
+            counts=polled.all_counts
+            | {"rejected": from_source + from_sink}
+            | ({"discarded_columns": len(made.discarded)} if made.discarded else {}),
         )
         return PublishPlan(
             target=self.target,
@@ -328,5 +339,8 @@ class Publisher:
             except ConflictError:
                 if time.monotonic() > deadline:
                     raise
+            except MissingError as error:
+                # Preflight and begin have seen every table of this: it was dropped since, or a server knows it not yet.
+                raise RetriableError(str(error)) from None
             time.sleep(random.uniform(0.5, 1.0) * pause_seconds)  # noqa: S311  # jitter, not a secret
             pause_seconds = min(pause_seconds * 2, 10.0)

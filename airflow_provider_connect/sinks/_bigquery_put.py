@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
@@ -19,7 +19,7 @@ from airflow_provider_connect.sinks._bigquery_rows import Bad, bad_row, convert,
 from airflow_provider_connect.sinks._bigquery_streams import Appender, BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.sinks._bigquery_types import Column
 from airflow_provider_connect.stage import DATA_FILE
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.storage import Folder, named_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,7 @@ class Staging:
     :param rejects: the staging table of rejects; None where there can be none.
     :param columns: what is written to the target.
     :param staged: what the staging table has; more than ``columns`` only where the files go in as they are.
+    :param discarded: source columns that the target does not take.
     :param position_column: of the staging table, for the row's place in the day; None where nobody asks for it.
     :param filter_column: the column that queries on the target must name; None if none.
     """
@@ -44,6 +45,7 @@ class Staging:
     columns: list[Column]
     staged: list[Column]
     load_method: Literal["storage_write", "load_job"]
+    discarded: tuple[str, ...] = ()
     position_column: str | None = None
     filter_column: str | None = None
 
@@ -113,7 +115,9 @@ class _Attempt:
                 if bad:
                     self._tolerate(bad)
                     assert rejects is not None
-                    rejects.append("sink", bad)
+                    rejects.append(
+                        "sink", [replace(each, position=self.first_position + each.position) for each in bad]
+                    )
                 self.spans.append((appended, start, [each.position for each in bad]))
                 appended += good.num_rows
                 if good.num_rows:
@@ -204,7 +208,9 @@ def batches(stage: str, path: str) -> Iterator[tuple[int, Any]]:
 
     folder = Folder(stage)
     start = 0
-    with folder.filesystem.open_input_file(folder.path(path)) as source, pq.ParquetFile(source) as file:
+    with named_errors(f"{folder.url}/{path}"):
+        source = folder.filesystem.open_input_file(folder.path(path))
+    with source, pq.ParquetFile(source) as file:
         for group in range(file.num_row_groups):
             for batch in file.read_row_group(group, use_threads=False).to_batches():
                 yield start, batch

@@ -32,7 +32,7 @@ MAX_RECORD_BYTES = 1_000_000
 class Bad:
     """A row that BigQuery would refuse.
 
-    :param position: of the row in its staged file, from 0.
+    :param position: of the row in its staged file, from 0; in the table of rejects plus 2^40 for each partition before.
     :param column: the first column, by the source's name, that is the reason.
     :param record: the row as JSON; bytes as base64, what Python has no value for as Arrow's text.
     """
@@ -127,10 +127,15 @@ def bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: st
     """Describe row ``row`` of a batch whose first row is at ``start`` in its file."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     record = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return cut(start + row, reason, record, column)
+
+
+def cut(position: int, reason: str, record: bytes, column: str = "") -> Bad:
+    """Return a bad row of which no more is kept than a table of rejects can hold."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
-    return Bad(start + row, column, reason, record)
+    return Bad(position, column, reason, record)
 
 
 def _value(array: pa.Array, row: int) -> Any:

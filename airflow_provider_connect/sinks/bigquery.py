@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_publisher import Publisher
     from airflow_provider_connect.sinks._bigquery_put import FileReceipt, Staging
 
-_TABLE = re.compile(r"(?:(?P<project>[a-z0-9.:-]+)\.)?(?P<dataset>\w{1,1024})\.(?P<table>[\w -]{1,900})", re.ASCII)
+_TABLE = re.compile(r"(?:(?P<project>[a-z0-9.:-]+)\.)?(?P<dataset>\w{1,1024})\.(?P<table>[\w-]{1,900})", re.ASCII)
 
 
 class BigQuerySink(Sink):
@@ -156,7 +156,7 @@ class BigQuerySink(Sink):
     )
     sweep_after: dt.timedelta = Field(
         default=ONE_DAY,
-        ge=dt.timedelta(minutes=10),
+        ge=dt.timedelta(hours=1),
         description="Age at which staging tables of dead attempts are dropped.",
     )
 

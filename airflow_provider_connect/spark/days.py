@@ -64,6 +64,7 @@ class Days:
     def _move(self, day: Day) -> DayReport:
         row = self.sink.ledger(self.key, self.connections).published(day.date, self.job.intent.token)
         if row is not None:
+            self._forget_leftover(day)
             return _already(day, row)
         manifest, reused = self._frozen(day)
         self.progress.publish(str(day), manifest.polled.rows_written)
@@ -159,9 +160,25 @@ class Days:
         try:
             receipts = self.put_files(token, list(publish.manifest.polled.files)) if self.put_files else []
             return self.sink.commit(publish, self.schema, token, receipts, self.connections)
-        except BaseException:
+        except BaseException as error:
             self._abort(publish, token)
-            raise
+            row = self._published_meanwhile(publish) if isinstance(error, ConnectError) else None
+            if row is None:
+                raise
+            return row
+
+    def _published_meanwhile(self, publish: Publish) -> LedgerRow | None:
+        """Ask the ledger once more after an error: another try of this intent may have published the day."""
+        try:
+            ledger = self.sink.ledger(self.key, self.connections)
+            return ledger.published(publish.day.date, publish.intent.token)
+        except ConnectError:
+            return None
+
+    def _forget_leftover(self, day: Day) -> None:
+        """Delete what a driver left that died between a publish and its end."""
+        if not self.keeps_stage and (leftover := self._earlier_manifest(day)) is not None:
+            self._forget(leftover)
 
     def _forget(self, manifest: Manifest) -> None:
         """Delete what is published; that it cannot be deleted must not fail the day, a later sweep tries again."""

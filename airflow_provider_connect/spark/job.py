@@ -78,6 +78,8 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
     from airflow_provider_connect.storage import Folder  # noqa: PLC0415
 
     root = Folder(place)
+    if own is None and root.exists("_delta_log"):
+        raise ConfigError(f"staging={place!r} is a Delta table, whose files a sweep would delete: name another place")
     sc = starting()
     seconds = {"start": time.monotonic() - started}
     with Progress(root, job.progress_seconds, len(job.days)) as progress:

@@ -48,16 +48,16 @@ class Reader(threading.Thread):
 
 @dataclass(frozen=True)
 class Kill:
-    """One run of one day, and which of its processes dies how long after polling began.
+    """One run of one day, and which of its processes dies how long after the phase began.
 
-    :param poll: ``slow`` takes some ten seconds, so that the kill falls into it; after a ``quick`` one comes the publish.
+    Polling takes some ten seconds, as the source is slow; a kill while publishing comes after a quick poll.
     """
 
     victim: str
     date: dt.date
     after_seconds: float
     dag_id: str = "by_hand"
-    poll: Literal["slow", "quick"] = "slow"
+    phase: Literal["polling", "publishing"] = "polling"
 
     @property
     def run_id(self) -> str:
@@ -77,7 +77,9 @@ def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
     """
     [dag_id] = {kill.dag_id for kill in kills}
     slow = [
-        Fault("slow", date=kill.date, seconds=0.1, size_bytes=4096, times=1) for kill in kills if kill.poll == "slow"
+        Fault("slow", date=kill.date, seconds=0.1, size_bytes=4096, times=1)
+        for kill in kills
+        if kill.phase == "polling"
     ]
     system.by_hand.faults.replace(slow)
     reader = Reader(system.written_by[dag_id])
@@ -103,6 +105,8 @@ def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
 
 def _kill(system: System, kill: Kill) -> bool:
     pid = wait_for(lambda: find(system, kill.run_id, kill.victim), 120, f"a {kill.victim} of {kill.run_id}")
+    if kill.phase == "publishing":
+        wait_for(lambda: ": publish" in system.log(kill.run_id, kill.dag_id), 120, f"{kill.run_id} publishes")
     time.sleep(kill.after_seconds)
     try:
         os.kill(pid, signal.SIGKILL)

@@ -95,7 +95,7 @@ def test_kills_while_a_reload_with_fewer_rows_races_the_retry_of_an_older_one(sy
     victims = ("driver", "worker", "task")
     dates = [first + dt.timedelta(days=i) for i in range(len(victims))]
     kills = [Kill.seeded(victim, date, date.day, dag_id=DAG) for victim, date in zip(victims, dates, strict=True)]
-    kills.append(Kill("driver", first - dt.timedelta(days=1), 2.5, DAG, "quick"))
+    kills.append(Kill("driver", first - dt.timedelta(days=1), 0.1, DAG, "publishing"))
     assert any(kill_and_recover(system, kills))
     assert max(system.task(kill.run_id, DAG)["try_number"] for kill in kills) > 1
 

@@ -58,5 +58,5 @@ def _numbered(seed: int, number: int, dag_id: str) -> Kill:
     rng = random.Random(seed * 1_000_003 + number)
     victim, date = rng.choice(VICTIMS), dt.date(2025, 1, 1) + dt.timedelta(days=number)
     if number % 2:
-        return Kill(victim, date, rng.uniform(0, 6), dag_id, "quick")
+        return Kill(victim, date, rng.uniform(0, 2), dag_id, "publishing")
     return Kill(victim, date, rng.uniform(0, 13), dag_id)

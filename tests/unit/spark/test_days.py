@@ -119,6 +119,20 @@ def test_a_publish_that_failed_keeps_its_stage_for_the_next_try(lab: Lab) -> Non
     assert (report.status, report.poll_seconds, lab.polls) == ("published", 0.0, 1)
 
 
+def test_an_error_after_the_commit_is_decided_by_the_ledger(lab: Lab) -> None:
+    report = lab.move(sink=["committed:RetriableError"], keeps_stage=False)
+    assert (report.status, report.generation, report.failure) == ("published", 1, None)
+    assert [path for path in lab.stage.rglob("*") if path.is_file()] == []
+
+
+def test_what_a_driver_left_that_died_after_its_commit_is_deleted(lab: Lab) -> None:
+    lab.move(keeps_stage=True)
+    assert lab.manifest().exists()
+    report = lab.move(attempt="2", keeps_stage=False)
+    assert report.status == "already_published"
+    assert [path for path in lab.stage.rglob("*") if path.is_file()] == []
+
+
 def test_what_the_ledger_has_is_not_touched_again(lab: Lab) -> None:
     lab.move()
     steps = lab.steps

@@ -71,6 +71,7 @@ class TinySink(Sink):
         )
         with ledger.path.open("a") as file:
             file.write(row.model_dump_json() + "\n")
+        self._fail("committed")
         return row
 
     def abort(self, publish: Any, token: Any, connections: Any) -> None:
@@ -79,6 +80,9 @@ class TinySink(Sink):
     def _step(self, name: str, text: str = "") -> None:
         with (Path(self.folder) / "steps").open("a") as file:
             file.write(f"{name}{text}\n")
+        self._fail(name)
+
+    def _fail(self, name: str) -> None:
         for fault in self.fails:
             step, _, error = fault.partition(":")
             if step == name:
