@@ -11,32 +11,34 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from functools import cached_property
 from typing import Any, Self
 
-import requests
-from requests.adapters import HTTPAdapter
-
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._bigquery_credentials import check_connection, credentials, field
+from airflow_provider_connect.sinks._bigquery_credentials import check_connection, credentials, field, proxy
 from airflow_provider_connect.sinks._bigquery_errors import (
     ConflictError,
     ExistsError,
+    HiddenError,
     MissingError,
     StaleError,
     classify,
     from_result,
 )
 from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.sinks._bigquery_transport import grpc_channel, rest_session
 
 __all__ = ["JOB_SECONDS", "Api", "Place", "check_connection"]
 
 JOB_SECONDS = 3600.0  # a day's publish takes seconds to minutes; longer is a query that will never end
 LONG_WAIT_SECONDS = 60.0  # a wait longer than this is for Airflow, not for a sleeping task
+# A dataset or table made a moment ago may be unknown to the next server asked; one that was mistyped is so for ever.
+SETTLE_SECONDS = 10.0
 _IMPORTING = threading.Lock()
 _PAUSES = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0)
 _POLLS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
@@ -55,27 +57,6 @@ def _import_libraries() -> None:
             ) from None
 
 
-class _InTime(HTTPAdapter):
-    """Gives no request more time than the thread's call has: the library wants 120 s at least for a query's rows."""
-
-    def __init__(self, limit: threading.local) -> None:
-        super().__init__(pool_maxsize=32)
-        self._limit = limit
-
-    def send(
-        self,
-        request: Any,
-        stream: bool = False,  # noqa: FBT001, FBT002 - the signature is that of requests
-        timeout: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> requests.Response:
-        limit = getattr(self._limit, "seconds", None)
-        if limit is not None:
-            timeout = min(timeout or limit, limit)
-        return super().send(request, stream, timeout, *args, **kwargs)
-
-
 @dataclass
 class Api:
     """Both of BigQuery's services, for one connection. Threads may share it.
@@ -85,6 +66,9 @@ class Api:
     :param retry_budget_seconds: for a call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
     :param location: where jobs run; None lets BigQuery find it by the tables. :meth:`locate` sets it.
+    :param labels: of every job, beside those that a job is given.
+    :param kms_key: that protects what a SELECT leaves in BigQuery's cache for a day. Scripts, DDL and DML take none:
+        BigQuery refuses it there, and under an organization's rule for such keys asks for the project's default key.
     """
 
     connection: Connection = attribute(repr=False)
@@ -94,6 +78,9 @@ class Api:
     retry_budget_seconds: float = 90.0
     maximum_bytes_billed: int | None = None
     location: str | None = None
+    labels: dict[str, str] = attribute(default_factory=dict)
+    kms_key: str | None = None
+    _missing_since: dict[str, float] = attribute(default_factory=dict, repr=False)
     _lock: threading.Lock = attribute(default_factory=threading.Lock, repr=False)
     _limit: threading.local = attribute(default_factory=threading.local, repr=False)
 
@@ -121,20 +108,13 @@ class Api:
     @cached_property
     def client(self) -> Any:
         """The library's REST client."""
-        from google.auth.transport.requests import AuthorizedSession, Request
         from google.cloud import bigquery
 
         endpoint = field(self.connection, "emulator_rest")
-        # Given a session of its own, the sign-in does not try each timeout four times over, as the default one does.
-        sign_in = requests.Session()
-        session: Any = AuthorizedSession(self.credentials, auth_request=Request(sign_in))  # type: ignore[no-untyped-call]
-        for one in (sign_in, session):
-            for scheme in ("https://", "http://"):
-                one.mount(scheme, _InTime(self._limit))
         return bigquery.Client(
             project=self.project,
             credentials=self.credentials,
-            _http=session,
+            _http=rest_session(self.credentials, self._limit, proxy(self.connection)),
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
 
@@ -146,21 +126,11 @@ class Api:
 
     @cached_property
     def _write(self) -> Any:
-        import grpc
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
-        options = [
-            ("grpc.max_send_message_length", -1),
-            ("grpc.max_receive_message_length", -1),
-            # gRPC's own two minutes between attempts to connect would outlast every budget here.
-            ("grpc.max_reconnect_backoff_ms", 5000),
-        ]
-        target = field(self.connection, "emulator_grpc")
-        if target:
-            channel = grpc.insecure_channel(target, options=options)
-        else:
-            channel = BigQueryWriteGrpcTransport.create_channel(credentials=self.credentials, options=options)
+        emulator = field(self.connection, "emulator_grpc")
+        channel = grpc_channel(self.credentials, self._limit, emulator, proxy(self.connection))
         return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
@@ -183,71 +153,108 @@ class Api:
     ) -> Any:
         """Return ``function(*args, timeout=…, retry=None, **kwargs)``, tried again while that may help.
 
-        Only for calls that may be repeated: after a lost answer the next try may find its own work (409).
+        A call made by ``function`` itself has what is left of this one's budget. Only for
+        calls that may be repeated: after a lost answer the next try may find its own work (409).
 
         :param doing: what is being done, for messages.
         :param missing_seconds: how long "not found" is tried again too, for something made a moment ago.
         :raises ConnectError: as :func:`~._bigquery_errors.classify` says.
         """
+        with self.within(self.retry_budget_seconds) as deadline:
+            return self._call(doing, lambda **how: function(*args, **how, **kwargs), deadline, missing_seconds)
+
+    def _call(self, doing: str, function: Callable[..., Any], deadline: float, missing_seconds: float) -> Any:
         started = time.monotonic()
         for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
-            left = self.retry_budget_seconds - (time.monotonic() - started)
-            timeout = max(0.1, min(self.timeout_seconds, left))
-            self._limit.seconds = timeout
+            timeout = max(0.1, min(self.timeout_seconds, deadline - time.monotonic()))
+            outer, self._limit.seconds = getattr(self._limit, "seconds", None), timeout
             try:
-                return function(*args, timeout=timeout, retry=None, **kwargs)
+                return function(timeout=timeout, retry=None)
             except Exception as error:  # noqa: BLE001 - whatever the libraries raise is classified
                 ours = classify(error, doing)
             finally:
-                self._limit.seconds = None
-            spent = time.monotonic() - started
+                self._limit.seconds = outer
+            now = time.monotonic()
             wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-            if not _worth_it(ours, spent, missing_seconds) or spent + wait >= self.retry_budget_seconds:
+            if not _worth_it(ours, now - started, missing_seconds) or now + wait >= deadline:
                 raise ours
             time.sleep(wait)
         raise AssertionError
 
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[float]:
+        """Give all calls that this thread makes inside the block together no more than so many seconds.
+
+        For tidying up: a service that did not answer the work before would be waited for once more a call.
+        """
+        outer = getattr(self._limit, "deadline", None)
+        deadline = min(time.monotonic() + seconds, outer or float("inf"))
+        self._limit.deadline = deadline
+        try:
+            yield deadline
+        finally:
+            self._limit.deadline = outer
+
     def locate(self, place: Place) -> str:
-        """Return the location of the table's dataset, and run all jobs there from now on."""
+        """Return the location of the table's dataset, and run all jobs there from now on.
+
+        :raises MissingError: there is no such dataset, not even :data:`SETTLE_SECONDS` after the first look.
+        """
         if self.location is None:
             name = f"{place.project}.{place.dataset}"
-            self.location = self.call(f"reading dataset {name}", self.client.get_dataset, name).location
+            first = self._missing_since.setdefault(name, time.monotonic())
+            left = first + SETTLE_SECONDS - time.monotonic()
+            self.location = self.call(
+                f"reading dataset {name}", self.client.get_dataset, name, missing_seconds=left
+            ).location
         return str(self.location)
 
     def query(
-        self, sql: str, *, doing: str, labels: dict[str, str], job_id: str | None = None
+        self, sql: str | Callable[[str], str], *, doing: str, labels: dict[str, str], job_id: str | None = None
     ) -> tuple[list[dict[str, Any]], Any]:
         """Run one query or script as one job, and return the rows of its last SELECT and the job.
 
+        A job that ends with an error of BigQuery's own is followed by another one, ``<job_id>_1`` and so on, so the SQL
+        must have its effect once however often it runs. A lost conflict is the caller's to repeat.
+
+        :param sql: the text, or what makes it of the id that the job will have.
         :param job_id: to be given by a caller who must find the job again; otherwise one is made up. In both cases a
             lost answer leads to the job that was started, never to a second one.
         :raises ConnectError: as :func:`~._bigquery_errors.classify` says.
         """
-        from google.cloud import bigquery
-
-        config = bigquery.QueryJobConfig(
-            labels=labels, use_legacy_sql=False, job_timeout_ms=int(JOB_SECONDS * 1000), use_query_cache=False
-        )
-        if self.maximum_bytes_billed is not None:
-            config.maximum_bytes_billed = self.maximum_bytes_billed
         name = job_id or f"connect_query_{uuid.uuid4().hex}"
-
-        def insert(*, timeout: float, retry: None) -> Any:
-            return self.client.query(
-                sql,
-                job_config=config,
-                job_id=name,
-                location=self.location,
-                job_retry=None,
-                retry=retry,
-                timeout=timeout,
-            )
-
-        job = self.wait(self.start(name, insert, doing), doing)
+        deadline = time.monotonic() + self.retry_budget_seconds
+        for number, pause in enumerate(itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1]))):
+            own = f"{name}_{number}" if number else name
+            job = self.start(own, self._insert(sql if isinstance(sql, str) else sql(own), own, labels), doing)
+            try:
+                self.wait(job, doing)
+                break
+            except RetriableError as error:
+                wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+                if not _failed_by_itself(job, error) or time.monotonic() + wait >= deadline:
+                    raise
+            time.sleep(wait)
         rows = self.call(doing, lambda **how: [dict(row) for row in job.result(job_retry=None, **how)])
         return rows, job
 
-    def start(self, job_id: str, insert: Callable[..., Any], doing: str) -> Any:
+    def _insert(self, sql: str, name: str, labels: dict[str, str]) -> Callable[..., Any]:
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(
+            labels={**self.labels, **labels},
+            use_legacy_sql=False,
+            job_timeout_ms=int(JOB_SECONDS * 1000),
+            use_query_cache=False,
+        )
+        if self.maximum_bytes_billed is not None:
+            config.maximum_bytes_billed = self.maximum_bytes_billed
+        if self.kms_key and sql.lstrip()[:6].upper() == "SELECT":
+            config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.kms_key)
+        common = {"job_config": config, "job_id": name, "location": self.location, "job_retry": None}
+        return lambda **how: self.client.query(sql, **common, **how)
+
+    def start(self, job_id: str, insert: Callable[..., Any], doing: str, missing_seconds: float = 0.0) -> Any:
         """Start a job under an id of our own, and return it; after a lost answer, return the one that was started.
 
         :param insert: takes ``timeout`` and ``retry``.
@@ -271,7 +278,7 @@ class Api:
                 raise RetriableError(f"{doing}: BigQuery has a job {job_id} but does not show it; try again")
             return found
 
-        return self.call(doing, once)
+        return self.call(doing, once, missing_seconds=missing_seconds)
 
     def _find(self, job_id: str, timeout: float) -> Any:
         from google.api_core.exceptions import NotFound
@@ -306,8 +313,19 @@ class Api:
 
 
 def _worth_it(error: ConnectError, spent_seconds: float, missing_seconds: float) -> bool:
-    if isinstance(error, MissingError):
+    if isinstance(error, (MissingError, HiddenError)):
         return spent_seconds < missing_seconds
+    return _passes_soon(error)
+
+
+def _passes_soon(error: ConnectError) -> bool:
     if isinstance(error, (ConflictError, StaleError)) or not isinstance(error, RetriableError):
         return False
     return (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
+
+
+def _failed_by_itself(job: Any, error: RetriableError) -> bool:
+    # Neither one that is still running, nor one that a person or its own time limit has stopped.
+    return (
+        bool(job.error_result) and job.error_result.get("reason") not in ("stopped", "timeout") and _passes_soon(error)
+    )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import MissingError, told
+from airflow_provider_connect.sinks._bigquery_access import SETTLE_SECONDS, Api
+from airflow_provider_connect.sinks._bigquery_errors import HiddenError, MissingError, made_before, told
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_streams import StreamReceipt
 
@@ -35,10 +35,8 @@ def finalize_and_commit(
 
 def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
     doing = f"sealing a write stream of {table.id}"
-    try:
-        sealed = api.call(doing, api.write.finalize_write_stream, name=receipt.name)
-    except MissingError:
-        raise RetriableError(f"{doing}: the stream is gone; its rows must be appended again") from None
+    with made_before(doing):
+        sealed = api.call(doing, api.write.finalize_write_stream, name=receipt.name, missing_seconds=SETTLE_SECONDS)
     if sealed.row_count != receipt.rows:
         raise RetriableError(
             f"{doing}: BigQuery has {sealed.row_count} rows where {receipt.rows} were appended; nothing is committed, "
@@ -52,7 +50,7 @@ def _committed(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> boo
     for receipt in receipts:
         try:
             stream = api.call(doing, api.write.get_write_stream, name=receipt.name)
-        except MissingError:
+        except (MissingError, HiddenError):
             return False
         if not type(stream).pb(stream).HasField("commit_time"):
             return False
@@ -69,7 +67,8 @@ class _Commit:
         self.doing = f"committing {len(receipts)} write streams of {table.id}"
 
     def run(self) -> None:
-        answer = self.api.call(self.doing, self._once)
+        with made_before(self.doing):
+            answer = self.api.call(self.doing, self._once, missing_seconds=SETTLE_SECONDS)
         if answer is None or type(answer).pb(answer).HasField("commit_time"):
             return
         codes = {error.code.name for error in answer.stream_errors}
@@ -91,16 +90,16 @@ class _Commit:
         )
 
     def _all_rows_are_there(self) -> bool:
-        found, _ = self.api.query(
-            f"SELECT COUNT(*) AS found FROM {self.table.sql}",  # noqa: S608 - a checked name
-            doing=f"counting the rows of {self.table.id}",
-            labels=self.labels,
-        )
+        doing = f"counting the rows of {self.table.id}"
+        sql = f"SELECT COUNT(*) AS found FROM {self.table.sql}"  # noqa: S608 - a checked name
+        with made_before(doing):
+            found, _ = self.api.query(sql, doing=doing, labels=self.labels)
         return bool(found[0]["found"] == sum(receipt.rows for receipt in self.receipts))
 
     def _error(self, answer: Any, codes: set[str]) -> ConnectError:
         first = told(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
-        text = f"{self.doing}: nothing is committed: {', '.join(sorted(codes)) or 'no reason given'}: {first}"
+        why = ", ".join(sorted(codes)) or "no reason given"
+        text = f"{self.doing}: nothing is committed: {why}" + (f": {first}" if first else "")
         if any(code.startswith(("CMEK", "INVALID_CMEK", "KMS_PERMISSION")) for code in codes):
             return ConfigError(f"{text}; give BigQuery's service account the use of the table's key")
         if "SCHEMA_MISMATCH_EXTRA_FIELDS" in codes:

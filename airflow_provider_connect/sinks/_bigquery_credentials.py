@@ -34,7 +34,7 @@ def check_connection(connection: Connection) -> list[str]:
     """Say what is wrong with a connection as far as it can be told without the network; an empty list if nothing."""
     where = f"connection {connection.conn_id!r}"
     found = [f"{where}: {text}" for text in _emulator_problems(connection)]
-    for check in (key_info, _external_info, impersonated, scopes):
+    for check in (key_info, _external_info, impersonated, scopes, proxy):
         try:
             check(connection)
         except ConfigError as error:
@@ -117,6 +117,17 @@ def scopes(connection: Connection) -> tuple[str, ...]:
     if value is not None and not isinstance(value, str):
         raise ConfigError(f"connection {connection.conn_id!r}: scope must be text, scopes separated by commas")
     return tuple(scope.strip() for scope in (value or "").split(",") if scope.strip()) or SCOPES
+
+
+def proxy(connection: Connection) -> str | None:
+    """Return the URL of the only proxy that is used; those that the environment names are not.
+
+    :raises ConfigError: it is no URL. gRPC speaks with proxies over ``http`` alone.
+    """
+    value = connection.option("proxy")
+    if value is not None and not re.fullmatch(r"http://[^\s/?#]+/?", value):
+        raise ConfigError(f"connection {connection.conn_id!r}: proxy must be a URL like http://host:port")
+    return value
 
 
 def credentials(connection: Connection) -> tuple[Any, str | None]:

@@ -1,13 +1,15 @@
 """What an error of BigQuery means: by the vendor's reason or status, never by the whole text.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
-A vendor's text may quote a record's value or a request, so what is passed on of it is cut to what cannot hold one.
+A vendor's text may hold a record's value or a request, so only messages of known kinds are passed on.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import requests
@@ -20,6 +22,10 @@ RATE_SECONDS = 30.0
 
 class MissingError(ConfigError):
     """A project, dataset, table, stream or job is not there."""
+
+
+class HiddenError(ConfigError):
+    """Either there is no such thing or the right to see it is missing; BigQuery does not say which."""
 
 
 class ExistsError(ConfigError):
@@ -39,6 +45,12 @@ _CONFLICT = re.compile(
     r"write-write conflict|conflict on (?:update|tuple)|transaction conflict",
     re.IGNORECASE,
 )
+_HIDDEN = re.compile(r"(?i)\bmay not exist\b|\bperhaps it does not exist\b")
+_LOCATION = re.compile(
+    r"(?i)^(?:cannot (?:read and write in different|process data across) (?:locations|regions)\b|"
+    r"location \S+ does not support\b|dataset \S+ (?:was not found|is) in (?:a different )?(?:location|region)\b|"
+    r"(?:the )?(?:job|query|dataset|table)(?:'s)? (?:location|region) .*\b(?:match|differ))"
+)
 _SOON = {
     "rateLimitExceeded", "backendError", "internalError", "badGateway", "timeout", "tableUnavailable", "stopped",
     "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "resourceInUse", "serviceUnavailable",
@@ -47,21 +59,62 @@ _LATER = {"quotaExceeded", "dailyLimitExceeded"}
 _DENIED = {"accessDenied", "forbidden", "authError", "required", "insufficientPermissions"}
 _BILLING = {"bytesBilledLimitExceeded", "billingTierLimitExceeded"}
 
-_QUOTED = re.compile(r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)""")
-_VALUE = re.compile(r"(?i)\b(value|literal|string|input|datum|data|row|record)s?\s*(?:is|:|=)\s*.*")
-_NUMBER = re.compile(r"(?<![\w.:-])-?\d[\d.,eE+-]*")
+# The only messages that are shown: they name tables, columns, rights and limits, never a record's value.
+_NAME = r"[\w.:`$-]+"
+_AT = r"(?:\ at\ \[\d+:\d+\])?"
+_SHOWN = re.compile(
+    rf"""
+    (?:Not\ found|Access\ Denied|Already\ Exists):\ |Permission\ \S+\ denied\ |Requested\ entity\ was\ not\ found|
+    (?:Quota|Custom\ quota)\ exceeded\b|(?:Job\ )?[Ee]xceeded\ rate\ limits\b|Exceeds\ .*\bquota\b|
+    Billing\ has\ not\ been\ enabled\b|Query\ exceeded\ limit\ for\ bytes\ billed:\ |Resources\ exceeded\b|
+    Cannot\ query\ over\ table\ .*\ without\ a\ filter\ over\ column|
+    Cannot\ read\ and\ write\ in\ different\ locations\b|Cannot\ process\ data\ across\ locations\b|
+    Dataset\ {_NAME}\ (?:was\ not\ found|is)\ in\ |Location\ {_NAME}\ does\ not\ support\b|
+    Provided\ Schema\ does\ not\ match\ Table\ |Cannot\ set\ kms\ key\ |
+    Unrecognized\ name:\ {_NAME}(?:;\ Did\ you\ mean\ {_NAME}\?)?{_AT}$|
+    Name\ {_NAME}\ not\ found\ inside\ {_NAME}{_AT}$|
+    Transaction\ is\ aborted\ due\ to\ concurrent\b|Job\ execution\ was\ cancelled\b|Precondition\ check\ failed|
+    An?\ internal\ error\ (?:occurred|in)\b|Error\ encountered\ during\ execution\.|Backend\ error\b|
+    Deadline\ Exceeded|Socket\ closed|Stream\ removed|failed\ to\ connect\b|
+    Service\ (?:is\ )?(?:currently\ )?unavailable|GOAWAY\ received|Too\ many\ (?:DML|partitions|concurrent)\b|
+    Your\ administrator\ requires\b
+    """,
+    re.VERBOSE,
+)
 _SECRETS = re.compile(r"(?i)(?:\bbearer\s+\S+|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*)")
-_KEEP_QUOTED = re.compile(r"(?i)^(?:Cannot query over table .* without a filter over column|Not found: )")
+_METHOD = re.compile(r"^\d{3} (?=GET|POST|PUT|PATCH|DELETE)|^(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
 
 
 def told(text: str) -> str:
-    """Return what may be shown of a vendor's message: no quoted text, no values, no numbers, one short line."""
-    line = _SECRETS.sub("…", " ".join(text.split()))
-    line = re.sub(r"^(?:GET|POST|PUT|PATCH|DELETE) \S+: | LINE \d+: .*", "", line)
-    line = _NUMBER.sub("…", _VALUE.sub(r"\1 …", line))
-    if not _KEEP_QUOTED.search(line):
-        line = _QUOTED.sub("'…'", line)
-    return line[:300]
+    """Return what may be shown of a vendor's message: one short line, or nothing if it could hold a record's value.
+
+    A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known kinds of
+    messages pass, never parts of others.
+    """
+    line = _METHOD.sub("", " ".join(text.split()))
+    return _SECRETS.sub("…", line)[:300] if _SHOWN.match(line) else ""
+
+
+def _says(what: str, message: str, location: str = "") -> str:
+    # A job's error names the file, the column or the part of the request that is wrong.
+    where = f" in {location}" if re.fullmatch(r"[\w.:/-]{1,200}", location) else ""
+    text = told(message)
+    return f"BigQuery says {what}{where}" + (f": {text}" if text else "")
+
+
+@contextmanager
+def made_before(doing: str) -> Iterator[None]:
+    """Give "not found" of what this attempt itself made another meaning: it is gone, a new attempt makes it again.
+
+    :raises RetriableError: in place of :class:`MissingError`.
+    """
+    try:
+        yield
+    except MissingError:
+        raise RetriableError(
+            f"{doing}: what this attempt made there is gone (dropped, expired, or BigQuery does not show it yet); "
+            "the rows must be sent again"
+        ) from None
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -100,17 +153,19 @@ def _api_error(error: Any, doing: str) -> ConnectError:
     if not structured and not isinstance(error.response, requests.Response) and error.grpc_status_code is not None:
         return _grpc_error(error, doing)
     reason = str(structured[0].get("reason", "")) if structured else ""
-    return from_reason(reason, str(error.message or ""), doing, status=int(error.code or 0))
+    location = str(structured[0].get("location") or "") if structured else ""
+    return from_reason(reason, str(error.message or ""), doing, status=int(error.code or 0), location=location)
 
 
 def from_result(result: dict[str, Any], doing: str) -> ConnectError:
     """Return our error for the ``errorResult`` of a job that is DONE (``reason``, ``message``)."""
-    return from_reason(str(result.get("reason", "")), str(result.get("message", "")), doing, status=0)
+    reason, message, location = (str(result.get(name) or "") for name in ("reason", "message", "location"))
+    return from_reason(reason, message, doing, status=0, location=location)
 
 
-def from_reason(reason: str, message: str, doing: str, *, status: int) -> ConnectError:
+def from_reason(reason: str, message: str, doing: str, *, status: int, location: str = "") -> ConnectError:
     """Return our error for a reason of BigQuery's error table and, where the reason says nothing, a HTTP status."""
-    shown = f"{doing}: BigQuery says {reason or status}: {told(message)}"
+    shown = f"{doing}: {_says(str(reason or status), message, location)}"
     if _CONFLICT.search(message):
         return ConflictError(f"{doing}: another transaction changed the same tables first; run it again")
     if reason in _LATER:
@@ -147,9 +202,11 @@ def _by_status(reason: str, message: str, shown: str, status: int) -> ConnectErr
         reason = "tooManyStatements"
     elif reason not in _BY_REASON and status in _HTTP_REASONS:
         reason = _HTTP_REASONS[status]
-    elif reason not in _BY_REASON and re.search(r"(?i)\blocations?\b|\bregions?\b", message):
+    elif reason not in _BY_REASON and _LOCATION.search(_METHOD.sub("", message)):
         reason = "location"
     cls, advice = _BY_REASON.get(reason, _OTHERWISE)
+    if advice == _ACCOUNT_LACKS and _HIDDEN.search(message):
+        cls = HiddenError
     return cls(f"{shown}; {advice}")
 
 
@@ -167,11 +224,13 @@ _BY_CODE: dict[str, tuple[type[ConnectError], str]] = {
 
 def _grpc_error(error: Any, doing: str) -> ConnectError:
     name = error.grpc_status_code.name
-    shown = f"{doing}: BigQuery says {name}: {told(str(error.message or ''))}"
+    shown = f"{doing}: {_says(name, str(error.message or ''))}"
     if name == "RESOURCE_EXHAUSTED":
         long_term = re.search(r"(?i)per day|daily|hourly|per hour", str(error.message or ""))
         return RetriableError(shown, retry_after_seconds=QUOTA_SECONDS if long_term else RATE_SECONDS)
     cls, advice = _BY_CODE.get(name, (RetriableError, "it is expected to pass"))
+    if name == "PERMISSION_DENIED" and _HIDDEN.search(str(error.message or "")):
+        cls = HiddenError
     return cls(f"{shown}; {advice}")
 
 

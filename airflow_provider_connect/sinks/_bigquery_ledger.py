@@ -3,6 +3,9 @@
 One row for each publish, newest generation current. A fence row (``day`` NULL, generation 0) is what every publish of
 a stream changes first, so that two of them cannot run at once; see :mod:`._bigquery_publish`.
 
+The target's label ``connect_ledger`` names its ledger, from the first publisher's preflight on. So a ledger that is
+gone, or emptied, is never taken for one of a table that nothing was published into, and no second ledger begins.
+
 Each read is one query over one table clustered by target, connector and stream.
 """
 
@@ -10,14 +13,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery_errors import MissingError
+from airflow_provider_connect.sinks._bigquery_access import SETTLE_SECONDS
+from airflow_provider_connect.sinks._bigquery_errors import MissingError, StaleError
+from airflow_provider_connect.sinks._bigquery_names import MAX_LABEL, label
 from airflow_provider_connect.sinks._bigquery_sql import literal
-from airflow_provider_connect.sinks._bigquery_table import ensure_table
+from airflow_provider_connect.sinks._bigquery_table import ensure_table, find, turns
 from airflow_provider_connect.window import DaySet
 
 if TYPE_CHECKING:
@@ -44,10 +50,12 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
         ("reference", "STRING", "NULLABLE", "Id of the job that published."),
         ("link", "STRING", "NULLABLE", "Where that job can be looked at."),
         ("load_method", "STRING", "NULLABLE", "How the staging table was filled."),
-        ("streams", "STRING", "REPEATED", "Write streams that filled the staging table."),
+        ("stream_count", "INTEGER", "NULLABLE", "How many write streams filled the staging table."),
+        ("streams", "STRING", "REPEATED", "Names of the first of them."),
         ("published_at", "TIMESTAMP", "NULLABLE", "When; in the fence row, when a publish was last tried."),
     )
 ]
+LEDGER_LABEL = "connect_ledger"
 LEDGER_COLUMNS = (
     "`day`, `generation`, `token`, `intent_order`, `attempt`, `row_count`, `digest`, "
     "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `published_at`"
@@ -136,10 +144,67 @@ class BigQueryLedger(Ledger):
         try:
             # A query in the wrong location finds no table either, and then the ledger would look empty.
             self._api.locate(self.ledger)
+        except MissingError:
+            return []  # no dataset: what was published went with it
+        try:
             rows, _ = self._api.query(sql, doing=f"read ledger {self.ledger.id}", labels={"connect": "ledger"})
         except MissingError:
+            _check_unpublished(self._api, self.target, self.ledger)
             return []
         return rows
+
+
+def _check_unpublished(api: Api, target: Place, ledger: Place) -> None:
+    """Return if a ledger that a query did not find was never made, or went with its dataset.
+
+    :raises ConfigError: the target has a ledger.
+    :raises RetriableError: the ledger is there after all.
+    """
+    name = f"{ledger.project}.{ledger.dataset}"
+    try:
+        api.call(f"read dataset {name}", api.client.get_dataset, name, missing_seconds=SETTLE_SECONDS)
+    except MissingError:
+        return
+    if find(api, ledger) is not None:
+        raise RetriableError(f"ledger {ledger.id} is there, and a query did not find it: try again")
+    named = _named_ledger(find(api, target))
+    if named is not None:
+        _check_same(named, target, ledger)
+        raise _lost(target, ledger)
+
+
+def ledger_label(ledger: Place) -> str:
+    """Return the value of the target's label :data:`LEDGER_LABEL`; names that differ in case alone have different ones.
+
+    Labels have no capitals: https://cloud.google.com/bigquery/docs/labels-intro#requirements (2026-11).
+    """
+    value = label(ledger.table)
+    if value == ledger.table:
+        return value
+    return f"{value[: MAX_LABEL - 9]}_{zlib.crc32(ledger.table.encode()):08x}"
+
+
+def _named_ledger(table: Any) -> str | None:
+    return None if table is None else (table.labels or {}).get(LEDGER_LABEL)
+
+
+def _check_same(named: str, target: Place, ledger: Place) -> None:
+    if named != ledger_label(ledger):
+        raise ConfigError(
+            f"table {target.id} says by its label {LEDGER_LABEL} that its ledger is {named!r}, not {ledger.table!r}: "
+            "correct ledger_table=. If that ledger is to be forgotten with all it knows: bq update --clear_label "
+            f"{LEDGER_LABEL} {target.project}:{target.dataset}.{target.table}"
+        )
+
+
+def _lost(target: Place, ledger: Place) -> ConfigError:
+    old_table = f"{ledger.project}:{ledger.dataset}.{ledger.table}"
+    return ConfigError(
+        f"ledger {ledger.id} of table {target.id} is gone, or holds nothing about it: nobody knows which days are "
+        f"published. Bring it back within seven days (bq cp '{old_table}@<milliseconds since 1970>' {old_table}). "
+        f"If it is to be forgotten, and every day may be loaded again: bq update --clear_label {LEDGER_LABEL} "
+        f"{target.project}:{target.dataset}.{target.table}"
+    )
 
 
 def refused_append(key: StreamKey, day: dt.date, target: Place, generation: int) -> ConfigError:
@@ -168,13 +233,20 @@ def ensure(
     kms_key: str | None = None,
     write_mode: WriteMode = "append",
 ) -> None:
-    """Make the ledger table if it is missing, and this stream's fence row: one look and one query, once a job.
+    """Make the ledger table if it is missing, and this stream's fence row; name the ledger in the target's label.
 
-    Two at once may both insert a fence row, which does no harm: a publish changes all of them.
+    Two looks and a query, once a job. Two at once may both insert a fence row, which does no harm: a publish changes
+    all of them.
 
-    :raises ConfigError: there is a table of that name which is no ledger; or another stream has published into the
-        target, whose days ``write_mode="replace"`` would delete.
+    :param target: which exists.
+    :raises ConfigError: there is a table of that name which is no ledger; the ledger is lost; the target has another
+        one; or another stream has published into the target, whose days ``write_mode="replace"`` would delete.
     """
+    named = _named_ledger(find(api, target))
+    if named is not None:
+        _check_same(named, target, ledger)
+        if find(api, ledger) is None:
+            raise _lost(target, ledger)
     ensure_table(
         api,
         ledger,
@@ -186,11 +258,14 @@ def ensure(
     )
     mine = of_stream(target, key)
     [found], _ = api.query(
-        f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers\n"
+        f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,\n"
+        f"  COUNT(*) AS entries\n"
         f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
         doing=f"look for the fence row of {key} in {ledger.id}",
         labels=labels,
     )
+    if named is not None and not found["entries"]:
+        raise _lost(target, ledger)
     if write_mode == "replace" and found["strangers"]:
         raise foreign_rows(key, target, ledger)
     if not found["fences"]:
@@ -200,3 +275,22 @@ def ensure(
             doing=f"put the fence row of {key} into {ledger.id}",
             labels=labels,
         )
+    if named is None:
+        # Last, so that whoever finds the label may rely on the fence row.
+        _name_ledger(api, target, ledger)
+
+
+def _name_ledger(api: Api, target: Place, ledger: Place) -> None:
+    for _ in turns():
+        table = api.call(f"read table {target.id}", api.client.get_table, target.id, missing_seconds=SETTLE_SECONDS)
+        named = _named_ledger(table)
+        if named is not None:
+            _check_same(named, target, ledger)
+            return
+        table.labels = {**table.labels, LEDGER_LABEL: ledger_label(ledger)}
+        try:
+            api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
+        except StaleError:
+            continue
+        return
+    raise RetriableError(f"others keep changing {target.id}: it could not be labelled with its ledger")

@@ -10,12 +10,12 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery_access import LONG_WAIT_SECONDS, Api
-from airflow_provider_connect.sinks._bigquery_errors import from_result, told
+from airflow_provider_connect.sinks._bigquery_access import LONG_WAIT_SECONDS, SETTLE_SECONDS, Api
+from airflow_provider_connect.sinks._bigquery_errors import from_result, made_before, told
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.storage import named_errors
 
@@ -113,13 +113,17 @@ class _Load:
         self.tries = 0
         self.started = time.monotonic()
         self.doing = f"loading {len(source)} files into {table.id}"
+        self.by_url = source[0].startswith("gs://")
         self.job: Any = None
 
     def start(self) -> None:
         """Start the next job of this load, or find it under its id."""
         name = self.name if not self.tries else f"{self.name}_{self.tries}"
         self.tries += 1
-        self.job = self.api.start(name, self._insert(name), self.doing)
+        with ExitStack() as opened, made_before(self.doing):
+            # Opened here and not by each try, since a file that is gone is so for good.
+            file = None if self.by_url else opened.enter_context(_opened(self.source[0]))
+            self.job = self.api.start(name, self._insert(name, file), self.doing, missing_seconds=SETTLE_SECONDS)
 
     def finish(self) -> str:
         """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
@@ -138,7 +142,8 @@ class _Load:
     def _outcome(self) -> ConnectError | None:
         # A job of this id may be done long since, with an error of then (a quota) or for another table.
         try:
-            job = self.api.wait(self.job, self.doing)
+            with made_before(self.doing):
+                job = self.api.wait(self.job, self.doing)
         except ConnectError as error:
             return self._located(error)
         into = job.destination
@@ -158,15 +163,15 @@ class _Load:
     def _bad(self, errors: list[dict[str, Any]]) -> ConnectError:
         first = errors[0] if errors else {}
         where = f" in {first['location']}" if first.get("location") else ""
-        text = told(str(first.get("message", "rows were left out")))
+        text = told(str(first.get("message", "")))
         if errors and not isinstance(from_result(first, self.doing), (ConfigError, DataError)):
             return from_result(first, self.doing)
         return DataError(
             f"{self.doing}: job {self.job.job_id} did not load every row ({_bad_records(self.job) or len(errors)} bad "
-            f"records{where}): {text}; the data does not fit the table's columns"
+            f"records{where}){text and ': '}{text}; the data does not fit the table's columns"
         )
 
-    def _insert(self, name: str) -> Callable[..., Any]:
+    def _insert(self, name: str, file: IO[bytes] | None) -> Callable[..., Any]:
         from google.cloud import bigquery
 
         config = bigquery.LoadJobConfig(
@@ -174,7 +179,7 @@ class _Load:
             write_disposition="WRITE_APPEND",
             create_disposition="CREATE_NEVER",
             schema=[bigquery.SchemaField.from_api_repr(field) for field in self.schema],
-            labels=self.labels,
+            labels={**self.api.labels, **self.labels},
             max_bad_records=0,
         )
         config.parquet_options = bigquery.ParquetOptions.from_api_repr({"enableListInference": True})
@@ -187,16 +192,11 @@ class _Load:
 
         def by_upload(*, timeout: float, retry: None) -> Any:
             # Without a size the library uploads in pieces of 100 MB, which is memory of the driver.
-            with _opened(self.source[0]) as file:
-                return self.api.client.load_table_from_file(
-                    file,
-                    self.table.id,
-                    num_retries=0,
-                    timeout=timeout,
-                    **common,
-                )
+            return self.api.client.load_table_from_file(
+                file, self.table.id, rewind=True, num_retries=0, timeout=timeout, **common
+            )
 
-        return by_url if self.source[0].startswith("gs://") else by_upload
+        return by_url if self.by_url else by_upload
 
 
 def _bad_records(job: Any) -> Any:

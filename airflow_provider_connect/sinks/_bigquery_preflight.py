@@ -22,6 +22,7 @@ from airflow_provider_connect.sinks._bigquery_sweep import stage_of
 from airflow_provider_connect.sinks._bigquery_table import (
     Layout,
     drop,
+    dry_run,
     fields_of,
     filter_column,
     find,
@@ -116,6 +117,11 @@ def table_problems(table: Any, target: Place, layout: Layout, columns: Sequence[
             f"table {target.id} is partitioned otherwise ({actual}) than the options say ({wanted}): correct "
             "partition_by= and partition_type=, or load into a new table; partitioning cannot be changed"
         )
+    if table.expires is not None:
+        found.append(
+            f"table {target.id} expires at {table.expires:%Y-%m-%d %H:%M} UTC, and every day in it: "
+            "ALTER TABLE … SET OPTIONS (expiration_timestamp = NULL)"
+        )
     key = table.encryption_configuration.kms_key_name if table.encryption_configuration else None
     if layout.kms_key and key != layout.kms_key:
         found.append(
@@ -129,20 +135,23 @@ def expired(table: Any, day: dt.date, today: dt.date) -> str | None:
     """Return why a day would vanish as soon as it is published; None when it stays.
 
     A partition lives so long after the midnight, UTC, at which it ends, however new the data in it is:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11).
+    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). What a day has in
+    another partition column is known only when it is read: it is taken to be of that day. Partitions by time of arrival
+    are new, whatever is in them.
 
     :param today: in UTC.
     """
     partitioning = table.time_partitioning
-    if partitioning is None or partitioning.field != DAY or not partitioning.expiration_ms:
+    if partitioning is None or partitioning.field is None or not partitioning.expiration_ms:
         return None
     days = partitioning.expiration_ms / 86_400_000
     if (today - _last_of_partition(day, partitioning.type_)).days <= days:
         return None
+    of = "" if partitioning.field == DAY else f" of {partitioning.field!r}"
     return (
-        f"table {table.project}.{table.dataset_id}.{table.table_id} drops partitions after {days:g} days, and {day} is "
-        "older: BigQuery would delete the day at once. Raise partition_expiration_days of the table (ALTER TABLE … SET "
-        "OPTIONS (partition_expiration_days = …)), or do not load this day"
+        f"table {table.project}.{table.dataset_id}.{table.table_id} drops partitions{of} after {days:g} days, and "
+        f"{day} is older: BigQuery would delete the day at once. Raise partition_expiration_days of the table (ALTER "
+        "TABLE … SET OPTIONS (partition_expiration_days = …)), or do not load this day"
     )
 
 
@@ -179,18 +188,8 @@ def _probe(api: Api, target: Place, layout: Layout) -> list[str]:
 
 
 def _dry_delete(api: Api, table: Any, target: Place) -> list[str]:
-    from google.cloud import bigquery
-
     if not any(field["name"].lower() == DAY for field in fields_of(table)):
         return []  # it is added, or reported as missing, with the other columns
     condition = f"{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table))}"
-    config = bigquery.QueryJobConfig(dry_run=True, use_legacy_sql=False)
-    api.call(
-        f"try to change {target.id}",
-        api.client.query,
-        f"DELETE FROM {target.sql} WHERE {condition}",
-        job_config=config,
-        location=api.location,
-        job_retry=None,
-    )
+    api.call(f"try to change {target.id}", dry_run, api, f"DELETE FROM {target.sql} WHERE {condition}")
     return []

@@ -6,10 +6,11 @@ snapshot isolation alone would let both insert. What happens next is decided ins
 ``outcome``. Nothing is raised, and a token that is published already changes nothing, so the script may simply be run
 again when it was aborted or its answer was lost.
 
-A day takes one script: no DDL, and about a dozen statements (replace: count the staging, fence, look at the ledger,
-look for old rows, DELETE, INSERT, ledger row, answer; three more where rejects are kept, four for tombstones of merge).
-What does not need the fence comes before it, since BigQuery tells conflicts by table: from the fence to the commit no
-other publish that shares the ledger table gets past its own.
+A day takes one script: no DDL, and about a dozen statements (replace: fence, look at ledger and staging, look for old
+rows, DELETE, INSERT, ledger row, answer; three more where rejects are kept, four for tombstones of merge).
+BigQuery tells conflicts by table: from the fence to the commit no other publish that shares the ledger table gets past
+its own. The staged rows are counted inside all the same, by the same snapshot that INSERT reads: a count from before
+the transaction says nothing about what is inserted.
 DML statements count towards no daily quota of the table.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
@@ -19,6 +20,7 @@ Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,6 +47,13 @@ if TYPE_CHECKING:
 MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
 
+VALUES_BYTES = 64_000
+"""Room for what is known only when a day is published: counts, digest, names of the run and of streams."""
+
+KEPT_STREAMS = 10
+"""How many names of write streams the ledger keeps: a day of many files has thousands."""
+
+SAMPLE_ROW = LedgerRow(day=dt.date(1970, 1, 1), generation=0, token="", order=0, rows=0, attempt="", counts={})
 _GENERATION = "COALESCE(seen.newest, 0) + 1"
 
 
@@ -56,7 +65,7 @@ class PublishPlan:
     :param run: where to look in Airflow, for people.
     :param merge: only for, and always with, ``write_mode="merge"``.
     :param filter_column: the column that every query on the target must name; None when none need be.
-    :param streams: names of the write streams that filled the staging table.
+    :param streams: names of the write streams that filled the staging table; the ledger keeps the first few.
     """
 
     target: Place
@@ -82,14 +91,9 @@ def publish_script(plan: PublishPlan) -> str:
     """
     changes = "".join(f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), _ledger_row(plan)))
     script = f"""DECLARE outcome STRING;
-DECLARE staged_rows INT64;
-DECLARE staged_rejects INT64;
-DECLARE keyless_rows INT64;
 DECLARE day_rows INT64;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, highest INT64, day_rows INT64, strangers INT64>;
-SET staged_rows = (SELECT COUNT(*) FROM {plan.staging.sql});
-SET staged_rejects = {plan.rejects.staged if plan.rejects else 0};
-SET keyless_rows = {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0};
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, highest INT64, day_rows INT64, strangers INT64,
+  staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
 BEGIN TRANSACTION;
 UPDATE {plan.ledger.sql} SET published_at = CURRENT_TIMESTAMP()
   WHERE {of_stream(plan.target, plan.key)} AND day IS NULL;
@@ -104,12 +108,25 @@ IF outcome = 'published' THEN
 COMMIT TRANSACTION;
 {_answer(plan)};
 """
-    if len(script.encode()) > MAX_SCRIPT_BYTES:
+    _check_length(plan, script, MAX_SCRIPT_BYTES)
+    return script
+
+
+def rehearse(plan: PublishPlan) -> None:
+    """Make the script before there is anything to publish, to find out whether it is too long.
+
+    :param plan: with the real tables and columns; the row's values are made up, such as :data:`SAMPLE_ROW`.
+    :raises ConfigError: the script could become longer than BigQuery takes.
+    """
+    _check_length(plan, publish_script(plan), MAX_SCRIPT_BYTES - VALUES_BYTES)
+
+
+def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
+    if len(script.encode()) > limit:
         raise ConfigError(
             f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
             f"the {len(plan.columns)} columns are too many or their names too long; select fewer in the source"
         )
-    return script
 
 
 def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
@@ -135,7 +152,7 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         ),
         "unfenced": RetriableError(
             f"{where}: ledger {plan.ledger.id} has no fence row for this stream any more; nothing was changed. "
-            "The next try puts it back; find out who deletes from the ledger"
+            "The next try puts it back if the rest is there; find out who deletes from the ledger"
         ),
         "keyless": DataError(
             f"{where}: {answer['keyless_rows']:,} rows have NULL in the key "
@@ -157,7 +174,10 @@ def _look(plan: PublishPlan) -> str:
     MAX(IF({this_day}, generation, NULL)) AS newest,
     MAX(IF({this_day}, intent_order, NULL)) AS highest,
     MAX_BY(IF({this_day}, row_count, NULL), IF({this_day}, generation, NULL)) AS day_rows,
-    COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers
+    COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,
+    (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
+    {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
+    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows
   FROM {plan.ledger.sql} WHERE target = {literal(plan.target.id)}"""
 
 
@@ -167,14 +187,14 @@ def _cases(plan: PublishPlan) -> str:
         ("seen.fences = 0", "unfenced"),
         ("seen.published IS NOT NULL", "already"),
         (f"seen.highest > {plan.row.order}", "superseded"),
-        (f"staged_rows != {plan.row.rows} OR staged_rejects != {rejects}", "incomplete"),
+        (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
     if plan.write_mode == "replace":
         cases.append(("seen.strangers > 0", "stranger"))
     if plan.write_mode == "append" and plan.on_published_day == "refuse":
         cases.append(("seen.newest IS NOT NULL", "refused"))
     if plan.merge:
-        cases.append(("keyless_rows > 0", "keyless"))
+        cases.append(("seen.keyless_rows > 0", "keyless"))
     return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
 
 
@@ -199,13 +219,13 @@ def _data(plan: PublishPlan) -> list[str]:
     selected = ", ".join([*(column.expression for column in plan.columns), literal(plan.row.day)])
     insert = f"INSERT INTO {plan.target.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS s"
     if plan.write_mode == "append":
-        return [insert, "SET day_rows = staged_rows + COALESCE(seen.day_rows, 0)"]
+        return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
     # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
     delete = (
         f"IF EXISTS (SELECT 1 FROM {plan.target.sql} WHERE {this_day}) THEN\n"
         f"    DELETE FROM {plan.target.sql} WHERE {this_day};\n  END IF"
     )
-    return [delete, insert, "SET day_rows = staged_rows"]
+    return [delete, insert, "SET day_rows = seen.staged_rows"]
 
 
 def _rejects(plan: PublishPlan) -> list[str]:
@@ -233,7 +253,8 @@ def _ledger_row(plan: PublishPlan) -> str:
         "reference": literal(row.reference),
         "link": literal(row.link),
         "load_method": literal(plan.load_method),
-        "streams": texts(plan.streams),
+        "stream_count": literal(len(plan.streams)),
+        "streams": texts(plan.streams[:KEPT_STREAMS]),
         "published_at": "CURRENT_TIMESTAMP()",
     }
     selected = ", ".join(values.values())
@@ -242,7 +263,8 @@ def _ledger_row(plan: PublishPlan) -> str:
 
 def _answer(plan: PublishPlan) -> str:
     """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
-    return f"""SELECT outcome, staged_rows, staged_rejects, keyless_rows, seen.newest AS newest, l.* EXCEPT (one)
+    return f"""SELECT outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,
+  seen.keyless_rows AS keyless_rows, seen.newest AS newest, l.* EXCEPT (one)
 FROM (SELECT 1 AS one) AS o LEFT JOIN (
   SELECT 1 AS one, {LEDGER_COLUMNS} FROM {plan.ledger.sql}
   WHERE {of_stream(plan.target, plan.key)} AND day = {literal(plan.row.day)}

@@ -11,21 +11,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery_access import Api, Place
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
-from airflow_provider_connect.sinks._bigquery_errors import ConflictError, MissingError
+from airflow_provider_connect.sinks._bigquery_errors import ConflictError, made_before
 from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
 from airflow_provider_connect.sinks._bigquery_load import load, unloadable
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_names import POSITION, labels
 from airflow_provider_connect.sinks._bigquery_preflight import expired, problems
-from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, publish_script, settle
+from airflow_provider_connect.sinks._bigquery_publish import SAMPLE_ROW, PublishPlan, publish_script, rehearse, settle
 from airflow_provider_connect.sinks._bigquery_put import FileReceipt, RejectsAppender, Staging, batches
-from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, STAGED_REJECT_FIELDS, Rejects
+from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
 from airflow_provider_connect.sinks._bigquery_rows import cut
 from airflow_provider_connect.sinks._bigquery_streams import StreamReceipt
 from airflow_provider_connect.sinks._bigquery_sweep import REJECTS_END, stage_of, sweep
@@ -37,6 +37,7 @@ from airflow_provider_connect.sinks._bigquery_table import (
     ensure_target,
     fields_of,
     find,
+    schema_moved,
     staging,
 )
 from airflow_provider_connect.sinks._bigquery_types import Column, columns
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 LEDGER_END, REJECTS_TABLE_END, TOMBSTONES_END = "__ledger", "__rejects", "__tombstones"
+TIDY_SECONDS = 15.0
 PUBLISH_SECONDS = 600.0
 """How long a publish goes on losing races; BigQuery runs the transactions of one stream one after the other."""
 
@@ -81,8 +83,14 @@ class Publisher:
             found = problems(self.api, self.target, self._layout, lambda fields: columns(schema, fields))
             if found:
                 return found
+            if find(self.api, self.target) is None and (lost := len(self.ledger.days())):
+                return [
+                    f"table {self.target.id} is gone, and ledger {self._ledger_place.id} says that it held {lost} days: "
+                    "restore the table (bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load "
+                    "the days again"
+                ]
             ready = self._ready(schema)
-            self._merge(ready.columns)
+            self._rehearse(ready)
             today = dt.datetime.now(dt.UTC).date()
             found = [
                 text
@@ -103,6 +111,28 @@ class Publisher:
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
+
+    def _rehearse(self, ready: Ready) -> None:
+        """Make the script of a day that is not there yet: what cannot be written is known before the poll.
+
+        :raises ConfigError: the script is too long, or options of merge name columns that cannot serve.
+        """
+        rejects = self.target.sibling(f"{self.target.table}{REJECTS_TABLE_END}")
+        rehearse(
+            PublishPlan(
+                target=self.target,
+                staging=stage_of(self.target, uuid.uuid4().hex * 2),
+                ledger=self._ledger_place,
+                key=self.key,
+                row=SAMPLE_ROW,
+                run="",
+                columns=ready.columns,
+                write_mode=self.sink.write_mode,
+                merge=self._merge(ready.columns),
+                filter_column=ready.filter_column,
+                rejects=Rejects(rejects, rejects),
+            )
+        )
 
     def begin(self, publish: Publish, schema: pa.Schema) -> Staging:
         """Bring the target to hold the source's columns; make this attempt's staging tables."""
@@ -160,13 +190,15 @@ class Publisher:
 
     def drop(self, made: Staging) -> None:
         """Drop an attempt's staging tables."""
-        for place in (made.table, made.rejects):
-            if place is not None:
-                drop(self.api, place)
+        with self.api.within(TIDY_SECONDS):
+            for place in (made.table, made.rejects):
+                if place is not None:
+                    drop(self.api, place)
 
     def sweep(self) -> int:
         """Drop the staging tables of attempts that must be dead."""
-        return sweep(self.api, self.target, dt.datetime.now(dt.UTC) - self.sink.sweep_after)
+        with self.api.within(TIDY_SECONDS):
+            return sweep(self.api, self.target, dt.datetime.now(dt.UTC) - self.sink.sweep_after)
 
     @property
     def _ledger_place(self) -> Place:
@@ -272,14 +304,7 @@ class Publisher:
         if publish.manifest.polled.rejects:
             streams.append(self._source_rejects(publish, made.rejects))
         finalize_and_commit(self.api, made.rejects, streams, names)
-        ensure_table(
-            self.api,
-            target,
-            REJECT_FIELDS,
-            labels=labels(self.sink.labels),
-            kms_key=self.sink.kms_key,
-            description=f"Records that could not be loaded into {self.target.id}.",
-        )
+        ensure_rejects(self.api, target, self.target, labels=labels(self.sink.labels), kms_key=self.sink.kms_key)
         return Rejects(target, made.rejects, sum(stream.rows for stream in streams))
 
     def _source_rejects(self, publish: Publish, table: Place) -> StreamReceipt:
@@ -330,17 +355,32 @@ class Publisher:
         pause_seconds = 0.2
         doing = f"publish {plan.key} {plan.row.day} into {plan.target.id}"
         while True:
-            job_id = f"connect_publish_{uuid.uuid4().hex}"
-            row = plan.row.model_copy(update={"reference": job_id, "link": self.api.console_link(job_id)})
-            turn = replace(plan, row=row)
             try:
-                [answer], _ = self.api.query(publish_script(turn), doing=doing, labels=names, job_id=job_id)
-                return settle(turn, answer)
+                answer = self._run_script(plan, doing, names)
             except ConflictError:
                 if time.monotonic() > deadline:
                     raise
-            except MissingError as error:
-                # Preflight and begin have seen every table of this: it was dropped since, or a server knows it not yet.
-                raise RetriableError(str(error)) from None
+            else:
+                return settle(plan, answer)
             time.sleep(random.uniform(0.5, 1.0) * pause_seconds)  # noqa: S311  # jitter, not a secret
             pause_seconds = min(pause_seconds * 2, 10.0)
+
+    def _run_script(self, plan: PublishPlan, doing: str, names: dict[str, str]) -> dict[str, Any]:
+        """Run the script once; return its answer.
+
+        :raises RetriableError: a table of this is gone, or the target's columns are others by now: begin again.
+        """
+
+        def script(job_id: str) -> str:
+            row = plan.row.model_copy(update={"reference": job_id, "link": self.api.console_link(job_id)})
+            return publish_script(replace(plan, row=row))
+
+        job_id = f"connect_publish_{uuid.uuid4().hex}"
+        try:
+            with made_before(doing):
+                [answer], _ = self.api.query(script, doing=doing, labels=names, job_id=job_id)
+        except ConfigError as error:
+            if not schema_moved(self.api, plan.target, plan.columns):
+                raise
+            raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
+        return dict(answer)

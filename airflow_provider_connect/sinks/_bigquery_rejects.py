@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sinks._bigquery_names import DAY
 from airflow_provider_connect.sinks._bigquery_sql import literal, names
+from airflow_provider_connect.sinks._bigquery_table import ensure_table
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from airflow_provider_connect.sink import StreamKey
+    from airflow_provider_connect.sinks._bigquery_access import Api
     from airflow_provider_connect.sinks._bigquery_place import Place
 
 
@@ -40,6 +42,23 @@ REJECT_FIELDS = [
     ),
 ]
 """What a table of rejects has."""
+
+
+def ensure_rejects(api: Api, place: Place, target: Place, *, labels: dict[str, str], kms_key: str | None) -> None:
+    """Make the table of a target's dead letters if it is missing, so that a day's are found without reading all.
+
+    :raises ConfigError: there is a table of that name which is none of this sink's.
+    """
+    ensure_table(
+        api,
+        place,
+        REJECT_FIELDS,
+        labels=labels,
+        kms_key=kms_key,
+        description=f"Records that could not be loaded into {target.id}.",
+        cluster_by=("connector", "stream"),
+        partition_by=DAY,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What a table's columns are, what the source's are, and what has to change: decided here, done elsewhere.
 
 Columns are added at the end and NULLABLE. REQUIRED columns that the source may leave NULL, or no longer has, become
-NULLABLE. A narrower number fits into a wider column (INTEGER, NUMERIC, BIGNUMERIC); any other change of type fails.
+NULLABLE. A narrower number is cast to the type of a wider column (:func:`._bigquery_types.columns`); any other change
+of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery_names import DAY
+from airflow_provider_connect.sinks._bigquery_types import plain_type
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_types import Column, Field
@@ -26,15 +28,6 @@ DAY_FIELD: dict[str, Any] = {
     "mode": "NULLABLE",
     "description": "The day, in the source's own time zone, whose data the row came with.",
 }
-_SYNONYMS = {
-    "INT64": "INTEGER",
-    "FLOAT64": "FLOAT",
-    "BOOL": "BOOLEAN",
-    "STRUCT": "RECORD",
-    "DECIMAL": "NUMERIC",
-    "BIGDECIMAL": "BIGNUMERIC",
-}
-_FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
 _LIMITS = ("precision", "scale", "maxLength")
 
 
@@ -59,6 +52,18 @@ class Evolution:
 def new_fields(columns: Sequence[Column]) -> list[Field]:
     """Return the fields of a table that is to be made: the source's columns, then the day."""
     return [*(column.target for column in columns), DAY_FIELD]
+
+
+def fits(existing: Sequence[Field], columns: Sequence[Column]) -> bool:
+    """Tell whether a table's fields are those that ``columns`` were made for; other columns may be there or not."""
+    shapes = {field["name"].lower(): _shape(field) for field in existing}
+    return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
+
+
+def _shape(field: Field) -> Any:
+    """Return what SQL depends on: name, type, and nested fields in their order."""
+    repeated = field.get("mode") == "REPEATED"
+    return field["name"].lower(), plain_type(field), repeated, [_shape(inner) for inner in field.get("fields", ())]
 
 
 def evolution(table: str, existing: Sequence[Field], columns: Sequence[Column], contract: Contract) -> Evolution:
@@ -110,7 +115,7 @@ class _Comparison:
             self._relax(merged, name, lacking=new is None)
         if new is None:
             return merged
-        if self._fits(old, new, name) and _plain(old) == "RECORD":
+        if self._fits(old, new, name) and plain_type(old) == "RECORD":
             merged["fields"] = self._nested(old, new, f"{name}.")
         if not old.get("description") and new.get("description"):
             merged["description"] = new["description"]
@@ -145,9 +150,9 @@ class _Comparison:
             )
 
     def _fits(self, old: Field, new: Field, name: str) -> bool:
-        was, now = _plain(old), _plain(new)
+        was, now = plain_type(old), plain_type(new)
         repeated = [field.get("mode") == "REPEATED" for field in (old, new)]
-        if repeated[0] != repeated[1] or (was != now and was not in _FITS_INTO.get(now, ())):
+        if repeated[0] != repeated[1] or was != now:
             self.problems.append(
                 f"column {name!r} is {spoken(old)} in the table and {spoken(new)} now: cast it in the source, give it "
                 "another name there, or load into a new table"
@@ -159,7 +164,7 @@ class _Comparison:
                 f"ALTER TABLE … ALTER COLUMN … SET DATA TYPE {was}"
             )
             return False
-        return was == now
+        return True
 
     def _nested(self, old: Field, new: Field, path: str) -> list[Field]:
         inner = {field["name"].lower(): field for field in new.get("fields", ())}
@@ -176,13 +181,8 @@ class _Comparison:
 def spoken(field: Field) -> str:
     """Return a field's type for people, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
     limits = [str(field[limit]) for limit in _LIMITS if field.get(limit)]
-    text = _plain(field) + (f"({', '.join(limits)})" if limits else "")
+    text = plain_type(field) + (f"({', '.join(limits)})" if limits else "")
     return f"REPEATED {text}" if field.get("mode") == "REPEATED" else text
-
-
-def _plain(field: Field) -> str:
-    name = str(field["type"]).upper()
-    return _SYNONYMS.get(name, name)
 
 
 def _added(field: Field) -> Field:

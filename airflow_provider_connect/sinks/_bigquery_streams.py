@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.errors import ConnectError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery_access import LONG_WAIT_SECONDS, Api
-from airflow_provider_connect.sinks._bigquery_errors import MissingError, classify, told
+from airflow_provider_connect.sinks._bigquery_errors import HiddenError, MissingError, classify, made_before
 from airflow_provider_connect.sinks._bigquery_place import Place
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class _Sent:
 class Appender:
     """Appends batches to a new PENDING stream of a table; leaving its ``with`` block early leaves nothing visible.
 
+    :param table: that this attempt has made, so one that is not found is not there yet, or there no longer.
     :param arrow_schema: the schema of every batch, columns named as the table's.
     """
 
@@ -164,13 +165,15 @@ class Appender:
     def _create(self) -> str:
         from google.cloud.bigquery_storage_v1 import types
 
-        created = self._api.call(
-            f"making a write stream for {self.table.id}",
-            self._api.write.create_write_stream,
-            parent=self.table.path,
-            write_stream=types.WriteStream(type_=types.WriteStream.Type.PENDING),
-            missing_seconds=SETTLE_SECONDS,
-        )
+        doing = f"making a write stream for {self.table.id}"
+        with made_before(doing):
+            created = self._api.call(
+                doing,
+                self._api.write.create_write_stream,
+                parent=self.table.path,
+                write_stream=types.WriteStream(type_=types.WriteStream.Type.PENDING),
+                missing_seconds=SETTLE_SECONDS,
+            )
         return str(created.name)
 
     def _request(self, offset: int, payload: bytes) -> Any:
@@ -234,10 +237,11 @@ class Appender:
         self._disconnect()
         spent = time.monotonic() - self._progress
         may_pass = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
-        may_settle = isinstance(error, MissingError) and self._unanswered[0].offset == 0 and spent < SETTLE_SECONDS
+        may_settle = isinstance(error, (MissingError, HiddenError)) and spent < SETTLE_SECONDS
         pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)] * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         if not (may_pass or may_settle) or spent + pause >= self._api.retry_budget_seconds:
-            raise error
+            with made_before(self._doing):
+                raise error
         self._failures += 1
         time.sleep(pause)
 
@@ -248,7 +252,7 @@ class Appender:
         for row in answer.row_errors:
             found = _COLUMN.search(row.message)
             column = names.get(found[1].split(".")[0].lower()) if found else None
-            bad.append(BadRow(first + row.index, column, told(row.message)))
+            bad.append(BadRow(first + row.index, column, _why(row)))
         columns = sorted({row.column for row in bad if row.column}) or ["(not named)"]
         return RowsError(
             f"{self._doing}: BigQuery refuses {len(bad)} rows, the first is row {bad[0].offset}; "
@@ -260,6 +264,21 @@ class Appender:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+_WHYS = {
+    "required|missing|null": "a value is missing",
+    "too long|too large|length": "too long or too large",
+    "range|overflow|exceed": "out of range",
+    "type|cast|convert|mismatch": "of another type",
+    "invalid|parse|malformed|not a valid": "not valid",
+}
+
+
+def _why(row: Any) -> str:
+    """Say in our own words why a row is refused: BigQuery's may hold its values."""
+    found = (why for words, why in _WHYS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
+    return f"{next(found, 'BigQuery does not take it')} ({getattr(row.code, 'name', row.code)})"
 
 
 def _status(code: int) -> Any:

@@ -12,16 +12,19 @@ Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs
 from __future__ import annotations
 
 import datetime as dt
+import random
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._bigquery_access import SETTLE_SECONDS
 from airflow_provider_connect.sinks._bigquery_errors import ExistsError, MissingError, StaleError
 from airflow_provider_connect.sinks._bigquery_names import DAY
-from airflow_provider_connect.sinks._bigquery_schema import Contract, evolution, new_fields
-from airflow_provider_connect.sinks._bigquery_sql import names, quoted
+from airflow_provider_connect.sinks._bigquery_schema import Contract, evolution, fits, new_fields
+from airflow_provider_connect.sinks._bigquery_sql import any_partition, names, quoted
 from airflow_provider_connect.sinks._bigquery_types import sql_type
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
 STAGING_LIFE = dt.timedelta(days=1)
 STAGING_LABEL = {"connect": "staging"}
 COLUMN_WAIT_SECONDS = 60.0
+CHANGE_TRIES = 12
+CHANGE_PAUSE_SECONDS = 5.0
+# What a query says of a column that it does not know yet: BigQuery's words, then the emulator's.
+_UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Referenced column .* not found")
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ def ensure_target(
     :raises ConfigError: it is missing and may not be made, or is no table.
     :raises DataError: naming every column that does not fit.
     """
-    for _ in range(5):
+    for _ in turns():
         table = find(api, target)
         if table is None:
             columns = columns_for(())
@@ -174,7 +181,9 @@ def create(
 ) -> Any:
     """Make a table; return its metadata, also when another made it first.
 
-    :raises ConfigError: the dataset is missing, or rights are.
+    Where it is not to expire, and neither are its partitions, it does not, whatever the dataset's defaults are.
+
+    :raises ConfigError: the dataset is missing, or rights are; or BigQuery does not let the table stay.
     """
     from google.cloud import bigquery
 
@@ -188,9 +197,66 @@ def create(
     if kms_key:
         table.encryption_configuration = bigquery.EncryptionConfiguration(kms_key_name=kms_key)
     try:
-        return api.call(f"make table {place.id}", api.client.create_table, table)
+        made = api.call(f"make table {place.id}", api.client.create_table, table, missing_seconds=SETTLE_SECONDS)
     except ExistsError:
         return api.call(f"read table {place.id}", api.client.get_table, place.id)
+    if expires is not None:
+        return made
+    return lasting(api, place, made, partitions="expire" if partitioning and partitioning.expiration_ms else "stay")
+
+
+def lasting(api: Api, place: Place, table: Any, partitions: Literal["stay", "expire"] = "stay") -> Any:
+    """Take away the end that a dataset's default gave a table, or its partitions; return its metadata.
+
+    https://cloud.google.com/bigquery/docs/updating-datasets#table-expiration (2026-11): a new table takes the default
+    unless it has an end of its own, and none is not one.
+
+    :raises ConfigError: BigQuery keeps the end, as it does in projects without billing.
+    """
+    for _ in turns():
+        if not (ends := _take_ends(table, partitions)):
+            return table
+        try:
+            table = api.call(f"take the expiration off {place.id}", api.client.update_table, table, ends)
+        except StaleError:
+            table = api.call(f"read table {place.id}", api.client.get_table, place.id)
+            continue
+        except ConfigError as error:
+            raise ConfigError(f"{error}. {_expires(place)}") from None
+        if _take_ends(table, partitions):
+            raise ConfigError(_expires(place))
+        return table
+    raise RetriableError(f"others keep changing {place.id}: its expiration could not be taken away")
+
+
+def _take_ends(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
+    """Set a table's expirations to none, here only; return the properties that were changed by it."""
+    ends = []
+    if table.expires is not None:
+        table.expires = None
+        ends.append("expires")
+    partitioning = table.time_partitioning
+    if partitions == "stay" and partitioning is not None and partitioning.expiration_ms is not None:
+        partitioning.expiration_ms = None
+        table.time_partitioning = partitioning
+        ends.append("time_partitioning")
+    return ends
+
+
+def _expires(place: Place) -> str:
+    return (
+        f"table {place.id} would expire, and what was published with it: enable billing in a sandbox project, or take "
+        "the default expiration off the dataset (bq update --default_table_expiration 0 --default_partition_expiration "
+        f"0 {place.project}:{place.dataset}) and off the table (bq update --expiration 0 …)"
+    )
+
+
+def turns() -> Iterator[int]:
+    """Count the tries of a change that others may overtake, with a growing pause before each but the first."""
+    for turn in range(CHANGE_TRIES):
+        if turn:
+            time.sleep(random.uniform(0.5, 1.0) * min(0.1 * 2**turn, CHANGE_PAUSE_SECONDS))  # noqa: S311 - jitter
+        yield turn
 
 
 def ensure_table(
@@ -202,13 +268,24 @@ def ensure_table(
     kms_key: str | None,
     description: str,
     cluster_by: Sequence[str] = (),
+    partition_by: str | None = None,
 ) -> None:
-    """Make a table of ours beside the target if it is missing: ledger, rejects, tombstones.
+    """Make a table of ours beside the target if it is missing: ledger, rejects, tombstones. It never expires.
 
-    :raises ConfigError: it is there, and lacks columns.
+    :param partition_by: a DATE column.
+    :raises ConfigError: it is there, and lacks columns; or it is bound to expire.
     """
+    from google.cloud import bigquery
+
     table = find(api, place) or create(
-        api, place, fields, labels=labels, kms_key=kms_key, description=description, cluster_by=cluster_by
+        api,
+        place,
+        fields,
+        labels=labels,
+        kms_key=kms_key,
+        description=description,
+        cluster_by=cluster_by,
+        partitioning=bigquery.TimePartitioning(field=partition_by) if partition_by else None,
     )
     lacking = {one["name"].lower() for one in fields} - {one["name"].lower() for one in fields_of(table)}
     if lacking:
@@ -216,6 +293,7 @@ def ensure_table(
             f"table {place.id} is in the way: it is none of this sink's, it lacks the columns "
             f"{', '.join(sorted(lacking))}. Rename it, drop it, or choose another name in the options"
         )
+    lasting(api, place, table)
 
 
 def staging(
@@ -248,24 +326,25 @@ def _patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: 
     table.schema = [bigquery.SchemaField.from_api_repr(one) for one in fields]
     table = api.call(f"change the schema of {target.id}", api.client.update_table, table, ["schema"])
     if added:
-        _await_columns(api, target, [one for one in fields if one["name"] in added])
+        _await_columns(api, target, [one for one in fields if one["name"] in added], filter_column(table))
     return table
 
 
-def _await_columns(api: Api, target: Place, added: Sequence[Field]) -> None:
-    """Return when queries know the new columns; add them by SQL where the patch alone did not."""
-    look = f"SELECT {names(one['name'] for one in added)} FROM {target.sql} WHERE {DAY} = DATE '0001-01-01' LIMIT 0"
+def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None) -> None:
+    """Return when queries know the new columns; add them by SQL where the patch alone did not.
+
+    :param filter_by: the column that every query must name, None if none.
+    """
+    listed = names(one["name"] for one in added)
+    condition = f"{DAY} = DATE '0001-01-01' AND {any_partition(filter_by)}"
+    look = f"SELECT {listed} FROM {target.sql} WHERE {condition} LIMIT 0"
     deadline = time.monotonic() + COLUMN_WAIT_SECONDS
     pause_seconds = 0.5
-    doing = f"wait for the new columns of {target.id}"
-    while True:
-        try:
-            api.query(look, doing=doing, labels={"connect": "schema"})
-        except (ConfigError, RetriableError):
-            if time.monotonic() > deadline:
-                raise
-        else:
-            return
+    while not _knows_columns(api, target, look):
+        if time.monotonic() > deadline:
+            raise RetriableError(
+                f"{target.id}: {listed} were added, and queries do not know them after {COLUMN_WAIT_SECONDS:.0f} s"
+            )
         for one in added:
             api.query(
                 f"ALTER TABLE {target.sql} ADD COLUMN IF NOT EXISTS {quoted(one['name'])} {sql_type(one)}",
@@ -274,3 +353,35 @@ def _await_columns(api: Api, target: Place, added: Sequence[Field]) -> None:
             )
         time.sleep(pause_seconds)
         pause_seconds = min(pause_seconds * 2, 5.0)
+
+
+def _knows_columns(api: Api, target: Place, look: str) -> bool:
+    from google.api_core.exceptions import BadRequest
+
+    def ask(*, timeout: float, retry: None) -> bool:
+        try:
+            dry_run(api, look, timeout=timeout, retry=retry)
+        except BadRequest as error:
+            if _UNKNOWN_COLUMN.search(str(error)):
+                return False
+            raise
+        return True
+
+    return bool(api.call(f"look for the new columns of {target.id}", ask))
+
+
+def dry_run(api: Api, sql: str, *, timeout: float, retry: None) -> None:
+    """Let BigQuery check a query, rights included, without running it; free of charge. To be passed to ``api.call``."""
+    from google.cloud import bigquery
+
+    config = bigquery.QueryJobConfig(dry_run=True, use_legacy_sql=False, labels=api.labels)
+    api.client.query(sql, job_config=config, location=api.location, job_retry=None, timeout=timeout, retry=retry)
+
+
+def schema_moved(api: Api, target: Place, columns: Sequence[Column]) -> bool:
+    """Tell whether the target is no longer as it was when ``columns`` were made for it: begin again then.
+
+    A field that another publisher adds inside a struct makes an INSERT fail that did not know it.
+    """
+    table = find(api, target)
+    return table is None or not fits(fields_of(table), columns)

@@ -6,7 +6,7 @@ the types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-ty
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,15 @@ MAX_DESCRIPTION = 1024
 WRAPPED = "items"
 """Field that holds an inner list: BigQuery has no list of lists."""
 
+_SYNONYMS = {
+    "INT64": "INTEGER",
+    "FLOAT64": "FLOAT",
+    "BOOL": "BOOLEAN",
+    "STRUCT": "RECORD",
+    "DECIMAL": "NUMERIC",
+    "BIGDECIMAL": "BIGNUMERIC",
+}
+_FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
 SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 
 MAPPING: tuple[tuple[str, str, str, str], ...] = (
@@ -114,7 +123,9 @@ def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
 
     Top level columns are REQUIRED where Arrow says that they hold no NULL; nested fields are always NULLABLE.
 
-    :param existing: the target's fields, if it exists: names keep their columns, nested fields their places.
+    :param existing: the target's fields, if it exists: names keep their columns, nested fields their places, and
+        numbers the table's wider type, to which the expression casts them: BigQuery does so by itself for single
+        values, but not inside of arrays and structs.
     :raises DataError: naming every column that BigQuery has no type for.
     """
     problems: list[str] = []
@@ -123,7 +134,7 @@ def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
     found = []
     for field in schema:
         name = names[field.name]
-        kind = _kind(field.type, old.get(name, {}).get("fields", ()), f"column {field.name!r}", problems)
+        kind = _kind(field.type, old.get(name, {}), f"column {field.name!r}", problems)
         if kind is not None:
             found.append(_column(field, name, kind))
     if problems:
@@ -131,6 +142,12 @@ def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
     if not found:
         raise DataError("the source has no column that BigQuery could hold")
     return found
+
+
+def plain_type(field: Field) -> str:
+    """Return a field's type by the one of its names that the REST API uses."""
+    name = str(field["type"]).upper()
+    return _SYNONYMS.get(name, name)
 
 
 def sql_type(field: Field) -> str:
@@ -147,6 +164,7 @@ def sql_type(field: Field) -> str:
 class _Kind:
     """A type on its way from Arrow to BigQuery.
 
+    :param wide: the table's type, where that is a wider one.
     :param inner: staging fields of a RECORD.
     :param merged: the same fields, with those that only the target has, in the target's order.
     """
@@ -154,14 +172,15 @@ class _Kind:
     type: str
     arrow: pa.DataType
     mode: Literal["NULLABLE", "REPEATED"] = "NULLABLE"
+    wide: str | None = None
     inner: list[Field] = attribute(default_factory=list)
     merged: list[Field] = attribute(default_factory=list)
 
 
 def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
     json = json_mark(source)
-    staging = _field(name, kind, kind.inner)
-    target = _field(name, kind, kind.merged) | _description(source, name)
+    staging = _staging(name, kind)
+    target = _target(name, kind) | _description(source, name)
     if not source.nullable and kind.mode == "NULLABLE":
         target["mode"] = "REQUIRED"
     expression = f"s.`{name}`"
@@ -180,9 +199,14 @@ def json_mark(source: pa.Field) -> str | None:
     return mark.decode() if mark is not None else None
 
 
-def _field(name: str, kind: _Kind, inner: list[Field]) -> Field:
-    nested = {"fields": inner} if kind.type == "RECORD" else {}
+def _staging(name: str, kind: _Kind) -> Field:
+    nested = {"fields": kind.inner} if kind.type == "RECORD" else {}
     return {"name": name, "type": kind.type, "mode": kind.mode, **nested}
+
+
+def _target(name: str, kind: _Kind) -> Field:
+    nested = {"fields": kind.merged} if kind.type == "RECORD" else {}
+    return {"name": name, "type": kind.wide or kind.type, "mode": kind.mode, **nested}
 
 
 def _description(source: pa.Field, name: str) -> Field:
@@ -196,11 +220,15 @@ def _description(source: pa.Field, name: str) -> Field:
 
 
 def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> str:
-    """Return SQL that gives ``value`` the target's fields, in their order: BigQuery matches structs by position."""
-    if staging["type"] != "RECORD" or _shape(staging) == _shape(target):
+    """Return SQL that gives ``value`` the target's types and fields, in their order: structs match by position."""
+    if _shape(staging) == _shape(target):
         return value
     repeated = staging["mode"] == "REPEATED"
     row = f"e{depth}" if repeated else value
+    rows = f"UNNEST({value}) AS e{depth} WITH OFFSET AS o{depth} ORDER BY o{depth}"
+    if staging["type"] != "RECORD":
+        cast = f"CAST({row} AS {target['type']})"
+        return f"ARRAY(SELECT {cast} FROM {rows})" if repeated else cast  # noqa: S608  # names are legal ones
     own = {part["name"]: part for part in staging["fields"]}
     parts = []
     for part in target["fields"]:
@@ -209,13 +237,12 @@ def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> st
         parts.append(f"{inner} AS `{name}`")
     struct = ", ".join(parts)
     if repeated:
-        source = f"UNNEST({value}) AS e{depth} WITH OFFSET AS o{depth}"
-        return f"ARRAY(SELECT AS STRUCT {struct} FROM {source} ORDER BY o{depth})"  # noqa: S608  # names are legal ones
+        return f"ARRAY(SELECT AS STRUCT {struct} FROM {rows})"  # noqa: S608  # names are legal ones
     return f"IF({value} IS NULL, NULL, STRUCT({struct}))"
 
 
 def _shape(field: Field) -> Any:
-    return field["name"], [_shape(inner) for inner in field.get("fields", ())]
+    return field["name"], field["type"], [_shape(inner) for inner in field.get("fields", ())]
 
 
 def _nothing(field: Field) -> str:
@@ -223,35 +250,36 @@ def _nothing(field: Field) -> str:
     return f"{kind}[]" if field.get("mode") == "REPEATED" else f"CAST(NULL AS {kind})"
 
 
-def _kind(kind: pa.DataType, existing: Iterable[Field], where: str, problems: list[str]) -> _Kind | None:
+def _kind(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Kind | None:
     """Return what a type becomes; None if there is nothing to keep, or, and then with a problem, if it cannot be."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
-        return _kind(kind.value_type, existing, where, problems)
+        return _kind(kind.value_type, old, where, problems)
     if types.is_struct(kind):
-        return _record([kind.field(i) for i in range(kind.num_fields)], existing, where, problems)
+        return _record([kind.field(i) for i in range(kind.num_fields)], old, where, problems)
     if types.is_map(kind) or is_list(kind):
-        return _repeated(_element(kind, existing, where, problems))
+        return _repeated(_element(kind, old, where, problems))
     leaf = _leaf(kind)
     if leaf is None:
         problems.append(f"{where}: BigQuery has no type for Arrow's {kind}: cast it in the source")
         return None
-    return _Kind(*leaf)
+    wide = plain_type(old) if old and plain_type(old) in _FITS_INTO.get(leaf[0], ()) else None
+    return _Kind(*leaf, wide=wide)
 
 
-def _element(kind: pa.DataType, existing: Iterable[Field], where: str, problems: list[str]) -> _Kind | None:
+def _element(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Kind | None:
     """Return what one element of a list or a map becomes."""
     import pyarrow as pa
     from pyarrow import types
 
     if types.is_map(kind):
         pair = [pa.field("key", kind.key_type), pa.field("value", kind.item_type)]
-        return _record(pair, existing, where, problems)
+        return _record(pair, old, where, problems)
     value = kind.value_type
     if types.is_map(value) or is_list(value):
-        return _record([pa.field(WRAPPED, value)], existing, where, problems)
-    return _kind(value, existing, where, problems)
+        return _record([pa.field(WRAPPED, value)], old, where, problems)
+    return _kind(value, old, where, problems)
 
 
 def holds_something(kind: pa.DataType) -> bool:
@@ -284,18 +312,18 @@ def _repeated(inner: _Kind | None) -> _Kind | None:
     return replace(inner, arrow=pa.list_(inner.arrow), mode="REPEATED")
 
 
-def _record(sources: list[pa.Field], existing: Iterable[Field], where: str, problems: list[str]) -> _Kind | None:
+def _record(sources: list[pa.Field], existing: Field, where: str, problems: list[str]) -> _Kind | None:
     import pyarrow as pa
 
-    old = {f["name"]: f for f in existing}
+    old = {f["name"]: f for f in existing.get("fields", ())}
     names = legal_names([source.name for source in sources], old, reserved=())
     staging, own, arrow = [], {}, []
     for source in sources:
         name = names[source.name]
-        inner = _kind(source.type, old.get(name, {}).get("fields", ()), f"{where}, field {source.name!r}", problems)
+        inner = _kind(source.type, old.get(name, {}), f"{where}, field {source.name!r}", problems)
         if inner is not None:
-            staging.append(_field(name, inner, inner.inner))
-            own[name] = _field(name, inner, inner.merged) | _description(source, name)
+            staging.append(_staging(name, inner))
+            own[name] = _target(name, inner) | _description(source, name)
             arrow.append(pa.field(name, inner.arrow))
     merged = [own.get(name, f) for name, f in old.items()] + [f for name, f in own.items() if name not in old]
     return _Kind("RECORD", pa.struct(arrow), inner=staging, merged=merged) if staging else None

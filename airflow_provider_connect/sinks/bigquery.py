@@ -246,14 +246,17 @@ class BigQuerySink(Sink):
 
     def _open(self, connections: Connections) -> Api:
         from airflow_provider_connect.sinks._bigquery_access import Api  # noqa: PLC0415  # a DAG file does without it
+        from airflow_provider_connect.sinks._bigquery_names import labels  # noqa: PLC0415
 
-        return Api.open(
+        api = Api.open(
             connections[self.conn_id],
             (_TABLE.fullmatch(self.table) or {"project": None})["project"],
             self.timeout_seconds,
             self.retry_budget_seconds,
             self.maximum_bytes_billed,
         )
+        api.labels, api.kms_key = labels(self.labels), self.kms_key
+        return api
 
     def _publisher(self, key: StreamKey, connections: Connections) -> Publisher:
         """Return a publisher; all of one process share a client, and so one sign-in."""

@@ -77,9 +77,12 @@ class Days:
             stage=self.root.url,
             labels=self.job.labels,
         )
-        row = self._publish(publish)
-        if not self.keeps_stage:
+        try:
+            row = self._publish(publish)
+        except SupersededError:
             self._forget(manifest)
+            raise
+        self._forget(manifest)
         if row.attempt != manifest.attempt:
             return _already(day, row)
         return DayReport.of(
@@ -181,7 +184,12 @@ class Days:
             self._forget(leftover)
 
     def _forget(self, manifest: Manifest) -> None:
-        """Delete what is published; that it cannot be deleted must not fail the day, a later sweep tries again."""
+        """Delete what nobody will publish any more, if the sink does not keep it.
+
+        That it cannot be deleted must not fail the day: a later sweep tries again.
+        """
+        if self.keeps_stage:
+            return
         try:
             temporary_stage.forget(self.root, manifest)
         except ConnectError as error:

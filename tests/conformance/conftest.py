@@ -73,7 +73,10 @@ def source(source_class: type[Source], tmp_path: Path) -> Source:
     return example(source_class, tmp_path)
 
 
-@pytest.fixture(params=[pytest.param(n, marks=[pytest.mark.slow] * (n in SERVED)) for n in registry.names("sinks")])
+SINKS = [pytest.param(name, marks=[pytest.mark.slow] * (name in SERVED)) for name in registry.names("sinks")]
+
+
+@pytest.fixture(params=SINKS)
 def sink_class(request: pytest.FixtureRequest) -> type[Sink]:
     return registry.sink_class(request.param)
 

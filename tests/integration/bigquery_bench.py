@@ -20,6 +20,8 @@ from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 
+from ..bigquery import Target
+
 KEY = StreamKey(connector="conformance", stream="events")
 MONDAY = dt.date(2026, 10, 5)
 TUESDAY = MONDAY + ONE_DAY
@@ -32,6 +34,12 @@ def intent(order: int) -> Intent:
 
 def events(*names: str) -> pa.Table:
     return pa.table([pa.array(names, pa.string()), pa.array(range(len(names)), pa.int64())], schema=SCHEMA)
+
+
+def bench_of(target: Target, root: Path) -> SinkBench:
+    """Return a bench of a sink that reaches its table directly."""
+    connection = target.connections[target.sink.conn_id]
+    return SinkBench(target.sink, connection, connection, root)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.window import Day
 
+from .bigquery_publish_bench import bench, publish_api
+
+__all__ = ["bench", "publish_api"]
+
 ATTEMPTS = itertools.count(1)
 
 

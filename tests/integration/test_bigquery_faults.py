@@ -76,9 +76,10 @@ def test_a_lost_answer_to_a_query_leads_to_the_job_that_was_started(
 
 def test_a_late_answer_to_a_query_counts_as_lost(api: Api, table: Place, proxy: BigQueryProxy) -> None:
     def late(body: Any) -> Any:
-        time.sleep(4)
+        time.sleep(1.5)
         return body
 
+    api.timeout_seconds = 0.7
     proxy.breaks(JOBS, Change(late), 1)
     assert insert(api, table)[0] == [{"found": 1}]
     assert stored(api, table) == 1
@@ -94,7 +95,7 @@ def test_an_id_that_exists_already_is_that_job(api: Api, table: Place) -> None:
 def test_an_id_that_exists_and_cannot_be_found_is_not_taken_for_done(
     api: Api, table: Place, proxy: BigQueryProxy
 ) -> None:
-    api.retry_budget_seconds = 2
+    api.retry_budget_seconds = 0.8
     insert(api, table)
     proxy.breaks(ONE_JOB, Refuse(404, "notFound", "Not found: Job"))
     with pytest.raises(RetriableError, match=f"has a job {job_of(table)} but does not show it"):
@@ -118,7 +119,7 @@ def test_faults_that_pass_are_tried_again(api: Api, table: Place, proxy: BigQuer
 def test_a_fault_that_stays_is_an_error_within_the_budget(
     api: Api, table: Place, proxy: BigQueryProxy, call: str, fault: Any
 ) -> None:
-    api.timeout_seconds, api.retry_budget_seconds = 0.5, 1.5
+    api.timeout_seconds, api.retry_budget_seconds = 0.4, 0.8
     proxy.breaks(call, fault)
     if call == ONE_JOB:
         proxy.breaks(JOBS, Lose(), 1)
@@ -158,7 +159,6 @@ def done_with(reason: str, message: str) -> Change:
     [
         ("invalidQuery", "Bad int64 value: CANARY", ConfigError),
         ("notFound", "Not found: Table p:d.t", MissingError),
-        ("backendError", "x", RetriableError),
         ("stopped", "Job execution was cancelled", RetriableError),
         ("invalidQuery", "Transaction is aborted due to concurrent update against table CANARY", ConflictError),
     ],
@@ -172,6 +172,20 @@ def test_b10_b16_a_job_that_is_done_with_an_error_is_a_failure(
     assert type(caught.value) is expected
     assert "CANARY" not in str(caught.value)
     assert proxy.count(JOBS) == 1
+
+
+def test_a_job_that_failed_by_itself_is_followed_by_another(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+    proxy.breaks(JOBS, Answer(job_of_the_service(table)), 1)
+    rows, job = insert(api, table)
+    assert (rows, job.job_id) == ([{"found": 1}], f"{job_of(table)}_1")
+
+
+def job_of_the_service(table: Place) -> dict[str, Any]:
+    return {
+        "jobReference": {"projectId": table.project, "jobId": job_of(table), "location": "US"},
+        "configuration": {"query": {}},
+        "status": {"state": "DONE", "errorResult": {"reason": "backendError", "message": "x"}},
+    }
 
 
 def test_b16_a_conflict_that_comes_as_a_server_error_is_not_tried_again_here(

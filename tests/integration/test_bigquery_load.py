@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,6 @@ import pytest
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sinks import _bigquery_load
 from airflow_provider_connect.sinks._bigquery_access import Api, Place
-from airflow_provider_connect.sinks._bigquery_errors import MissingError
 from airflow_provider_connect.sinks._bigquery_load import load
 from tests.bigquery import connection_to
 
@@ -193,7 +194,7 @@ def test_b10_records_that_were_left_out_are_a_failure(
 
 @pytest.mark.parametrize(
     ("reason", "error", "retry_after"),
-    [("quotaExceeded", RetriableError, 3600), ("accessDenied", ConfigError, None), ("notFound", MissingError, None)],
+    [("quotaExceeded", RetriableError, 3600), ("accessDenied", ConfigError, None)],
 )
 def test_b13_jobs_that_fail_are_told_apart(
     api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy, reason: str, error: Any, retry_after: float | None
@@ -205,6 +206,28 @@ def test_b13_jobs_that_fail_are_told_apart(
     assert proxy.count(UPLOAD) == 1
 
 
+def test_a_table_that_is_gone_is_made_again_by_the_next_attempt(
+    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+) -> None:
+    file = parquet(tmp_path / "a.parquet", 0)
+    proxy.breaks(UPLOAD, failed("notFound"), 1)  # not known yet
+    assert run(api, table, file) == ["connect_load_a1_0_1"]
+    proxy.breaks(UPLOAD, failed("notFound"))
+    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+        run(api, table, file, attempt="a2")
+    api.retry_budget_seconds = 1
+    proxy.breaks("POST /upload/", Refuse(404, "notFound"))
+    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+        run(api, table, file, attempt="a3")
+
+
+def test_a_load_carries_the_labels_of_all_jobs(api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy) -> None:
+    api.labels = {"team": "b", "connector": "none"}
+    run(api, table, parquet(tmp_path / "a.parquet", 0))
+    [sent] = [json.loads(call.body) for call in proxy.calls if call.name.startswith("POST /upload/")]
+    assert sent["configuration"]["labels"] == {"team": "b", "connector": "test"}
+
+
 def test_b13_a_rate_limit_is_waited_out(api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy) -> None:
     proxy.breaks(UPLOAD, Refuse(403, "rateLimitExceeded"), 1, 2)
     assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == ["connect_load_a1_0"]
@@ -212,5 +235,7 @@ def test_b13_a_rate_limit_is_waited_out(api: Api, table: Place, tmp_path: Path, 
 
 
 def test_a_file_that_is_missing_is_an_error(api: Api, table: Place, tmp_path: Path) -> None:
+    started = time.monotonic()
     with pytest.raises(RetriableError, match=r"none\.parquet is gone"):
         run(api, table, str(tmp_path / "none.parquet"))
+    assert time.monotonic() - started < 2

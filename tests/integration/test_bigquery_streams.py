@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +14,10 @@ import pytest
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery_access import Api, Place
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
-from airflow_provider_connect.sinks._bigquery_errors import MissingError
 from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError, StreamReceipt
 from tests.bigquery import connection_to
 
-from .bigquery_proxy import Answer, BigQueryProxy, Change, Cut, Fail, FailAfter, Lose, Silent
+from .bigquery_proxy import Answer, BigQueryProxy, Change, Cut, Fail, FailAfter, Lose, Refuse, Silent
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def batch(start: int = 0, rows: int = ROWS, text: str = "") -> pa.RecordBatch:
 
 @pytest.fixture
 def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=2, retry_budget_seconds=8) as opened:
+    with Api.open(connection_to(proxy), timeout_seconds=1.5, retry_budget_seconds=8) as opened:
         yield opened
 
 
@@ -143,6 +143,7 @@ def test_b2_rows_that_were_answered_and_are_gone_need_a_new_stream(
 ) -> None:
     from google.cloud.bigquery_storage_v1 import types
 
+    api.retry_budget_seconds = 1.5
     done = types.AppendRowsResponse(append_result={"offset": 0})
     proxy.breaks("AppendRows", Answer(types.AppendRowsResponse.serialize(done)), 2)
     with pytest.raises(RetriableError, match="has lost rows before row"):
@@ -159,24 +160,29 @@ def test_a_connection_that_goes_away_is_opened_again(api: Api, table: Place, pro
     assert stored(api, table) == list(range(2000))
 
 
-def test_b3_refused_rows_are_named_by_position_and_column_and_never_shown(
-    api: Api, table: Place, proxy: BigQueryProxy
-) -> None:
+def row_error(index: int) -> bytes:
     from google.cloud.bigquery_storage_v1 import types
     from google.rpc import status_pb2
 
     answer = types.AppendRowsResponse(
         error=status_pb2.Status(code=3, message="Errors found while processing rows: CANARY"),
-        row_errors=[{"index": 2, "code": 1, "message": "Field text: invalid value: CANARY"}],
+        row_errors=[{"index": index, "code": 1, "message": "Field text: invalid value: CANARY Smith"}],
     )
-    proxy.breaks("AppendRows", Answer(types.AppendRowsResponse.serialize(answer)), 2)
+    return types.AppendRowsResponse.serialize(answer)
+
+
+def test_b3_refused_rows_are_named_by_position_and_column_and_never_shown(
+    api: Api, table: Place, proxy: BigQueryProxy
+) -> None:
+    proxy.breaks("AppendRows", Answer(row_error(2)), 2)
     with pytest.raises(RowsError) as caught:
         append(api, table, batch())
     first = 1000 // 8  # the second of eight requests
     assert abs(caught.value.rows[0].offset - first - 2) < 20
     assert caught.value.rows[0].column == "text"
+    assert caught.value.rows[0].reason == "not valid (FIELDS_ERROR)"
     assert "columns: text" in str(caught.value)
-    assert "CANARY" not in str(caught.value) + repr(caught.value.rows)
+    assert re.search("CANARY|Smith", str(caught.value) + repr(caught.value.rows)) is None
     assert stored(api, table) == []
 
 
@@ -194,6 +200,7 @@ def test_b4_uneven_rows_are_split_until_they_fit(api: Api, table: Place, proxy: 
 
 
 def test_what_is_unanswered_is_bounded(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+    api.retry_budget_seconds, api.timeout_seconds = 1, 0.5
     proxy.breaks("AppendRows", Silent(20))
     with Appender(api, table, SCHEMA, request_bytes=SMALL, in_flight_bytes=2 * SMALL) as appender:
         with pytest.raises(RetriableError):
@@ -208,12 +215,12 @@ def test_what_is_unanswered_is_bounded(api: Api, table: Place, proxy: BigQueryPr
 def test_b5_a_service_that_never_recovers_is_an_error_within_the_budget(
     api: Api, table: Place, proxy: BigQueryProxy, method: str, fault: Any
 ) -> None:
-    api.retry_budget_seconds, api.timeout_seconds = 2, 1
+    api.retry_budget_seconds, api.timeout_seconds = 0.8, 0.5
     proxy.breaks(method, fault)
     started = time.monotonic()
     with pytest.raises(RetriableError):
         finalize_and_commit(api, table, [append(api, table, batch())])
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 4
 
 
 def test_b6_a_lost_answer_to_the_commit_is_decided(api: Api, table: Place, proxy: BigQueryProxy) -> None:
@@ -275,7 +282,8 @@ def test_b6_errors_of_some_streams_mean_that_nothing_is_committed(
 
 def test_b6_a_stream_that_has_expired_must_be_appended_again(api: Api, table: Place) -> None:
     gone = StreamReceipt(f"{table.path}/streams/0123456789abcdef", 5)
-    with pytest.raises(RetriableError, match="the stream is gone"):
+    api.retry_budget_seconds = 1
+    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
         finalize_and_commit(api, table, [append(api, table, batch()), gone])
     assert stored(api, table) == []
 
@@ -294,9 +302,64 @@ def test_a_table_made_a_moment_ago_may_be_unknown_for_a_while(api: Api, table: P
     assert stored(api, table) == list(range(1000))
 
 
-def test_b14_a_table_that_stays_missing_is_a_config_error(api: Api, table: Place) -> None:
-    with pytest.raises(MissingError, match="making a write stream for"):
-        append(api, table.sibling("another"), batch())
+HIDDEN = Fail(
+    grpc.StatusCode.PERMISSION_DENIED, "Permission 'TABLES_UPDATE_DATA' denied on resource 'x' (or it may not exist)."
+)
+
+
+@pytest.mark.parametrize("fault", [Fail(grpc.StatusCode.NOT_FOUND), HIDDEN], ids=["missing", "hidden"])
+def test_what_is_unknown_for_a_while_is_asked_for_again(
+    api: Api, table: Place, proxy: BigQueryProxy, fault: Any
+) -> None:
+    for method, nth in {"CreateWriteStream": 1, "AppendRows": 4, "Finalize": 1, "BatchCommit": 1}.items():
+        proxy.breaks(method, fault, nth)
+    proxy.breaks("GetWriteStream", fault)
+    finalize_and_commit(api, table, [append(api, table, batch(0), batch(1000))])
+    assert stored(api, table) == list(range(2000))
+
+
+def test_a_stream_unknown_in_an_answer_is_asked_for_again(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+    proxy.breaks("AppendRows", Answer(error_answer(5)), 3)
+    finalize_and_commit(api, table, [append(api, table, batch(0), batch(1000))])
+    assert stored(api, table) == list(range(2000))
+
+
+@pytest.mark.parametrize("method", ["CreateWriteStream", "AppendRows", "Finalize", "BatchCommit"])
+def test_b14_what_this_attempt_has_made_and_stays_missing_is_made_again_by_the_next(
+    api: Api, table: Place, proxy: BigQueryProxy, method: str
+) -> None:
+    api.retry_budget_seconds = 1
+    proxy.breaks(method, Fail(grpc.StatusCode.NOT_FOUND))
+    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+        finalize_and_commit(api, table, [append(api, table, batch())])
+
+
+def test_b14_a_table_that_is_gone_when_its_rows_are_counted(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+    receipts = [append(api, table, batch())]
+    proxy.breaks("BatchCommit", Lose(), 1)
+    proxy.breaks("POST /projects/[^/]+/jobs$", Refuse(404, "notFound", "Not found: Table"))
+    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+        finalize_and_commit(api, table, receipts)
+
+
+def test_rights_that_stay_missing_are_a_config_error(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+    api.retry_budget_seconds = 1
+    proxy.breaks("CreateWriteStream", HIDDEN)
+    with pytest.raises(ConfigError, match="the right it lacks"):
+        append(api, table, batch())
+
+
+def test_a_commit_that_is_asked_about_in_vain_keeps_within_its_budget(
+    api: Api, table: Place, proxy: BigQueryProxy
+) -> None:
+    receipts = [append(api, table, batch())]
+    api.retry_budget_seconds, api.timeout_seconds = 2, 1
+    proxy.breaks("BatchCommit", Lose())
+    proxy.breaks("GetWriteStream", Cut(), *range(2, 99))
+    started = time.monotonic()
+    with pytest.raises(RetriableError):
+        finalize_and_commit(api, table, receipts)
+    assert time.monotonic() - started < 3
 
 
 def test_rights_that_are_missing_are_not_tried_again(api: Api, table: Place, proxy: BigQueryProxy) -> None:

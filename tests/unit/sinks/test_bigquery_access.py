@@ -1,55 +1,20 @@
-"""Connections are read and checked without the network, and every call to a dead end is over in time."""
+"""Connections are read and checked without the network, and only they say who signs in and through which proxy."""
 
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery_access import Api, Place, check_connection
 from airflow_provider_connect.sinks._bigquery_credentials import SCOPES, credentials
-from airflow_provider_connect.sinks._bigquery_errors import MissingError
-
-CANARY = "CANARYSECRET"
-
-
-@pytest.fixture(scope="module")
-def private_key() -> str:
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    kind = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()
-
-
-def key(private_key: str = CANARY, **changes: Any) -> dict[str, Any]:
-    return {
-        "type": "service_account",
-        "project_id": "keys-project",
-        "client_email": "robot@keys-project.iam.gserviceaccount.com",
-        "private_key": private_key,
-        "private_key_id": CANARY,
-        "token_uri": "https://oauth2.googleapis.com/token",
-    } | changes
-
-
-def connection(**extra: Any) -> Connection:
-    return Connection(conn_id="google_cloud_default", conn_type="google_cloud_platform", extra=extra)
-
-
-EMULATOR = {"emulator_rest": "http://127.0.0.1:1", "emulator_grpc": "127.0.0.1:2", "project": "connect-test"}
+from tests.bigquery_server import CANARY, EMULATOR, Server, api_at, connection, key
 
 
 class TestPlace:
@@ -92,6 +57,7 @@ class TestCheckConnection:
             {"credential_config_file": "/a/file.json"},
             {"credential_config_file": '{"type": "external_account"}'},
             {"is_anonymous": True},
+            {"proxy": "http://proxy.example.com:3128"},
             EMULATOR,
             {"emulator_rest": "http://localhost:1", "emulator_grpc": "[::1]:2"},
         ],
@@ -111,6 +77,8 @@ class TestCheckConnection:
             ({"scope": ["a"]}, "scope must be text"),
             ({"key_secret_name": "a-secret"}, "'key_secret_name' is not supported"),
             ({"idp_issuer_url": "https://a", "client_secret": CANARY}, "'idp_issuer_url' is not supported"),
+            ({"proxy": f"https://{CANARY}@a"}, "proxy must be a URL like http://host:port"),
+            ({"proxy": {"https": CANARY}}, "'proxy' must be text"),
             ({"emulator_rest": "http://127.0.0.1:1"}, "give both or none"),
             (EMULATOR | {"emulator_rest": "http://bigquery.example.com:1"}, "emulator_rest must be a loopback address"),
             (EMULATOR | {"emulator_rest": "http://127.0.0.1@example.com"}, "emulator_rest must be a loopback address"),
@@ -264,99 +232,64 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Api.open(connection(**EMULATOR))
 
 
-class Server:
-    """Answers every request with what it is told."""
+class TestNetrc:
+    """A password of ``.netrc`` would stand in the place of the token, and go out to the server."""
 
-    def __init__(self) -> None:
-        self.answer: tuple[int, Any] = (200, {})
-        self.asked = 0
-        server = self
+    @pytest.fixture(autouse=True)
+    def netrc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "netrc").write_text(f"default login somebody password {CANARY}\n")
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.asked += 1
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                self.send_response(server.answer[0])
-                self.send_header("Content-Type", "application/json")
-                self.end_headers()
-                self.wfile.write(json.dumps(server.answer[1]).encode())
+    def test_requests_carry_the_token(self, private_key: str, server: Server) -> None:
+        from google.cloud import bigquery
 
-            do_POST = do_GET  # noqa: N815
+        server.first = [(200, {"access_token": "the-token", "expires_in": 3600, "token_type": "Bearer"})]
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
+        own = key(private_key, token_uri=f"{server.url}/token")
+        with Api.open(connection(keyfile_dict=own)) as api:
+            session = api.client._http
+            client = bigquery.Client("pppp", api.credentials, session, client_options={"api_endpoint": server.url})
+            api.call("reading", client.get_dataset, "d")
+        assert server.passwords == [None, "Bearer the-token"]
 
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    started = Server()
-    yield started
-    started.http.shutdown()
-    started.http.server_close()
-
-
-@pytest.fixture
-def silent() -> Iterator[int]:
-    """A port that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
-
-
-@pytest.fixture
-def closed() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def api_at(rest: str, grpc_target: str = "127.0.0.1:1", budget: float = 0.8, **options: Any) -> Api:
-    extra = {"emulator_rest": rest, "emulator_grpc": grpc_target, "project": "connect-test"}
-    return Api.open(connection(**extra), timeout_seconds=0.3, retry_budget_seconds=budget, **options)
-
-
-class TestDeadEnds:
-    @pytest.mark.parametrize("kind", ["refused", "silent", "500"])
-    def test_rest(self, kind: str, silent: int, closed: int, server: Server) -> None:
-        server.answer = (500, {"error": {"code": 500, "message": "x", "errors": [{"reason": "internalError"}]}})
-        ports = {"refused": closed, "silent": silent, "500": server.http.server_port}
-        started = time.monotonic()
-        with api_at(f"http://127.0.0.1:{ports[kind]}") as api:
-            with pytest.raises(RetriableError, match="reading"):
-                api.call("reading", api.client.get_dataset, "d")
-            with pytest.raises(RetriableError, match="asking"):
-                api.query("SELECT 1", doing="asking", labels={})
-        assert time.monotonic() - started < 4
-
-    @pytest.mark.parametrize("kind", ["refused", "silent"])
-    def test_grpc(self, kind: str, silent: int, closed: int) -> None:
-        target = f"127.0.0.1:{silent if kind == 'silent' else closed}"
-        started = time.monotonic()
-        with api_at("http://127.0.0.1:1", target) as api, pytest.raises(RetriableError, match="sealing"):
-            api.call("sealing", api.write.finalize_write_stream, name="projects/p/datasets/d/tables/t/streams/s")
-        assert time.monotonic() - started < 3
-
-    def test_what_can_never_succeed_is_asked_once(self, server: Server) -> None:
-        server.answer = (403, {"error": {"code": 403, "message": "x", "errors": [{"reason": "accessDenied"}]}})
-        with api_at(server.url) as api, pytest.raises(ConfigError):
-            api.call("reading", api.client.get_dataset, "d")
-        assert server.asked == 1
-
-    def test_a_long_quota_is_not_waited_for(self, server: Server) -> None:
-        server.answer = (403, {"error": {"code": 403, "message": "x", "errors": [{"reason": "quotaExceeded"}]}})
-        with api_at(server.url) as api, pytest.raises(RetriableError):
-            api.call("reading", api.client.get_dataset, "d")
-        assert server.asked == 1
-
-    def test_not_found_is_asked_again_only_on_demand(self, server: Server) -> None:
-        server.answer = (404, {"error": {"code": 404, "message": "x", "errors": [{"reason": "notFound"}]}})
+    def test_anonymous_requests_carry_nothing(self, server: Server) -> None:
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
         with api_at(server.url) as api:
-            with pytest.raises(MissingError):
-                api.call("reading", api.client.get_dataset, "d")
-            assert server.asked == 1
-            with pytest.raises(MissingError):
-                api.call("reading", api.client.get_dataset, "d", missing_seconds=1)
-            assert server.asked > 2
+            api.call("reading", api.client.get_dataset, "d")
+        assert server.passwords == [None]
+
+    def test_the_sign_in_of_the_other_service_carries_nothing(
+        self, private_key: str, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import grpc
+
+        plugins = []
+        make = grpc.metadata_call_credentials
+        monkeypatch.setattr(grpc, "metadata_call_credentials", lambda plugin: plugins.append(plugin) or make(plugin))
+        server.answer = (200, {"access_token": "the-token", "expires_in": 3600, "token_type": "Bearer"})
+        own = key(private_key, token_uri=f"{server.url}/token")
+        with Api.open(connection(keyfile_dict=own)) as api:
+            assert api.write
+            headers = plugins[0]._get_authorization_headers(
+                type("Context", (), {"method_name": "Method", "service_url": "https://bigquerystorage.googleapis.com/"})
+            )
+        assert ("authorization", "Bearer the-token") in headers
+        assert server.passwords == [None]
+
+
+class TestProxy:
+    def test_that_of_the_environment_is_not_used(
+        self, server: Server, closed: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{closed}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
+        with api_at(server.url) as api:
+            assert api.call("reading", api.client.get_dataset, "d").location == "EU"
+
+    def test_that_of_the_connection_is(self, server: Server) -> None:
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
+        with api_at("http://127.0.0.1:1", proxy=server.url) as api:
+            assert api.call("reading", api.client.get_dataset, "d").location == "EU"

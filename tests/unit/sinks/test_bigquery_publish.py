@@ -17,7 +17,7 @@ from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, publish_script, settle
+from airflow_provider_connect.sinks._bigquery_publish import SAMPLE_ROW, PublishPlan, publish_script, rehearse, settle
 from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, Rejects
 from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal, names, quoted, texts
 from airflow_provider_connect.sinks._bigquery_types import columns
@@ -130,9 +130,9 @@ def test_the_fence_is_changed_first_and_data_only_when_it_is_decided(mode: str) 
     assert found[-1] == "INSERT INTO"
     assert after.rindex("INSERT INTO") == after.index("INSERT INTO `some-project.d.connect_ledger`")
     assert not changes.search(prelude + answer)
-    # Between fence and commit others wait: what is immutable is looked at before.
-    assert "COUNT(*) FROM `some-project.d.events__stage_a1" in prelude
-    assert "COUNT(*) FROM `some-project.d.events__stage_a1" not in rest
+    # A count from before the transaction says nothing about the rows that INSERT reads.
+    assert "events__stage_a1" not in prelude
+    assert "COUNT(*) FROM `some-project.d.events__stage_a1`" in before
     assert "RAISE" not in script
     assert "@" not in script
 
@@ -161,6 +161,26 @@ def test_a_script_that_is_too_long_is_refused_before_it_is_sent() -> None:
     wide = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(2000)])
     with pytest.raises(ConfigError, match=r"bytes and BigQuery takes 1 MB: the 2000 columns"):
         publish_script(plan(columns=columns(wide)))
+
+
+def test_a_script_that_just_fits_is_refused_while_nothing_is_polled_yet() -> None:
+    def wide(count: int) -> PublishPlan:
+        schema = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(count)])
+        return plan(columns=columns(schema), row=SAMPLE_ROW)
+
+    assert 950_000 < len(publish_script(wide(1700)).encode()) < 1_000_000
+    with pytest.raises(ConfigError, match="BigQuery takes 1 MB"):
+        rehearse(wide(1700))
+    rehearse(wide(1500))
+
+
+def test_a_day_of_many_streams_fits_and_the_ledger_keeps_their_number() -> None:
+    streams = tuple(f"projects/p/datasets/d/tables/t/streams/{i:060d}" for i in range(20_000))
+    script = publish_script(plan(streams=streams))
+    assert literal(streams[0]) in script
+    assert literal(streams[100]) not in script
+    assert "  SELECT " in script
+    assert ", 20000, CAST([" in script
 
 
 def answered(outcome: str) -> dict[str, Any]:

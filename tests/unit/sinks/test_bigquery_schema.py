@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -231,6 +232,13 @@ def test_the_wanted_partitioning_and_key_are_no_problem() -> None:
     assert "a key of Google and not with projects/k" in problem
 
 
+def test_a_table_that_expires_is_a_problem() -> None:
+    ends = dt.datetime(2026, 12, 24, 18, 30, tzinfo=dt.UTC)
+    [problem] = table_problems(table(by("day"), expires=ends), TARGET, Layout(), MADE)
+    assert "some-project.d.events expires at 2026-12-24 18:30 UTC" in problem
+    assert "expiration_timestamp = NULL" in problem
+
+
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
@@ -260,7 +268,9 @@ def test_a_layout_of_columns_the_source_lacks() -> None:
         (by("day", "MONTH", days=20), dt.date(2026, 10, 1), False),
         (by("day", "YEAR", days=1), dt.date(2026, 1, 1), False),
         (by("day"), dt.date(1990, 1, 1), False),
-        (by("at", days=1), dt.date(1990, 1, 1), False),
+        (by("at", days=10), dt.date(2026, 11, 9), True),
+        (by("at", "HOUR", days=10), dt.date(2026, 11, 10), False),
+        (by(None, days=1), dt.date(1990, 1, 1), False),
         (None, dt.date(1990, 1, 1), False),
     ],
 )
@@ -268,7 +278,7 @@ def test_a_day_that_would_vanish_at_once(partition: Any, day: dt.date, gone: boo
     said = expired(table(partition), day, dt.date(2026, 11, 20))
     assert (said is not None) == gone
     if said:
-        assert "some-project.d.events drops partitions after 10 days" in said
+        assert re.search(r"some-project.d.events drops partitions( of 'at')? after 10 days", said)
 
 
 def test_the_column_every_query_must_name() -> None:

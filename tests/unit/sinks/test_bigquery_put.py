@@ -1,0 +1,82 @@
+"""One staged file on its way into the staging table, with rows that BigQuery refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks import _bigquery_put
+from airflow_provider_connect.sinks._bigquery_access import Place
+from airflow_provider_connect.sinks._bigquery_put import RESTARTS, Staging, Tolerance, put_file
+from airflow_provider_connect.sinks._bigquery_streams import BadRow, RowsError, StreamReceipt
+from airflow_provider_connect.sinks._bigquery_types import columns
+
+FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
+SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+
+
+@dataclass
+class Picky:
+    """Stands for BigQuery: refuses the first row of a file, as often as it is told."""
+
+    refusals: int
+    sent: int = 0
+    stored: list[int] = field(default_factory=list)
+
+    def appender(self, api: Any, table: Place, schema: pa.Schema) -> PickyAppender:
+        return PickyAppender(self, schema.names == SCHEMA.names, [])
+
+
+@dataclass
+class PickyAppender:
+    service: Picky
+    takes_rows: bool
+    batches: list[pa.RecordBatch]
+
+    def __enter__(self) -> PickyAppender:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+
+    def close(self) -> StreamReceipt:
+        rows = sum(batch.num_rows for batch in self.batches)
+        if self.takes_rows:
+            self.service.sent += 1
+            if self.service.sent <= self.service.refusals:
+                raise RowsError("refused", [BadRow(0, "text", "not valid")])
+            self.service.stored = [n for batch in self.batches for n in batch["n"].to_pylist()]
+        return StreamReceipt("a stream" if rows else "", rows)
+
+
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int) -> tuple[Picky, Any]:
+    service = Picky(refusals)
+    monkeypatch.setattr(_bigquery_put, "Appender", service.appender)
+    (tmp_path / FILE).parent.mkdir()
+    pq.write_table(pa.table({"n": range(20), "text": [f"text {n}" for n in range(20)]}, SCHEMA), tmp_path / FILE)
+    place, made = Place("a-project", "d", "rows"), columns(SCHEMA)
+    staging = Staging(str(tmp_path), place, place.sibling("rejected"), made, made, "storage_write")
+    return service, lambda: put_file(None, staging, FILE, Tolerance("all", 50))  # type: ignore[arg-type]
+
+
+def test_refused_rows_are_set_aside_and_the_others_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, send = put(tmp_path, monkeypatch, RESTARTS)
+    receipt = send()
+    assert (receipt.rows.rows, receipt.rejects.rows) == (20 - RESTARTS, RESTARTS)
+    assert service.stored == list(range(RESTARTS, 20))
+
+
+def test_a_file_is_sent_again_a_limited_number_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, send = put(tmp_path, monkeypatch, 19)
+    with pytest.raises(DataError, match="refuses other rows each of the 6 times that the file was sent, 6 by now"):
+        send()
+    assert service.sent == RESTARTS + 1

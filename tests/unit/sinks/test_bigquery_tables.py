@@ -1,0 +1,194 @@
+"""Tables in a dataset that does what no emulator does: defaults that expire, required filters, lost etags."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.api_core.exceptions import BadRequest, Forbidden, NotFound, PreconditionFailed
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import bigquery
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks import _bigquery_table as module
+from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_FIELDS, ledger_label
+from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.sinks._bigquery_table import Layout, Ready, create, ensure_table, ensure_target, staging
+from airflow_provider_connect.sinks._bigquery_types import columns
+
+TARGET = Place("some-project", "d", "events")
+MONTH = dt.timedelta(days=60)
+SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+
+
+@dataclass
+class Dataset:
+    """What BigQuery answers about one dataset.
+
+    :param ends: the defaults for new tables and partitions.
+    :param billing: without it, nothing may live for ever.
+    :param stale: so many changes are refused because another was faster.
+    :param known: the columns that queries know; all when None.
+    :param refused: the answer to every query.
+    """
+
+    ends: dt.timedelta | None = None
+    billing: bool = True
+    stale: int = 0
+    known: set[str] | None = None
+    refused: str = ""
+    tables: dict[str, Any] = field(default_factory=dict)
+    queries: list[str] = field(default_factory=list)
+
+    def create_table(self, table: Any, **_: Any) -> Any:
+        made = bigquery.Table.from_api_repr({**table.to_api_repr(), "type": "TABLE"})
+        if self.ends is not None:
+            if made.time_partitioning is None and made.expires is None:
+                made.expires = dt.datetime.now(dt.UTC) + self.ends
+            if made.time_partitioning is not None and made.time_partitioning.expiration_ms is None:
+                made.time_partitioning.expiration_ms = int(self.ends.total_seconds() * 1000)
+        self.tables[str(made.reference)] = made
+        return self.get_table(str(made.reference))
+
+    def get_table(self, name: str, **_: Any) -> Any:
+        if name not in self.tables:
+            raise NotFound("Not found: Table")
+        return bigquery.Table.from_api_repr(self.tables[name].to_api_repr())
+
+    def update_table(self, table: Any, fields: list[str], **_: Any) -> Any:
+        if self.stale:
+            self.stale -= 1
+            raise PreconditionFailed("Precondition check failed.")
+        if not self.billing:
+            raise Forbidden("Billing has not been enabled for this project.")
+        kept = self.tables[str(table.reference)]
+        for name in fields:
+            setattr(kept, name, getattr(table, name))
+        return self.get_table(str(table.reference))
+
+    def query(self, sql: str, **_: Any) -> None:
+        self.queries.append(sql)
+        if self.refused:
+            raise BadRequest(self.refused)
+        kept = self.tables[TARGET.id]
+        by = kept.time_partitioning.field
+        if kept.require_partition_filter and f"`{by}` IS" not in sql:
+            raise BadRequest(f"Cannot query over table 'd.events' without a filter over column(s) '{by}'")
+        if self.known is not None and "extra" not in self.known:
+            raise BadRequest("Unrecognized name: extra at [1:8]")
+
+
+class Fake(Api):
+    """Calls of the real class, and what answers them is a :class:`Dataset`."""
+
+    asked: list[str]
+
+    def query(self, sql: str | Any, **_: Any) -> Any:
+        self.asked = [*getattr(self, "asked", []), str(sql)]
+        self.client.known = {"extra"}
+        return [], None
+
+
+def api(dataset: Dataset) -> Fake:
+    connection = Connection(conn_id="g", conn_type="google_cloud_platform")
+    made = Fake(connection, "some-project", AnonymousCredentials(), retry_budget_seconds=5)
+    made.__dict__["client"] = dataset
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+
+
+def target(dataset: Dataset, schema: pa.Schema = SCHEMA, **options: Any) -> Ready:
+    return ensure_target(api(dataset), TARGET, Layout(**options), lambda existing: columns(schema, existing))
+
+
+def test_what_a_datasets_defaults_let_expire_stays() -> None:
+    dataset = Dataset(ends=MONTH)
+    ready = target(dataset)
+    assert ready.table.time_partitioning.expiration_ms is None
+    ledger = TARGET.sibling("events__ledger")
+    ensure_table(api(dataset), ledger, LEDGER_FIELDS, labels={}, kms_key=None, description="x")
+    rejects = TARGET.sibling("events__rejects")
+    ensure_table(api(dataset), rejects, [{"name": "day", "type": "DATE"}], labels={}, kms_key=None, description="x",
+                 partition_by="day")  # fmt: skip
+    assert [kept.expires for kept in dataset.tables.values()] == [None] * 3
+    assert dataset.tables[rejects.id].time_partitioning.expiration_ms is None
+
+
+def test_what_a_person_wants_to_expire_does() -> None:
+    dataset = Dataset(ends=MONTH)
+    assert target(dataset, partition_expiration_days=7).table.time_partitioning.expiration_ms == 7 * 86_400_000
+    place = TARGET.sibling("events__stage_a")
+    staging(api(dataset), place, [{"name": "id", "type": "INTEGER"}], {})
+    left = dataset.tables[place.id].expires - dt.datetime.now(dt.UTC)
+    assert dt.timedelta(hours=23) < left < dt.timedelta(hours=25)
+
+
+def test_a_ledger_that_was_made_to_expire_is_mended_also_when_others_change_it() -> None:
+    dataset = Dataset(ends=MONTH)
+    ledger = bigquery.Table(
+        TARGET.sibling("l").id, schema=[bigquery.SchemaField(f["name"], f["type"]) for f in LEDGER_FIELDS]
+    )
+    dataset.create_table(ledger)
+    dataset.stale = 6
+    ensure_table(api(dataset), TARGET.sibling("l"), LEDGER_FIELDS, labels={}, kms_key=None, description="x")
+    assert dataset.tables[TARGET.sibling("l").id].expires is None
+
+
+def test_a_project_without_billing_keeps_nothing_and_that_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"events would expire, and what was published with it: enable billing"):
+        create(api(Dataset(ends=MONTH, billing=False)), TARGET, [{"name": "id", "type": "INTEGER"}], labels={})
+
+
+def evolved(dataset: Dataset) -> Ready:
+    target(dataset, partition_by="at", partition_filter="required")
+    return target(dataset, pa.schema([*SCHEMA, pa.field("extra", pa.string())]), partition_by="at")
+
+
+def test_new_columns_of_a_table_that_requires_a_filter_on_another_column_than_day() -> None:
+    dataset = Dataset()
+    assert [column.name for column in evolved(dataset).columns] == ["id", "at", "extra"]
+    assert len(dataset.queries) == 1
+
+
+def test_columns_that_queries_do_not_know_yet_are_added_by_sql_and_waited_for() -> None:
+    dataset = Dataset(known=set())
+    evolved(dataset)
+    assert len(dataset.queries) == 2
+    assert dataset.known == {"extra"}
+
+
+def test_another_error_while_columns_are_awaited_is_told_at_once() -> None:
+    dataset = Dataset(refused="Syntax error: Unexpected end of script")
+    with pytest.raises(ConfigError, match=r"look for the new columns of some-project.d.events"):
+        evolved(dataset)
+    assert len(dataset.queries) == 1
+
+
+def test_columns_that_never_come_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COLUMN_WAIT_SECONDS", -1.0)
+    with pytest.raises(RetriableError, match="`extra` were added, and queries do not know them"):
+        evolved(Dataset(known=set()))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("ledger", "ledger", True),
+        ("ledger", "Ledger", False),
+        ("l" * 100, "l" * 99 + "L", False),
+        ("L" * 300, "l", False),
+    ],
+)
+def test_labels_of_ledgers_are_legal_and_tell_them_apart(one: str, other: str, same: bool) -> None:
+    found = [ledger_label(TARGET.sibling(name)) for name in (one, other)]
+    assert (found[0] == found[1]) == same
+    assert all(len(value) <= 63 and value == value.lower() for value in found)
