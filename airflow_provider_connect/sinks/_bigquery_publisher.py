@@ -85,7 +85,7 @@ class Publisher:
                 return found
             if find(self.api, self.target) is None and (lost := len(self.ledger.days())):
                 return [
-                    f"table {self.target.id} is gone, and ledger {self._ledger_place.id} says that it held {lost} days: "
+                    f"table {self.target.id} is gone, and {self._ledger_place.id} says it held {lost} days: "
                     "restore the table (bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load "
                     "the days again"
                 ]

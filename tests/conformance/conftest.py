@@ -24,7 +24,7 @@ from airflow_provider_connect.source import Source
 LOGIN, PASSWORD = "canary-user-7f3a", "canary'pass\"{{ 9c1e"
 EXAMPLE_NUMBER = "12345"
 SERVED = {"bigquery"}
-"""Sinks whose tests need a server: fixture ``<name>_target`` of ``tests/conftest.py`` gives options and a connection."""
+"""Sinks whose tests need a server: the fixture ``<name>_target`` gives a sink, its connection and a reader."""
 
 
 def example(cls: type[Options], folder: Path) -> Any:
