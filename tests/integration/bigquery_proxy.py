@@ -205,6 +205,14 @@ class BigQueryProxy:
         self.rules.clear()
 
     def count(self, pattern: str) -> int:
+        """How many calls there were; a call is written down a moment after its answer went out."""
+        found, before = self._count(pattern), -1
+        while found != before:
+            time.sleep(0.1)
+            found, before = self._count(pattern), found
+        return found
+
+    def _count(self, pattern: str) -> int:
         with self.lock:
             return sum(bool(re.search(pattern, call.name)) for call in self.calls)
 

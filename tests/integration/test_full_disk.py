@@ -126,6 +126,7 @@ class Mover:
             key=key,
             schema=source.row_schema(),
             root=root,
+            keeps_stage=True,
             progress=Progress(root, 60, 1),
             poll_parts=poll_parts,
             put_files=put_files,

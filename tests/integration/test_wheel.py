@@ -69,7 +69,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     information = f"{PACKAGE}-{airflow_provider_connect.__version__}.dist-info"
     assert {name.partition("/")[0] for name in names} == {PACKAGE, information}
     ours = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")}
-    assert {name for name in names if name.startswith(f"{PACKAGE}/")} == ours | {f"{PACKAGE}/py.typed"}
+    assert {name for name in names if name.startswith(f"{PACKAGE}/")} == ours | {
+        f"{PACKAGE}/py.typed",
+        f"{PACKAGE}/demo/bqemulator.txt",
+    }
     assert f"{PACKAGE}/spark/job.py" in names
     assert any(name.endswith("/LICENSE") for name in names)
 
