@@ -17,7 +17,8 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery_place import Place
 
 if TYPE_CHECKING:
     from .integration.bigquery_proxy import BigQueryProxy

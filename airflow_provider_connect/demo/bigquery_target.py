@@ -33,6 +33,10 @@ class BigQueryTarget(Target):
             }
         ]
 
+    def as_kept(self, properties: str) -> str:
+        """Return the document: BigQuery keeps JSON and not its text."""
+        return json.dumps(json.loads(properties), sort_keys=True)
+
     def look(self, dag_url: str) -> str:
         """Tell where the UI and the emulator are."""
         return f"{super().look(dag_url)}, BigQuery's REST API at {self.emulator.rest_url}"

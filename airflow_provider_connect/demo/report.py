@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
@@ -20,7 +20,7 @@ def print_all(airflow: LocalAirflow, target: Target, project: Project, dates: li
     _print_days(_day_reports(airflow, target.dag_id))
     _print_offsets(airflow)
     _print_rows(target)
-    differences = compare(target.events(), project, dates)
+    differences = compare(target.events(), project, dates, target.as_kept)
     for line in differences:
         print(line)
     if not differences:
@@ -28,19 +28,23 @@ def print_all(airflow: LocalAirflow, target: Target, project: Project, dates: li
     return not differences
 
 
-def compare(events: Iterable[tuple[dt.date, str, str]], project: Project, dates: Iterable[dt.date]) -> list[str]:
+def compare(
+    events: Iterable[tuple[dt.date, str, str]],
+    project: Project,
+    dates: Iterable[dt.date],
+    as_kept: Callable[[str], str],
+) -> list[str]:
     """Compare a table's rows with a project, day by day, as multisets; [] when they are equal.
 
-    Properties are compared as JSON documents: a sink may keep them as such, and not as the text that was sent.
-
     :param events: day, event and properties of every row.
+    :param as_kept: what a table keeps of the properties' text; only that is compared.
     """
     found: dict[dt.date, Counter[str]] = {}
     for day, event, properties in events:
-        found.setdefault(day, Counter())[_identity(event, json.loads(properties))] += 1
+        found.setdefault(day, Counter())[f"{event}\0{as_kept(properties)}"] += 1
     lines = []
     for date in dates:
-        want = Counter(_identity(row["event"], row["properties"]) for row in project.kept(date))
+        want = Counter(f"{row['event']}\0{as_kept(_served(row['properties']))}" for row in project.kept(date))
         have = found.pop(date, Counter())
         if want != have:
             missing, extra = (want - have).total(), (have - want).total()
@@ -49,8 +53,8 @@ def compare(events: Iterable[tuple[dt.date, str, str]], project: Project, dates:
     return lines
 
 
-def _identity(event: str, properties: dict[str, Any]) -> str:
-    return json.dumps([event, properties], sort_keys=True)
+def _served(properties: dict[str, Any]) -> str:
+    return json.dumps(properties, ensure_ascii=False, separators=(",", ":"))
 
 
 def _day_reports(airflow: LocalAirflow, dag_id: str) -> list[dict[str, Any]]:

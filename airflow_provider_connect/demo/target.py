@@ -32,6 +32,10 @@ class Target(ABC):
         """Airflow connections the sink needs, as the REST API takes them."""
         return []
 
+    def as_kept(self, properties: str) -> str:
+        """Return what the table keeps of the properties' JSON text: every byte, unless a sink says otherwise."""
+        return properties
+
     def look(self, dag_url: str) -> str:
         """Tell where a person can look at what happened."""
         return f"the UI is at {dag_url}"

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._bigquery_credentials import check_connection, credentials, field, proxy
+from airflow_provider_connect.sinks._bigquery_credentials import credentials, field, proxy
 from airflow_provider_connect.sinks._bigquery_errors import (
     ConflictError,
     ExistsError,
@@ -32,8 +32,6 @@ from airflow_provider_connect.sinks._bigquery_errors import (
 )
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_transport import grpc_channel, rest_session
-
-__all__ = ["JOB_SECONDS", "Api", "Place", "check_connection"]
 
 JOB_SECONDS = 3600.0  # a day's publish takes seconds to minutes; longer is a query that will never end
 LONG_WAIT_SECONDS = 60.0  # a wait longer than this is for Airflow, not for a sleeping task

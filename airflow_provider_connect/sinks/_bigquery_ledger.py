@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import zlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -88,25 +87,24 @@ def of_stream(target: Place, key: StreamKey) -> str:
 class BigQueryLedger(Ledger):
     """What one stream has published into one table.
 
-    :param open_api: makes the client; called once, at the first read.
+    :param api: to BigQuery; nothing is sent before the first read.
     :param on_published_day: ``refuse``: :meth:`published` raises for a day that another intent has published, so
         that append mode refuses it before anything is polled; ``append`` for every other mode.
     """
 
     def __init__(
         self,
-        open_api: Callable[[], Api],
+        api: Api,
         target: Place,
         ledger: Place,
         key: StreamKey,
         on_published_day: Literal["refuse", "append"] = "append",
     ) -> None:
-        self.open_api = open_api
+        self.api = api
         self.target = target
         self.ledger = ledger
         self.key = key
         self.on_published_day = on_published_day
-        self._api: Api | None = None
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return the newest published state of a day, None if it never was."""
@@ -138,18 +136,16 @@ class BigQueryLedger(Ledger):
         return DaySet.of(row["day"] for row in rows)
 
     def _read(self, select: str, rest: str) -> list[dict[str, Any]]:
-        if self._api is None:
-            self._api = self.open_api()
         sql = f"{select} FROM {self.ledger.sql} WHERE {of_stream(self.target, self.key)} {rest}"
         try:
             # A query in the wrong location finds no table either, and then the ledger would look empty.
-            self._api.locate(self.ledger)
+            self.api.locate(self.ledger)
         except MissingError:
             return []  # no dataset: what was published went with it
         try:
-            rows, _ = self._api.query(sql, doing=f"read ledger {self.ledger.id}", labels={"connect": "ledger"})
+            rows, _ = self.api.query(sql, doing=f"read ledger {self.ledger.id}", labels={"connect": "ledger"})
         except MissingError:
-            _check_unpublished(self._api, self.target, self.ledger)
+            _check_unpublished(self.api, self.target, self.ledger)
             return []
         return rows
 

@@ -41,8 +41,8 @@ class Place:
         :param project: the project where the text has none.
         """
         dataset, _, table = text.rpartition(".")
-        named, _, dataset = dataset.rpartition(".")
-        return cls(named or project, dataset, table)
+        _, _, dataset = dataset.rpartition(".")
+        return cls(project_of(text) or project, dataset, table)
 
     @property
     def id(self) -> str:
@@ -62,3 +62,8 @@ class Place:
     def sibling(self, table: str) -> Place:
         """Return another table of the same dataset."""
         return replace(self, table=table)
+
+
+def project_of(text: str) -> str | None:
+    """Return the project that ``project.dataset.table`` names, None where the text has none."""
+    return text.rpartition(".")[0].rpartition(".")[0] or None

@@ -181,7 +181,7 @@ def _schema_problems(
 
 def _probe(api: Api, target: Place, layout: Layout) -> list[str]:
     """Make and drop a staging table: rights to make tables, and to use the key."""
-    place = stage_of(target, f"probe_{uuid.uuid4().hex}")
+    place = stage_of(target, f"probe-{uuid.uuid4().hex}")
     staging(api, place, [DAY_FIELD], layout.labels, layout.kms_key)
     drop(api, place)
     return []

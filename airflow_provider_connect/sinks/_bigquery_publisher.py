@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
 from airflow_provider_connect.sinks._bigquery_errors import ConflictError, made_before
 from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
 from airflow_provider_connect.sinks._bigquery_load import load, unloadable
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_names import POSITION, labels
+from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_preflight import expired, problems
 from airflow_provider_connect.sinks._bigquery_publish import SAMPLE_ROW, PublishPlan, publish_script, rehearse, settle
 from airflow_provider_connect.sinks._bigquery_put import FileReceipt, RejectsAppender, Staging, batches
@@ -72,9 +73,7 @@ class Publisher:
     def ledger(self) -> BigQueryLedger:
         """The stream's ledger."""
         refuses = self.sink.write_mode == "append" and self.sink.on_published_day == "refuse"
-        return BigQueryLedger(
-            lambda: self.api, self.target, self._ledger_place, self.key, "refuse" if refuses else "append"
-        )
+        return BigQueryLedger(self.api, self.target, self._ledger_place, self.key, "refuse" if refuses else "append")
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day]) -> list[str]:
         """Find what would fail a publish; make the target and the ledger when nothing would."""
@@ -83,13 +82,15 @@ class Publisher:
             found = problems(self.api, self.target, self._layout, lambda fields: columns(schema, fields))
             if found:
                 return found
-            if find(self.api, self.target) is None and (lost := len(self.ledger.days())):
+            # The second look: another first run may make the table, and publish, between the other two.
+            if self._is_missing() and (lost := len(self.ledger.days())) and self._is_missing():
                 return [
                     f"table {self.target.id} is gone, and {self._ledger_place.id} says it held {lost} days: "
                     "restore the table (bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load "
                     "the days again"
                 ]
             ready = self._ready(schema)
+            self._ensure_tombstones(ready.columns)
             self._rehearse(ready)
             today = dt.datetime.now(dt.UTC).date()
             found = [
@@ -224,23 +225,28 @@ class Publisher:
         self.api.locate(self.target)
         return ensure_target(self.api, self.target, self._layout, lambda fields: columns(schema, fields))
 
-    def _merge(self, made: Sequence[Column]) -> Merge | None:
-        """Return how rows are merged, None in the other modes; the table of tombstones is made on the way."""
-        sink = self.sink
-        if sink.write_mode != "merge":
-            return None
-        tombstones = self.target.sibling(f"{self.target.table}{TOMBSTONES_END}")
-        merge = merge_of(made, sink.key, sink.newest_by, sink.delete_where, tombstones)
-        if merge.tombstones is not None:
+    def _is_missing(self) -> bool:
+        return find(self.api, self.target) is None
+
+    def _ensure_tombstones(self, made: Sequence[Column]) -> None:
+        merge = self._merge(made)
+        if merge is not None and merge.tombstones is not None:
             ensure_table(
                 self.api,
                 merge.tombstones,
                 tombstone_fields(merge, made),
-                labels=labels(sink.labels),
-                kms_key=sink.kms_key,
+                labels=labels(self.sink.labels),
+                kms_key=self.sink.kms_key,
                 description=f"Keys that were deleted from {self.target.id}, and the day that deleted them.",
             )
-        return merge
+
+    def _merge(self, made: Sequence[Column]) -> Merge | None:
+        """Return how rows are merged, None in the other modes."""
+        sink = self.sink
+        if sink.write_mode != "merge":
+            return None
+        tombstones = self.target.sibling(f"{self.target.table}{TOMBSTONES_END}")
+        return merge_of(made, sink.key, sink.newest_by, sink.delete_where, tombstones)
 
     def _labels(self, publish: Publish) -> dict[str, str]:
         """Return the labels of jobs and staging tables: the user's own, then where to look in Airflow."""

@@ -9,27 +9,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELDS
-from airflow_provider_connect.sinks._bigquery_rows import Bad, bad_row, convert, staging_schema, summary
+from airflow_provider_connect.sinks._bigquery_rows import Bad, convert, staging_schema, summary
 from airflow_provider_connect.sinks._bigquery_streams import Appender, BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.sinks._bigquery_types import Column
 from airflow_provider_connect.stage import DATA_FILE
 from airflow_provider_connect.storage import Folder, named_errors
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 RESTARTS = 5
 """How often a file is appended from its first row again without rows that BigQuery refused; each time it names many."""
-
-
 BATCH_BYTES = 5_400_000
 """About what one request holds. Full ones (9 MB) cost a task 50 MB more, and are no faster (measured 2026-11)."""
 _MAX_BATCH_ROWS = 65_536
@@ -82,7 +76,7 @@ def put_file(api: Api, staging: Staging, path: str, tolerance: Tolerance) -> Fil
     :raises DataError: rows that BigQuery cannot hold, and the tolerance does not allow them, or there is no end of them
         after :data:`RESTARTS`.
     """
-    refused: dict[int, BadRow] = {}
+    refused: dict[int, tuple[str, str]] = {}
     for restarts in itertools.count():
         attempt = _Attempt(api, staging, path, tolerance, refused)
         try:
@@ -106,12 +100,11 @@ class _Attempt:
     """One try to append a file to streams of its own."""
 
     def __init__(
-        self, api: Api, staging: Staging, path: str, tolerance: Tolerance, refused: Mapping[int, BadRow]
+        self, api: Api, staging: Staging, path: str, tolerance: Tolerance, refused: Mapping[int, tuple[str, str]]
     ) -> None:
         self.api = api
         self.staging = staging
         self.path = path
-        self.first_position = _first_position(path)
         self.tolerance = tolerance
         self.refused = refused
         self.spans: list[tuple[int, int, list[int]]] = []  # rows appended before, start in the file, rows left out
@@ -127,40 +120,34 @@ class _Attempt:
             rejects = RejectsAppender(self.api, staging.rejects) if staging.rejects else None
             if rejects is not None:
                 stack.enter_context(rejects)
-            for start, batch in batches(staging.stage, self.path):
-                good, bad = self._converted(batch, start)
-                if bad:
-                    self._tolerate(bad)
+            for start, batch in batches(staging.stage, self.path, _first_position(self.path)):
+                done = convert(
+                    batch,
+                    staging.columns,
+                    start,
+                    position_column=staging.position_column,
+                    refused=self.refused,
+                )
+                if done.bad:
+                    self._tolerate(done.bad)
                     assert rejects is not None
-                    rejects.append(
-                        "sink", [replace(each, position=self.first_position + each.position) for each in bad]
-                    )
-                self.spans.append((appended, start, [each.position for each in bad]))
-                appended += good.num_rows
-                if good.num_rows:
-                    rows.append(good)
+                    rejects.append("sink", done.bad)
+                self.spans.append((appended, start, [each.position for each in done.bad]))
+                appended += done.batch.num_rows
+                if done.batch.num_rows:
+                    rows.append(done.batch)
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
-    def positions(self, rows: Sequence[BadRow]) -> dict[int, BadRow]:
-        """Return rows that BigQuery named by their position in the file, not among those appended."""
+    def positions(self, rows: Sequence[BadRow]) -> dict[int, tuple[str, str]]:
+        """Return column and reason of rows that BigQuery named by their position, not by that among those appended."""
         found = {}
         for row in rows:
             appended, start, left_out = next(span for span in reversed(self.spans) if span[0] <= row.offset)
             position = start + row.offset - appended
             for out in left_out:
                 position += out <= position
-            found[position] = row
+            found[position] = (row.column or "", f"refused by BigQuery: {row.reason}")
         return found
-
-    def _converted(self, batch: pa.RecordBatch, start: int) -> tuple[pa.RecordBatch, list[Bad]]:
-        done = convert(batch, self.staging.columns, start, position_column=self.staging.position_column)
-        good, bad = done.batch, list(done.bad)
-        more = [p for p in self.refused if start <= p < start + batch.num_rows]
-        if more:
-            good, bad = _without(batch, self.staging, start, bad, self.refused)
-        if self.staging.position_column and self.first_position:
-            good = _shifted(good, self.staging.position_column, self.first_position)
-        return good, bad
 
     def _tolerate(self, bad: list[Bad]) -> None:
         self.rejected += len(bad)
@@ -223,15 +210,16 @@ class RejectsAppender:
         return self._appender.close()
 
 
-def batches(stage: str, path: str) -> Iterator[tuple[int, Any]]:
+def batches(stage: str, path: str, start: int = 0) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a staged file, each with the position of its first row and about a request in size.
 
     Pages are read as they are needed: a whole row group at once would cost 100 MB more.
+
+    :param start: position of the first row.
     """
     import pyarrow.parquet as pq
 
     folder = Folder(stage)
-    start = 0
     with named_errors(f"{folder.url}/{path}"):
         source = folder.filesystem.open_input_file(folder.path(path))
     with source, pq.ParquetFile(source, buffer_size=64 * 1024, pre_buffer=False) as file:
@@ -252,35 +240,3 @@ def _first_position(path: str) -> int:
     match = DATA_FILE.fullmatch(path)
     assert match is not None
     return int(match["part"]) << 40
-
-
-def _without(
-    batch: pa.RecordBatch, staging: Staging, start: int, bad: Sequence[Bad], refused: Mapping[int, BadRow]
-) -> tuple[pa.RecordBatch, list[Bad]]:
-    """Convert a batch again without the rows that BigQuery refused; those join the bad ones."""
-    import pyarrow as pa
-
-    columns, position_column = staging.columns, staging.position_column
-    left_out = {each.position: each for each in bad}
-    for position in sorted(p for p in refused if start <= p < start + batch.num_rows and p not in left_out):
-        reason = f"refused by BigQuery: {refused[position].reason}"
-        left_out[position] = bad_row(batch, position - start, start, refused[position].column or "", reason)
-    parts = []
-    begin = 0
-    for position in [*sorted(left_out), start + batch.num_rows]:
-        end = position - start
-        if end > begin:
-            part = convert(batch.slice(begin, end - begin), columns, start + begin, position_column=position_column)
-            parts.append(part.batch)
-        begin = end + 1
-    schema = staging_schema(columns, position_column)
-    table = pa.Table.from_batches(parts, schema=schema).combine_chunks()
-    good = table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=schema)
-    return good, [left_out[position] for position in sorted(left_out)]
-
-
-def _shifted(batch: pa.RecordBatch, column: str, by: int) -> pa.RecordBatch:
-    import pyarrow.compute as pc
-
-    index = batch.schema.get_field_index(column)
-    return batch.set_column(index, batch.schema.field(index), pc.add(batch.column(index), by))

@@ -10,9 +10,10 @@ import datetime as dt
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sinks._bigquery_arrays import Fault, convert_array, true_rows
@@ -32,7 +33,7 @@ MAX_RECORD_BYTES = 1_000_000
 class Bad:
     """A row that BigQuery would refuse.
 
-    :param position: of the row in its staged file, from 0; in the table of rejects plus 2^40 for each partition before.
+    :param position: of the row in its staged day: its number in its file, plus 2^40 for each partition before.
     :param column: the first column, by the source's name, that is the reason.
     :param record: the row as JSON; bytes as base64, what Python has no value for as Arrow's text.
     """
@@ -65,12 +66,14 @@ def convert(
     start: int,
     *,
     position_column: str | None = None,
+    refused: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
 ) -> Converted:
     """Convert a batch of a staged file to the staging table's types; a column that has its type is not copied.
 
-    :param start: position of the batch's first row in its file.
+    :param start: position of the batch's first row.
     :param position_column: name of an INT64 column to add that holds each row's position.
+    :param refused: rows known to be bad, by position, with column and reason.
     """
     import pyarrow as pa
 
@@ -87,6 +90,8 @@ def convert(
         (_largest(converted.slice(row, 1), columns), Fault([row], f"a row of more than {max_row_bytes} bytes"))
         for row in _too_large(converted, 0, converted.num_rows, max_row_bytes)
     ]
+    here = {row - start: why for row, why in refused.items() if start <= row < start + batch.num_rows}
+    faults += [(column, Fault([row], reason)) for row, (column, reason) in here.items()]
     return _without_faults(batch, converted, faults, start) if faults else Converted(converted, [])
 
 
@@ -119,11 +124,11 @@ def _without_faults(
             first.setdefault(int(row), (column, fault.reason))
     good = np.ones(batch.num_rows, dtype=bool)
     good[list(first)] = False
-    bad = [bad_row(batch, row, start, *first[row]) for row in sorted(first)]
+    bad = [_bad_row(batch, row, start, *first[row]) for row in sorted(first)]
     return Converted(converted.filter(pa.array(good)), bad)
 
 
-def bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Bad:
+def _bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Bad:
     """Describe row ``row`` of a batch whose first row is at ``start`` in its file."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     record = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")

@@ -7,11 +7,11 @@ to drop it. What is missed BigQuery drops itself: every staging table expires.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.sinks._bigquery_errors import MissingError
+from airflow_provider_connect.sinks._bigquery_names import legal_table_suffix
 from airflow_provider_connect.sinks._bigquery_table import STAGING_LABEL, drop, find
 
 if TYPE_CHECKING:
@@ -35,15 +35,12 @@ class Stage:
 
 def stage_of(target: Place, attempt: str) -> Place:
     """Return where an attempt stages its rows; its rejects are staged in the same name and :data:`REJECTS_END`."""
-    return target.sibling(f"{target.table}{_MARK}{_legal(attempt)}")
+    return target.sibling(f"{target.table}{_MARK}{legal_table_suffix(attempt)}")
 
 
-def stages(api: Api, target: Place, attempts: str = "") -> list[Stage]:
-    """Return the staging tables of a target.
-
-    :param attempts: only those of attempts whose name starts with this.
-    """
-    beginning = f"{target.table}{_MARK}{_legal(attempts)}"
+def stages(api: Api, target: Place) -> list[Stage]:
+    """Return the staging tables of a target."""
+    beginning = f"{target.table}{_MARK}"
     name = f"{target.project}.{target.dataset}"
     doing = f"list the staging tables of {target.id}"
     try:
@@ -68,7 +65,3 @@ def sweep(api: Api, target: Place, older_than: dt.datetime) -> int:
     for place in old:
         drop(api, place)
     return len(old)
-
-
-def _legal(attempt: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", attempt)

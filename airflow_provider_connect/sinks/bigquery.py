@@ -43,14 +43,14 @@ https://cloud.google.com/bigquery/quotas (2026-11).
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
+from airflow_provider_connect.sinks._bigquery_place import Place, project_of
 from airflow_provider_connect.stage import StagedFile
 from airflow_provider_connect.window import ONE_DAY, Day
 
@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger
     from airflow_provider_connect.sinks._bigquery_publisher import Publisher
     from airflow_provider_connect.sinks._bigquery_put import FileReceipt, Staging
-
-_TABLE = re.compile(r"(?:(?P<project>[a-z0-9.:-]+)\.)?(?P<dataset>\w{1,1024})\.(?P<table>[\w-]{1,900})", re.ASCII)
 
 
 class BigQuerySink(Sink):
@@ -146,7 +144,9 @@ class BigQuerySink(Sink):
         "that share a ledger publish one after the other.",
     )
     maximum_bytes_billed: int | None = Field(
-        default=None, ge=10_000_000, description="Bytes a publish may be billed for; more fails it before it starts."
+        default=None,
+        ge=10_000_000,
+        description="Bytes that one statement may be billed for; one that would read more fails the day.",
     )
     timeout_seconds: float = Field(default=60.0, gt=0, description="How long one call may take to answer.")
     retry_budget_seconds: float = Field(
@@ -165,8 +165,10 @@ class BigQuerySink(Sink):
     @field_validator("table")
     @classmethod
     def _is_table(cls, table: str) -> str:
-        if _TABLE.fullmatch(table) is None:
-            raise ValueError("'dataset.table' or 'project.dataset.table' is wanted")
+        try:
+            Place.parse(table, project="the-connections-own")
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
         return table
 
     @model_validator(mode="after")
@@ -199,15 +201,13 @@ class BigQuerySink(Sink):
 
     @property
     def _place_name(self) -> str:
-        found = _TABLE.fullmatch(self.table)
-        assert found is not None
-        return self.table if found["project"] else f"{self.conn_id}.{self.table}"
+        return self.table if project_of(self.table) else f"{self.conn_id}.{self.table}"
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with the options and the connection; no network."""
-        from airflow_provider_connect.sinks._bigquery_access import check_connection  # noqa: PLC0415
+        from airflow_provider_connect.sinks._bigquery_credentials import check_connection  # noqa: PLC0415
 
-        return [*_missing_clients(), *check_connection(connections[self.conn_id])]
+        return check_connection(connections[self.conn_id])
 
     def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""
@@ -250,7 +250,7 @@ class BigQuerySink(Sink):
 
         api = Api.open(
             connections[self.conn_id],
-            (_TABLE.fullmatch(self.table) or {"project": None})["project"],
+            project_of(self.table),
             self.timeout_seconds,
             self.retry_budget_seconds,
             self.maximum_bytes_billed,
@@ -265,10 +265,3 @@ class BigQuerySink(Sink):
         if self._api is None or self._api.connection is not connections[self.conn_id]:
             self._api = self._open(connections)
         return Publisher(self, key, self._api)
-
-
-def _missing_clients() -> list[str]:
-    names = ("google.cloud.bigquery", "google.cloud.bigquery_storage_v1")
-    if all(find_spec(name.partition(".")[0]) and find_spec(name) for name in names):
-        return []
-    return ["Google's clients for BigQuery are not installed here: pip install 'airflow-provider-connect[bigquery]'"]

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.spark.parquet import REJECTS_SCHEMA, RowWriter
 from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file

@@ -106,11 +106,17 @@ class Rule:
     seen: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
+    """One call, written down as it comes: who has its answer finds it counted."""
+
     name: str
-    seconds: float
     body: bytes = b""  # of REST calls that send JSON
+    started: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+
+    def end(self) -> None:
+        self.seconds = time.monotonic() - self.started
 
 
 @dataclass
@@ -205,14 +211,6 @@ class BigQueryProxy:
         self.rules.clear()
 
     def count(self, pattern: str) -> int:
-        """How many calls there were; a call is written down a moment after its answer went out."""
-        found, before = self._count(pattern), -1
-        while found != before:
-            time.sleep(0.1)
-            found, before = self._count(pattern), found
-        return found
-
-    def _count(self, pattern: str) -> int:
         with self.lock:
             return sum(bool(re.search(pattern, call.name)) for call in self.calls)
 
@@ -231,9 +229,10 @@ class BigQueryProxy:
                         found = rule.action
             return found
 
-    def note(self, name: str, started: float, body: bytes = b"") -> None:
+    def note(self, name: str, body: bytes = b"") -> Call:
         with self.lock:
-            self.calls.append(Call(name, time.monotonic() - started, body))
+            self.calls.append(Call(name, body))
+            return self.calls[-1]
 
 
 _UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -255,8 +254,9 @@ def _rest_handler(proxy: BigQueryProxy) -> type[BaseHTTPRequestHandler]:
 
         def pass_on(self) -> None:
             path = self.path.split("?")[0].replace("/bigquery/v2", "")
-            name, started = f"{self.command} {path}", time.monotonic()
+            name = f"{self.command} {path}"
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            noted = proxy.note(name, body if body.startswith(b"{") else b"")
             action = proxy.action(name)
             if isinstance(action, Slow):
                 proxy.stopping.wait(action.seconds)
@@ -273,7 +273,7 @@ def _rest_handler(proxy: BigQueryProxy) -> type[BaseHTTPRequestHandler]:
                 self.answer(200, action.body)
             else:
                 self.forward(action, body)
-            proxy.note(name, started, body if body.startswith(b"{") else b"")
+            noted.end()
 
         def forward(self, action: Any, body: bytes) -> None:
             path = self.path.split("?")[0]
@@ -336,14 +336,15 @@ class _Handler(grpc.GenericRpcHandler):
         def call() -> bytes:
             return self.proxy.channel.unary_unary(method)(request, timeout=60)
 
-        name, started = method.removeprefix(SERVICE), time.monotonic()
+        name = method.removeprefix(SERVICE)
+        noted = self.proxy.note(name)
         try:
             return self.broken(self.proxy.action(name), call, context)
         except grpc.RpcError as error:
             context.abort(error.code(), error.details())
             raise
         finally:
-            self.proxy.note(name, started)
+            noted.end()
 
     def broken(self, action: Any, call: Callable[[], bytes], context: grpc.ServicerContext) -> bytes:
         if isinstance(action, (Slow, Silent)):
@@ -373,13 +374,13 @@ class _Handler(grpc.GenericRpcHandler):
 
         try:
             for request in incoming:
-                started = time.monotonic()
+                noted = self.proxy.note("AppendRows")
                 try:
                     yield self.broken(self.proxy.action("AppendRows"), lambda r=request: call(r), context)
                 except grpc.RpcError as error:
                     context.abort(error.code(), error.details())
                 finally:
-                    self.proxy.note("AppendRows", started)
+                    noted.end()
         finally:
             outgoing.put(None)
             behind.cancel()

@@ -117,7 +117,7 @@ class Bench:
         return [(row["day"].day, row["id"], row["version"]) for row in found]
 
     def book(self, **changes: Any) -> BigQueryLedger:
-        return BigQueryLedger(lambda: self.api, self.target, self.ledger, KEY, **changes)
+        return BigQueryLedger(self.api, self.target, self.ledger, KEY, **changes)
 
 
 def sql(value: Any) -> str:

@@ -45,7 +45,7 @@ def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench) -> None:
     assert bench.book().row(dt.date(2026, 9, 1)) is None
     assert len(bench.book().days()) == 0
     elsewhere = BigQueryLedger(
-        lambda: bench.api, replace(bench.target, dataset="nowhere"), replace(bench.ledger, dataset="nowhere"), KEY
+        bench.api, replace(bench.target, dataset="nowhere"), replace(bench.ledger, dataset="nowhere"), KEY
     )
     assert elsewhere.published(dt.date(2026, 9, 1), "t") is None
 

@@ -14,8 +14,9 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sinks import _bigquery_load
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_load import load
+from airflow_provider_connect.sinks._bigquery_place import Place
 from tests.bigquery import connection_to
 
 from .bigquery_proxy import Answer, BigQueryProxy, Change, Lose, Refuse, RefuseAfter

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, SupersededError
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_errors import ConflictError, StaleError
+from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError
 
 from ..bigquery import REAL_PROJECT, Target

@@ -15,7 +15,9 @@ import pytest
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks import _bigquery_access
 from airflow_provider_connect.sinks._bigquery_names import legal_names
+from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS
+from airflow_provider_connect.sinks._bigquery_table import drop
 
 from ..bigquery import Target, connection_to
 from .bigquery_bench import MONDAY, SCHEMA, TUESDAY, SinkBench, bench_of, events, intent
@@ -374,3 +376,13 @@ def test_a_publish_costs_the_same_calls_whatever_its_size_and_the_docs_say_how_m
     rest_calls, other_grpc_calls, jobs = large
     said = f"a day of one staged file takes {rest_calls} REST calls, {jobs} of which starts a job"
     assert f"{said}, and {other_grpc_calls + 1} gRPC calls" in page
+
+
+def test_a_table_that_was_dropped_is_not_quietly_begun_anew(bench: SinkBench) -> None:
+    assert bench.preflight() == []
+    bench.publish(bench.stage(MONDAY, events("a")))
+    with _bigquery_access.Api.open(bench.reader) as api:
+        drop(api, Place.parse(bench.sink.table, api.project))
+    [problem] = bench.preflight()
+    assert "is gone" in problem
+    assert "it held 1 days" in problem

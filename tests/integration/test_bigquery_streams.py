@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
+from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError, StreamReceipt
 from tests.bigquery import connection_to
 

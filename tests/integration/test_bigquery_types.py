@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
+from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_rows import convert, staging_schema
 from airflow_provider_connect.sinks._bigquery_streams import Appender
 from airflow_provider_connect.sinks._bigquery_types import Column, columns

@@ -29,8 +29,23 @@ def rows(*dates: dt.date) -> list[tuple[dt.date, str, str]]:
     ]
 
 
+def as_document(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
 def test_a_table_that_holds_what_was_served_has_no_differences():
-    assert compare(reversed(rows(FIRST, SECOND)), PROJECT, [FIRST, SECOND]) == []
+    assert compare(reversed(rows(FIRST, SECOND)), PROJECT, [FIRST, SECOND], as_document) == []
+
+
+def test_a_table_that_keeps_every_byte_is_held_to_every_byte(tmp_path: Path):
+    served = [
+        (FIRST, row["event"], json.dumps(row["properties"], ensure_ascii=False, separators=(",", ":")))
+        for row in PROJECT.kept(FIRST)
+    ]
+    delta, bigquery = DeltaTarget(tmp_path), BigQueryTarget(tmp_path)
+    assert compare(served, PROJECT, [FIRST], delta.as_kept) == []
+    assert compare(rows(FIRST), PROJECT, [FIRST], delta.as_kept) == ["2026-09-01: 5 rows missing, 5 rows too many"]
+    assert compare(rows(FIRST), PROJECT, [FIRST], bigquery.as_kept) == []
 
 
 @pytest.mark.parametrize(
@@ -44,7 +59,7 @@ def test_a_table_that_holds_what_was_served_has_no_differences():
     ],
 )
 def test_every_difference_is_named_with_its_day(found: list[tuple[dt.date, str, str]], said: str):
-    assert compare(found, PROJECT, [FIRST]) == [said]
+    assert compare(found, PROJECT, [FIRST], as_document) == [said]
 
 
 def test_an_unknown_sink_is_told_which_ones_there_are(capsys: pytest.CaptureFixture[str]):

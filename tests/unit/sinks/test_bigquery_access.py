@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._bigquery_access import Api, Place, check_connection
-from airflow_provider_connect.sinks._bigquery_credentials import SCOPES, credentials
+from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery_credentials import SCOPES, check_connection, credentials
+from airflow_provider_connect.sinks._bigquery_place import Place
 from tests.bigquery_server import CANARY, EMULATOR, Server, api_at, connection, key
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks import _bigquery_access
-from airflow_provider_connect.sinks._bigquery_access import Api, Place
+from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_errors import HiddenError, MissingError
+from airflow_provider_connect.sinks._bigquery_place import Place
 from tests.bigquery_server import ROWS, Server, api_at, job, refused
 
 

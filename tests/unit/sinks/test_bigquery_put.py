@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks import _bigquery_put
-from airflow_provider_connect.sinks._bigquery_access import Place
+from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_put import RESTARTS, Staging, Tolerance, put_file
 from airflow_provider_connect.sinks._bigquery_streams import BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.sinks._bigquery_types import columns
