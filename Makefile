@@ -18,7 +18,7 @@ $(READY): constraints.txt pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table (SINK=delta or bigquery).
+demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SINK=delta, bigquery or kafka).
 	@exec $(BIN)/python -m airflow_provider_connect.demo --sink "$(SINK)"
 
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
@@ -38,7 +38,7 @@ real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=m
 	@test -n "$$GOOGLE_CLOUD_PROJECT_FOR_TESTS" || { echo "GOOGLE_CLOUD_PROJECT_FOR_TESTS is not set: name a Google Cloud project in which application default credentials may make datasets and run jobs" >&2; exit 2; }
 	@$(BIN)/pytest -q -m slow tests/conformance $(REAL)
 
-campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=bigquery CONNECT_CAMPAIGN_RUNS=100 CONNECT_CAMPAIGN_SEED=1).
+campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=kafka CONNECT_CAMPAIGN_RUNS=100 CONNECT_CAMPAIGN_SEED=1).
 	@$(BIN)/pytest -q -s -m campaign
 
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.

@@ -56,6 +56,16 @@ class DataError(ConnectError):
 class SupersededError(ConnectError):
     """A newer run has published this day already; the older one must leave it alone."""
 
+    @classmethod
+    def by(cls, generation: int, where: str, run: str) -> SupersededError:
+        """Say which generation stands in the way.
+
+        :param where: stream, day and target.
+        :param run: whose publish ends here: an intent's ``run``.
+        """
+        stale = f"what {run} staged is older and stays unpublished"
+        return cls(f"{where}: a newer run has published generation {generation}; {stale}")
+
 
 _BY_NAME: dict[str, type[ConnectError]] = {
     cls.__name__: cls for cls in (ConnectError, ConfigError, RetriableError, DataError, SupersededError)

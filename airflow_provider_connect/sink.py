@@ -5,7 +5,7 @@ A sink is a pydantic model (its options) with methods that publish a frozen day.
     driver         preflight(schema, …)       once a job, before the first request to the source
     driver         ledger(key, …)             what was published already; the Airflow task reads it too
     driver         begin(publish, …)          fence, staging table, streams          (if the sink needs it)
-    executor       put(token, file, …)        any number of times, repeatable        (if the sink needs it)
+    executor       put(token, files, …)       any number of times, repeatable        (if the sink needs it)
     driver         commit(publish, …)         data and ledger row in one step
     driver         abort(publish, token, …)   after any error since begin            (if the sink needs it)
     driver         sweep(key, …)              once a job, last: what dead attempts left
@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -91,6 +91,9 @@ class Publish(Wire):
     day: Day
     intent: Intent
     manifest: Manifest
+    kind: Literal["day", "snapshot"] = Field(
+        default="day", description="What the rows are: those of a day, or all there are as of that day."
+    )
     stage: str = Field(description="Path or URL of the stage's root; the manifest's paths are relative to it.")
     labels: dict[str, str] = Field(default_factory=dict, description="For people: dag, run, task; no secret.")
 
@@ -162,8 +165,12 @@ class Sink(Options, ABC):
         """Prepare one publish; what is returned goes, pickled, to every :meth:`put`. Driver, once an attempt."""
         return None
 
-    def put(self, token: Any, file: StagedFile, schema: pa.Schema, connections: Connections) -> Any:
-        """Send one staged file; the receipt goes to :meth:`commit`. Executor; may run more than once."""
+    def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
+        """Deal a day's files out, one :meth:`put` for each share: each file alone by default. Driver."""
+        return [(file,) for file in files]
+
+    def put(self, token: Any, files: tuple[StagedFile, ...], schema: pa.Schema, connections: Connections) -> Any:
+        """Send one share; the receipt goes to :meth:`commit`. Executor; may run more than once, also beside itself."""
         return None
 
     @abstractmethod

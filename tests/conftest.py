@@ -16,5 +16,19 @@ os.environ.update(
 )
 
 from .bigquery import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
+from .kafka import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402
+from .schema_registry import registry  # noqa: E402
 
-__all__ = ["bigquery_target", "dataset", "emulator", "google_connection", "proxy"]
+__all__ = [
+    "bigquery_target",
+    "broker",
+    "dataset",
+    "emulator",
+    "google_connection",
+    "kafka_connection",
+    "kafka_proxy",
+    "kafka_target",
+    "proxied",
+    "proxy",
+    "registry",
+]

@@ -26,12 +26,13 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.demo import report
 from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
+from airflow_provider_connect.demo.kafka_target import KafkaTarget
 from airflow_provider_connect.demo.local_airflow import MARK, LocalAirflow, stop_marked
 from airflow_provider_connect.demo.mixpanel_events import Project
 from airflow_provider_connect.demo.target import Target
 
 FOLDER = Path(".demo")
-TARGETS: dict[str, type[Target]] = {target.name: target for target in (DeltaTarget, BigQueryTarget)}
+TARGETS: dict[str, type[Target]] = {target.name: target for target in (DeltaTarget, BigQueryTarget, KafkaTarget)}
 ZONE = "US/Pacific"
 DAYS = 7
 STANDIN_VARIABLE = "CONNECT_DEMO_SECRET"  # name of an environment variable

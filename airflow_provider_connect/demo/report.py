@@ -89,3 +89,5 @@ def _print_rows(target: Target) -> None:
     print(f"\nThree rows, read with {target.reader}:")
     for row in target.sample():
         print("  " + " | ".join(str(value) for value in row))
+    for line in target.more():
+        print(line)

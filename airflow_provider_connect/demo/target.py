@@ -59,3 +59,7 @@ class Target(ABC):
     @abstractmethod
     def sample(self) -> list[tuple[Any, ...]]:
         """Return the three oldest rows, shortened for people, by a query that a person would write."""
+
+    def more(self) -> list[str]:
+        """Return lines that tell what else a person would look at; [] where rows are all there is."""
+        return []

@@ -142,10 +142,7 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         return ledger_row(answer)
     where = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
-        "superseded": SupersededError(
-            f"{where}: a newer run has published generation {answer['newest']}; "
-            f"what {plan.run} staged is older and stays unpublished"
-        ),
+        "superseded": SupersededError.by(answer["newest"], where, plan.run),
         "incomplete": RetriableError(
             f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
             f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"

@@ -25,7 +25,7 @@ from airflow_provider_connect.sinks._bigquery_names import POSITION, labels
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_preflight import expired, problems
 from airflow_provider_connect.sinks._bigquery_publish import SAMPLE_ROW, PublishPlan, publish_script, rehearse, settle
-from airflow_provider_connect.sinks._bigquery_put import FileReceipt, RejectsAppender, Staging, batches
+from airflow_provider_connect.sinks._bigquery_put import BATCH_BYTES, FileReceipt, RejectsAppender, Staging
 from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
 from airflow_provider_connect.sinks._bigquery_rows import cut
 from airflow_provider_connect.sinks._bigquery_streams import StreamReceipt
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.sinks.bigquery import BigQuerySink
-    from airflow_provider_connect.window import Day
+    from airflow_provider_connect.staged import batches
+from airflow_provider_connect.window import Day
 
 _log = logging.getLogger(__name__)
 LEDGER_END, REJECTS_TABLE_END, TOMBSTONES_END = "__ledger", "__rejects", "__tombstones"
@@ -316,7 +317,7 @@ class Publisher:
     def _source_rejects(self, publish: Publish, table: Place) -> StreamReceipt:
         with RejectsAppender(self.api, table) as appender:
             for file in publish.manifest.polled.rejects:
-                for _, batch in batches(publish.stage, file.path):
+                for _, batch in batches(publish.stage, file.path, BATCH_BYTES):
                     rows = batch.to_pylist()
                     appender.append("source", [cut(row["position"], row["reason"], row["record"]) for row in rows])
             return appender.close()

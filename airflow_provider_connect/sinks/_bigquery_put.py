@@ -7,7 +7,7 @@ the one whose receipt reached the driver is ever committed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,14 +19,12 @@ from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELD
 from airflow_provider_connect.sinks._bigquery_rows import Bad, convert, staging_schema, summary
 from airflow_provider_connect.sinks._bigquery_streams import Appender, BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.sinks._bigquery_types import Column
-from airflow_provider_connect.stage import DATA_FILE
-from airflow_provider_connect.storage import Folder, named_errors
+from airflow_provider_connect.staged import batches, first_position
 
 RESTARTS = 5
 """How often a file is appended from its first row again without rows that BigQuery refused; each time it names many."""
 BATCH_BYTES = 5_400_000
 """About what one request holds. Full ones (9 MB) cost a task 50 MB more, and are no faster (measured 2026-11)."""
-_MAX_BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class _Attempt:
             rejects = RejectsAppender(self.api, staging.rejects) if staging.rejects else None
             if rejects is not None:
                 stack.enter_context(rejects)
-            for start, batch in batches(staging.stage, self.path, _first_position(self.path)):
+            for start, batch in batches(staging.stage, self.path, BATCH_BYTES, first_position(self.path)):
                 done = convert(
                     batch,
                     staging.columns,
@@ -208,35 +206,3 @@ class RejectsAppender:
     def close(self) -> StreamReceipt:
         """Return when every reject is stored."""
         return self._appender.close()
-
-
-def batches(stage: str, path: str, start: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a staged file, each with the position of its first row and about a request in size.
-
-    Pages are read as they are needed: a whole row group at once would cost 100 MB more.
-
-    :param start: position of the first row.
-    """
-    import pyarrow.parquet as pq
-
-    folder = Folder(stage)
-    with named_errors(f"{folder.url}/{path}"):
-        source = folder.filesystem.open_input_file(folder.path(path))
-    with source, pq.ParquetFile(source, buffer_size=64 * 1024, pre_buffer=False) as file:
-        for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), use_threads=False):
-            yield start, batch
-            start += batch.num_rows
-
-
-def _batch_rows(metadata: Any) -> int:
-    """Return how many rows of a file make about one request."""
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    row_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
-    return max(1, min(int(BATCH_BYTES / max(row_bytes, 1.0)), _MAX_BATCH_ROWS))
-
-
-def _first_position(path: str) -> int:
-    """Return what a file's first row counts as among the rows of its day: files are ordered by their partition."""
-    match = DATA_FILE.fullmatch(path)
-    assert match is not None
-    return int(match["part"]) << 40

@@ -221,12 +221,15 @@ class BigQuerySink(Sink):
         """Bring the table to hold the source's columns, and make this attempt's staging table."""
         return self._publisher(publish.key, connections).begin(publish, schema)
 
-    def put(self, token: Staging, file: StagedFile, schema: pa.Schema, connections: Connections) -> FileReceipt | None:
+    def put(
+        self, token: Staging, files: tuple[StagedFile, ...], schema: pa.Schema, connections: Connections
+    ) -> FileReceipt | None:
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
         from airflow_provider_connect.sinks._bigquery_put import Tolerance, put_file  # noqa: PLC0415
 
         if token.load_method == "load_job":
             return None
+        (file,) = files
         with self._open(connections) as api:
             return put_file(api, token, file.path, Tolerance(self.errors_tolerance, self.max_rejects))
 

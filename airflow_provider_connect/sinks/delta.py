@@ -218,10 +218,8 @@ def _refuse_older(view: LedgerView, publish: Publish) -> None:
     """Raise SupersededError when the day was published for a newer intent."""
     order = view.transaction(publish.day.date, "/order")
     if order is not None and order > publish.intent.order:
-        raise SupersededError(
-            f"{publish.key} {publish.day}: a newer run has published generation {view.generation(publish.day.date)}; "
-            f"what {publish.intent.run} staged is older and stays unpublished"
-        )
+        where = f"{publish.key} {publish.day}"
+        raise SupersededError.by(view.generation(publish.day.date), where, publish.intent.run)
 
 
 def _commit_from(

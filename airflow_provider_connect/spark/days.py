@@ -25,7 +25,7 @@ from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
 
 PollParts = Callable[[list[str]], list[str]]
-PutFiles = Callable[[Any, list[StagedFile]], list[Any]]
+PutShares = Callable[[Any, list[tuple[StagedFile, ...]]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Days:
 
     :param poll_parts: runs :func:`.poll.run` over tasks on the executors.
     :param keeps_stage: whether published files stay where they are: the sink says where the stage lies.
-    :param put_files: runs the sink's ``put`` over staged files on the executors; None if the sink has none.
+    :param put_shares: runs the sink's ``put`` over shares of a day on the executors; None if the sink has none.
     """
 
     job: JobConfig
@@ -48,7 +48,7 @@ class Days:
     keeps_stage: bool
     progress: Progress
     poll_parts: PollParts
-    put_files: PutFiles | None
+    put_shares: PutShares | None
 
     def move(self, day: Day) -> DayReport:
         """Bring one day into the sink; an error becomes the day's failure, and touches no other day."""
@@ -74,6 +74,7 @@ class Days:
             day=day,
             intent=self.job.intent,
             manifest=manifest,
+            kind=self.source.kind,
             stage=self.root.url,
             labels=self.job.labels,
         )
@@ -161,7 +162,8 @@ class Days:
     def _publish(self, publish: Publish) -> LedgerRow:
         token = self.sink.begin(publish, self.schema, self.connections)
         try:
-            receipts = self.put_files(token, list(publish.manifest.polled.files)) if self.put_files else []
+            shares = self.sink.shares(publish.manifest.polled.files)
+            receipts = self.put_shares(token, shares) if self.put_shares else []
             return self.sink.commit(publish, self.schema, token, receipts, self.connections)
         except BaseException as error:
             self._abort(publish, token)

@@ -95,7 +95,7 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
             keeps_stage=own is not None,
             progress=progress,
             poll_parts=functools.partial(_poll_parts, sc, connections[source.conn_id]),
-            put_files=_putter(sc, job, schema, connections) if type(sink).put is not Sink.put else None,
+            put_shares=_putter(sc, job, schema, connections) if type(sink).put is not Sink.put else None,
         )
         reports = _all_days(days, min(source.parallel_days, sc.defaultParallelism))
     seconds["work"] = time.monotonic() - started - seconds["start"]
@@ -165,13 +165,13 @@ def _cause(text: str) -> str:
 def _putter(sc: SparkContext, job: JobConfig, schema: Any, connections: Connections) -> Callable[..., list[Any]]:
     from airflow_provider_connect.spark import put  # noqa: PLC0415
 
-    def put_files(token: Any, files: list[StagedFile]) -> list[Any]:
+    def put_shares(token: Any, shares: list[tuple[StagedFile, ...]]) -> list[Any]:
         run = functools.partial(
             put.run, sink_name=job.sink_name, sink=job.sink, token=token, schema=schema, connections=connections
         )
-        return put.receipts(_collect(sc, files, run))
+        return put.receipts(_collect(sc, shares, run))
 
-    return put_files
+    return put_shares
 
 
 def _start_spark() -> Any:

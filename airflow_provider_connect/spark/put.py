@@ -14,7 +14,7 @@ from airflow_provider_connect.stage import StagedFile
 
 
 def run(
-    files: Iterable[StagedFile],
+    shares: Iterable[tuple[StagedFile, ...]],
     *,
     sink_name: str,
     sink: dict[str, Any],
@@ -22,17 +22,17 @@ def run(
     schema: pa.Schema,
     connections: Connections,
 ) -> Iterator[tuple[Any, Failure | None]]:
-    """Send staged files; yield a receipt or a failure for each. What ``mapPartitions`` calls."""
+    """Send shares of a day; yield a receipt or a failure for each. What ``mapPartitions`` calls."""
     target: Sink = registry.sink_class(sink_name).of(sink)
-    for file in files:
+    for files in shares:
         try:
-            yield target.put(token, file, schema, connections), None
+            yield target.put(token, files, schema, connections), None
         except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
             yield None, Failure.of(error)
 
 
 def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
-    """Return the receipts of all files.
+    """Return the receipts of all shares.
 
     :raises ConnectError: the first failure among them, of its own type.
     """

@@ -74,7 +74,7 @@ def publish(options: dict[str, Any], connection: Connection, stage: str, polled:
     cpu, theirs, started = time.process_time(), sum(emulator.cpu_times()[:2]), time.perf_counter()
     token = sink.begin(job, schema, connections)
     putting = time.perf_counter()
-    receipts = [sink.put(token, file, schema, connections) for file in polled.files]
+    receipts = [sink.put(token, (file,), schema, connections) for file in polled.files]
     committing = time.perf_counter()
     row = sink.commit(job, schema, token, receipts, connections)
     ended = time.perf_counter()

@@ -23,7 +23,7 @@ from airflow_provider_connect.source import Source
 
 LOGIN, PASSWORD = "canary-user-7f3a", "canary'pass\"{{ 9c1e"
 EXAMPLE_NUMBER = "12345"
-SERVED = {"bigquery"}
+SERVED = {"bigquery", "kafka"}
 """Sinks whose tests need a server: the fixture ``<name>_target`` gives a sink, its connection and a reader."""
 
 

@@ -70,8 +70,8 @@ class Bench:
         """Take the steps of the driver and the executors."""
         token = self.sink.begin(staged, SCHEMA, self.connections)
         puts = type(self.sink).put is not Sink.put
-        files = staged.manifest.polled.files if puts else ()
-        receipts = [self.sink.put(token, file, SCHEMA, self.connections) for file in files]
+        shares = self.sink.shares(staged.manifest.polled.files) if puts else []
+        receipts = [self.sink.put(token, files, SCHEMA, self.connections) for files in shares]
         return self.sink.commit(staged, SCHEMA, token, receipts, self.connections)
 
     @property

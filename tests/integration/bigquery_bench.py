@@ -114,7 +114,7 @@ class SinkBench:
         """Take the steps of the driver and the executors; whatever fails leaves everything as it is."""
         token = self.sink.begin(staged, self.schema, self.connections)
         files = staged.manifest.polled.files
-        receipts = [self.sink.put(token, file, self.schema, self.connections) for file in files]
+        receipts = [self.sink.put(token, (file,), self.schema, self.connections) for file in files]
         return self.sink.commit(staged, self.schema, token, receipts, self.connections)
 
     def abort(self, staged: Publish) -> None:

@@ -213,7 +213,7 @@ def test_a_publish_that_failed_after_its_rows_were_staged_is_tried_again_whole(
     frozen = sink.stage(next(DAYS), events(*ROWS))
     dies_before(front, JOBS)
     token = sink.sink.begin(frozen, SCHEMA, sink.connections)
-    receipts = [sink.sink.put(token, file, SCHEMA, sink.connections) for file in frozen.manifest.polled.files]
+    receipts = [sink.sink.put(token, (file,), SCHEMA, sink.connections) for file in frozen.manifest.polled.files]
     with pytest.raises(ConfigError):
         sink.sink.commit(frozen, SCHEMA, token, receipts, sink.connections)
     sink.sink.abort(frozen, token, sink.connections)

@@ -1,18 +1,23 @@
-"""The demo's BigQuery: fetched, started, asked, and ended."""
+"""The demo's BigQuery and Kafka: fetched, started, asked, and ended."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import os
 import socket
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 from google.cloud.bigquery import Table
 
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
+from airflow_provider_connect.demo.kafka_reader import Reader
+from airflow_provider_connect.demo.kafka_target import LEDGER, TOPIC, KafkaTarget
 
 pytestmark = pytest.mark.slow
 
@@ -51,3 +56,54 @@ def test_an_emulator_that_cannot_start_says_why_and_leaves_no_process(tmp_path: 
             emulator.start()
     assert emulator.process is not None
     assert emulator.process.poll() is not None
+
+
+DAY, OTHER = "2026-09-01", "2026-09-02"
+
+
+def send(target: KafkaTarget, day: str, generation: int, events: list[str]) -> Producer:
+    """Send what the sink would, the ledger's record too; return the producer with its transaction open."""
+    producer = Producer({**target.broker.connection_extra, "transactional.id": f"{day}-{generation}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for event in events:
+        value = json.dumps({"day": day, "event": event, "properties": {"b": 1, "a": [2]}})
+        headers = [("connect.day", day.encode()), ("connect.generation", str(generation).encode())]
+        producer.produce(TOPIC, value.encode(), event.encode(), headers=headers)
+    entry = {"row": {"generation": generation, "rows": len(events)}, "run": "dag/run/task"}
+    producer.produce(LEDGER, json.dumps(entry), json.dumps(["mixpanel", "export", TOPIC, day, "day"]))
+    assert producer.flush(30) == 0
+    return producer
+
+
+def test_kafka_target_counts_and_shows_committed_records_of_the_newest_generation(tmp_path: Path):
+    target = KafkaTarget(tmp_path)
+    try:
+        assert target.broker.bootstrap in target.start(dict(os.environ))
+        assert (target.rows(), list(target.events()), target.sample()) == (0, [], [])
+        admin = AdminClient(target.broker.connection_extra)
+        made = admin.create_topics([NewTopic(TOPIC, -1), NewTopic(LEDGER, 1)])
+        assert [future.result(10) for future in made.values()] == [None, None]
+        send(target, DAY, 1, ["e0", "e1", "old"]).commit_transaction(30)
+        send(target, DAY, 2, ["e0", "e1"]).commit_transaction(30)
+        send(target, OTHER, 1, ["e2"]).commit_transaction(30)
+        still_open = send(target, OTHER, 2, ["not yet"])
+
+        assert target.rows() == 3
+        days = {dt.date.fromisoformat(DAY): ["e0", "e1"], dt.date.fromisoformat(OTHER): ["e2"]}
+        expected = [(day, event, '{"b": 1, "a": [2]}') for day, events in days.items() for event in events]
+        assert sorted(target.events()) == expected
+        shown = target.sample()
+        assert len(shown) == 3
+        assert all("connect.generation=" in str(row) for row in shown)
+        more = "\n".join(target.more())
+        assert all(f"partition {partition}: 0 to" in more for partition in range(3))
+        assert f"{DAY}: generation 2, 2 rows, by dag/run/task" in more
+
+        with Reader(target.broker.bootstrap, TOPIC) as reader:
+            assert len(list(reader.read())) == 6
+            assert list(reader.read()) == []
+            still_open.commit_transaction(30)
+            assert [(record.day, record.generation) for record in reader.read()] == [(OTHER, 2)]
+    finally:
+        target.broker.stop()

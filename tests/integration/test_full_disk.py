@@ -110,7 +110,7 @@ class Mover:
                 before_manifest()
             return outcomes
 
-        def put_files(*_: Any) -> list[Any]:
+        def put_shares(*_: Any) -> list[Any]:
             if before_commit:
                 before_commit()
             return []
@@ -129,7 +129,7 @@ class Mover:
             keeps_stage=True,
             progress=Progress(root, 60, 1),
             poll_parts=poll_parts,
-            put_files=put_files,
+            put_shares=put_shares,
         ).move(day)
 
     def state(self) -> tuple[int, dict[str, int]]:

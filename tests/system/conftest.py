@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
 from airflow_provider_connect.demo.mixpanel_events import Project
 from airflow_provider_connect.demo.mixpanel_server import StandIn
 
+from .kafka_table import OnKafka
 from .tables import OnBigQuery, OnDelta, Table
 
-pytest.register_assert_rewrite("tests.system.kills", "tests.system.thirty_days")
+pytest.register_assert_rewrite("tests.system.kills", "tests.system.races", "tests.system.thirty_days")
 
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
@@ -100,7 +102,9 @@ def served(project: Project, dates: list[dt.date]) -> dict[str, Counter[str]]:
 
 
 @pytest.fixture(scope="session")
-def system(tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator) -> Iterator[System]:
+def system(
+    tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator, broker: KafkaBroker
+) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("system")
     tables = folder / "tables"
     tables.mkdir()
@@ -111,6 +115,8 @@ def system(tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator)
         "by_hand": OnDelta(str(tables / "by_hand")),
         "bigquery_catchup": OnBigQuery(emulator, "system.catchup"),
         "bigquery_by_hand": OnBigQuery(emulator, "system.by_hand"),
+        "kafka_catchup": OnKafka(broker, "catchup"),
+        "kafka_by_hand": OnKafka(broker, "by_hand"),
     }
     project = Project(seed=11, timezone="US/Pacific", events_per_day=400, duplicates_per_day=20, missing_ids_per_day=4)
     small = Project(seed=12, events_per_day=3000, duplicates_per_day=30)
@@ -144,11 +150,14 @@ def system(tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator)
                 airflow.api("POST", "connections", json=connection)
             spark = {"connection_id": "spark_one", "conn_type": "spark", "host": "local[1]"}
             google = {"connection_id": "google_cloud_default", "conn_type": "google_cloud_platform"}
-            for connection in (spark, google | {"extra": json.dumps(emulator.connection_extra)}):
+            google["extra"] = json.dumps(emulator.connection_extra)
+            kafka = {"connection_id": "kafka_default", "conn_type": "kafka"}
+            kafka["extra"] = json.dumps(broker.connection_extra)
+            for connection in (spark, google, kafka):
                 airflow.api("POST", "connections", json=connection)
             for dag_id in written_by:
                 airflow.wait_for_dag(dag_id)
-            for dag_id in ("by_hand", "bigquery_by_hand"):
+            for dag_id in ("by_hand", "bigquery_by_hand", "kafka_by_hand"):
                 airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
             yield System(airflow, folder, written_by, catchup, by_hand)
     finally:

@@ -23,6 +23,9 @@ from .conftest import System, served, wait_for
 from .tables import Table
 
 VICTIMS = ("jvm", "worker", "driver", "task", "supervisor")
+BROKER, ZOMBIE = "broker", "zombie"
+"""The server behind the table; and a run that is stopped whole, and goes on when its retry has done the work."""
+ZOMBIE_HEAD_START_SECONDS = 3
 
 
 class Reader(threading.Thread):
@@ -104,15 +107,50 @@ def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
 
 
 def _kill(system: System, kill: Kill) -> bool:
-    pid = wait_for(lambda: find(system, kill.run_id, kill.victim), 120, f"a {kill.victim} of {kill.run_id}")
+    victim = kill.victim if kill.victim in VICTIMS else "worker"
+    pid = wait_for(lambda: find(system, kill.run_id, victim), 120, f"a {victim} of {kill.run_id}")
     if kill.phase == "publishing":
         wait_for(lambda: ": publish" in system.log(kill.run_id, kill.dag_id), 120, f"{kill.run_id} publishes")
     time.sleep(kill.after_seconds)
+    if kill.victim == BROKER:
+        return system.written_by[kill.dag_id].bounce(kill.after_seconds % 3)
+    if kill.victim == ZOMBIE:
+        return _sleep_through_the_retry(system, kill)
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return False
     return True
+
+
+def _sleep_through_the_retry(system: System, kill: Kill) -> bool:
+    """Stop all processes of a run at once; let them go on, those that write first, when another try has succeeded."""
+    jvm = find(system, kill.run_id, "jvm")
+    if jvm is None:
+        return False
+    writers = [psutil.Process(jvm)]
+    watchers = writers[0].parents()[:2]  # the task, and its supervisor
+    try:
+        for process in watchers[::-1] + writers:
+            process.suspend()
+        for process in writers[0].children(recursive=True):
+            process.suspend()
+            writers.append(process)
+        system.wait_for_run(kill.run_id, kill.dag_id, seconds=240)
+        slept = system.task(kill.run_id, kill.dag_id)["try_number"] > 1
+    finally:
+        _resume(writers)
+        time.sleep(ZOMBIE_HEAD_START_SECONDS)
+        _resume(watchers)
+    _, left = psutil.wait_procs(writers, timeout=60)
+    assert left == [], f"{kill}: what woke up goes on for ever"
+    return slept
+
+
+def _resume(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def find(system: System, run: str, victim: str) -> int | None:

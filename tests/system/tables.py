@@ -52,6 +52,10 @@ class Table(ABC):
         """Let the sink sweep as if every attempt were long dead; return what is still there of them."""
         return []
 
+    def bounce(self, away_seconds: float) -> bool:
+        """Kill the server behind the table, and start it again."""
+        raise NotImplementedError
+
     def rows(self) -> dict[str, Counter[str]]:
         """Return all rows by day, as a multiset of JSON texts."""
         found: dict[str, Counter[str]] = {}

@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from .conftest import System
-from .kills import VICTIMS, Kill, kill_and_recover
+from .kills import BROKER, VICTIMS, ZOMBIE, Kill, kill_and_recover
 
-CAMPAIGNS = {"delta": "by_hand", "bigquery": "bigquery_by_hand"}
+CAMPAIGNS = {
+    "delta": ("by_hand", VICTIMS),
+    "bigquery": ("bigquery_by_hand", VICTIMS),
+    "kafka": ("kafka_by_hand", (*VICTIMS, BROKER, ZOMBIE)),
+}
 
 
 @pytest.mark.slow
@@ -41,8 +45,9 @@ def test_campaign(system: System, sink: str):
     journal = Path(os.environ.get("CONNECT_CAMPAIGN_JOURNALS", ".cache")) / f"campaign-{sink}-{seed}.jsonl"
     journal.parent.mkdir(parents=True, exist_ok=True)
     done = len(journal.read_text().splitlines()) if journal.exists() else 0
+    dag_id, victims = CAMPAIGNS[sink]
     while done < runs:
-        kills = [_numbered(seed, number, CAMPAIGNS[sink]) for number in range(done, min(done + 5, runs))]
+        kills = [_numbered(seed, number, dag_id, victims) for number in range(done, min(done + 5, runs))]
         killed = kill_and_recover(system, kills)
         with journal.open("a") as file:
             for kill, died in zip(kills, killed, strict=True):
@@ -51,12 +56,12 @@ def test_campaign(system: System, sink: str):
                 file.write(json.dumps(entry) + "\n")
                 print(f"{kill.victim} killed on {kill.date}: exact after {tries} tries (in time: {died})", flush=True)
         done += len(kills)
-    assert system.written_by[CAMPAIGNS[sink]].left_after_sweep() == []
+    assert system.written_by[dag_id].left_after_sweep() == []
 
 
-def _numbered(seed: int, number: int, dag_id: str) -> Kill:
+def _numbered(seed: int, number: int, dag_id: str, victims: tuple[str, ...]) -> Kill:
     rng = random.Random(seed * 1_000_003 + number)
-    victim, date = rng.choice(VICTIMS), dt.date(2025, 1, 1) + dt.timedelta(days=number)
+    victim, date = rng.choice(victims), dt.date(2025, 1, 1) + dt.timedelta(days=number)
     if number % 2:
         return Kill(victim, date, rng.uniform(0, 2), dag_id, "publishing")
     return Kill(victim, date, rng.uniform(0, 13), dag_id)

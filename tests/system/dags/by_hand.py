@@ -8,11 +8,14 @@ from airflow.sdk import DAG, Asset, Param, task
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
 TABLES = {
     "by_hand": DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/by_hand"),
     "bigquery_by_hand": BigQuerySink(table="system.by_hand"),
+    # One partition: commits reach several one after the other, and a reader could see a day on its way.
+    "kafka_by_hand": KafkaSink(topic="by_hand", partitions=1),
 }
 
 for dag_id, sink in TABLES.items():

@@ -9,6 +9,7 @@ from airflow.sdk import DAG
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.timetables import daily
 
@@ -17,6 +18,7 @@ FIRST, LAST = dt.date(2026, 10, 12), dt.date(2026, 11, 10)
 TABLES = {
     "catchup": DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/catchup"),
     "bigquery_catchup": BigQuerySink(table="system.catchup"),
+    "kafka_catchup": KafkaSink(topic="catchup", partitions=3),
 }
 
 for dag_id, sink in TABLES.items():

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_provider_connect.demo import bigquery_emulator
+from airflow_provider_connect.demo import bigquery_emulator, kafka_broker
 from airflow_provider_connect.demo.__main__ import TARGETS, main
 from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
+from airflow_provider_connect.demo.kafka_target import KafkaTarget
 from airflow_provider_connect.demo.mixpanel_events import Project
 from airflow_provider_connect.demo.report import compare
 
@@ -67,7 +68,7 @@ def test_an_unknown_sink_is_told_which_ones_there_are(capsys: pytest.CaptureFixt
         main(["--sink", "deltta"])
     said = capsys.readouterr().err
     assert "'deltta'" in said
-    assert all(name in said for name in ("delta", "bigquery"))
+    assert all(name in said for name in ("delta", "bigquery", "kafka"))
 
 
 def test_outside_a_clone_the_demo_names_the_file_it_misses(
@@ -116,6 +117,29 @@ def test_bigquery_target_tells_airflow_where_the_emulator_is(tmp_path: Path):
         "emulator_grpc": f"127.0.0.1:{target.emulator.grpc_port}",
     }
     assert target.emulator.rest_url in target.look("http://localhost:1/dags/d")
+
+
+def test_kafka_target_tells_airflow_where_the_broker_is(tmp_path: Path):
+    target = KafkaTarget(tmp_path)
+    [connection] = target.connections
+    assert (connection["connection_id"], connection["conn_type"]) == ("kafka_default", "kafka")
+    assert json.loads(connection["extra"]) == {"bootstrap.servers": f"127.0.0.1:{target.broker.port}"}
+    assert target.broker.bootstrap in target.look("http://localhost:1/dags/d")
+    assert compare(rows(FIRST), PROJECT, [FIRST], target.as_kept) == []
+
+
+def test_a_kafka_of_the_right_version_is_not_fetched_again(tmp_path: Path):
+    folder = tmp_path / "kafka"
+    folder.mkdir()
+    (folder / "installed.txt").write_text(kafka_broker.VERSION)
+    assert kafka_broker.fetched(folder) == folder
+    assert [path.name for path in folder.iterdir()] == ["installed.txt"]
+
+
+def test_ports_of_a_broker_are_none_that_outgoing_connections_get():
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text().split()[0]) if given.exists() else 32_768
+    assert {kafka_broker.quiet_port() < first for _ in range(20)} == {True}
 
 
 def test_an_emulator_of_the_right_versions_is_not_fetched_again(tmp_path: Path):

@@ -67,7 +67,7 @@ class Lab:
             keeps_stage=keeps_stage,
             progress=Progress(root, 60, 1),
             poll_parts=lambda tasks: list(poll.run(tasks, connection=CONNECTION)),
-            put_files=lambda token, files: put.receipts(list(send(files, token=token))),
+            put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
         )
 
     def move(self, **options: Any) -> DayReport:
@@ -285,7 +285,7 @@ def test_foreign_files_among_the_attempts_are_no_trouble(frozen: Lab) -> None:
 
 def test_without_a_put_nothing_is_sent(lab: Lab) -> None:
     days = lab.days()
-    report = Days(**vars(days) | {"put_files": None}).move(DAY)
+    report = Days(**vars(days) | {"put_shares": None}).move(DAY)
     assert report.status == "published"
     assert lab.steps == ["begin", "commit"]
     assert type(days.sink).put is not Sink.put

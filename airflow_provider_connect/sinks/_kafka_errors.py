@@ -1,0 +1,224 @@
+"""What an error of Kafka means: by its code. No message shows its text, which may hold a value of a setting.
+
+Codes: https://kafka.apache.org/protocol.html#protocol_error_codes and librdkafka's own below zero
+(https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h), 2026-11.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+
+class FencedError(RetriableError):
+    """Another producer has taken the transactional id, or the broker has ended the transaction for its age."""
+
+
+class UnknownTopicError(ConfigError):
+    """A topic or a partition is not there, or may not be seen."""
+
+
+class ExistsError(ConfigError):
+    """A topic that was to be made is there already."""
+
+
+class DeniedError(ConfigError):
+    """An ACL does not allow it."""
+
+
+_FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
+_RECORD = {
+    "MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "INVALID_MSG", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD",
+    "INVALID_TIMESTAMP",
+}  # fmt: skip
+_VAGUE = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT", "_WAIT_COORD", "_SSL"}
+# What is said for good, by librdkafka 2.16 and OpenSSL 3. A broker that goes away in mid-handshake is a TLS error, too,
+# and a token server that does not answer is a failed sign-in; both pass.
+_TLS_FOR_GOOD = re.compile(r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b")
+_ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
+_TOKEN_FOR_GOOD = re.compile(
+    r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
+)
+
+_BY_NAME: dict[str, tuple[type[ConnectError], str]] = {
+    **dict.fromkeys(
+        ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"),
+        (
+            ConfigError,
+            "the cluster refuses the credentials: correct login and password (sasl.username, sasl.password) or "
+            "sasl.mechanism in the connection",
+        ),
+    ),
+    "_AUTHENTICATION (token refused)": (
+        ConfigError,
+        "the token server refuses the client: correct sasl.oauthbearer.client.id, its secret or "
+        "its scope in the connection",
+    ),
+    "_AUTHENTICATION (no token)": (
+        RetriableError,
+        "the token server gives no token: if it stays, check sasl.oauthbearer.token.endpoint.url in the connection",
+    ),
+    "UNSUPPORTED_SASL_MECHANISM": (ConfigError, "the cluster has no such sasl.mechanism: correct it in the connection"),
+    "ILLEGAL_SASL_STATE": (ConfigError, "the listener wants another security.protocol: correct it in the connection"),
+    "_SSL": (
+        ConfigError,
+        "TLS failed: correct security.protocol, the port, ssl.ca.location or ssl.ca.pem, or the client's certificate "
+        "in the connection",
+    ),
+    "TOPIC_AUTHORIZATION_FAILED": (DeniedError, "give the connection's user the right on the topic"),
+    "GROUP_AUTHORIZATION_FAILED": (DeniedError, "give the user READ on the group, or set group.id in the connection"),
+    "CLUSTER_AUTHORIZATION_FAILED": (DeniedError, "give the connection's user the right on the cluster"),
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
+        DeniedError,
+        "give the connection's user WRITE and DESCRIBE on transactional ids that begin with 'connect-'",
+    ),
+    **dict.fromkeys(
+        ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"),
+        (UnknownTopicError, "create the topic, correct its name, or use create_disposition='if_needed'"),
+    ),
+    "TOPIC_ALREADY_EXISTS": (ExistsError, "it is there already"),
+    "INVALID_TRANSACTION_TIMEOUT": (
+        ConfigError,
+        "lower transaction_timeout_seconds, or raise the broker's transaction.max.timeout.ms",
+    ),
+    "INVALID_REPLICATION_FACTOR": (ConfigError, "the cluster has fewer brokers: lower replication_factor"),
+    "INVALID_PARTITIONS": (ConfigError, "correct partitions"),
+    "INVALID_CONFIG": (ConfigError, "the cluster refuses a setting of the topic: correct topic_config"),
+    "POLICY_VIOLATION": (ConfigError, "a policy of the cluster forbids it: correct the topic's settings"),
+    "TOPIC_EXCEPTION": (ConfigError, "the topic's name is not legal: correct topic"),
+    "_INVALID_ARG": (ConfigError, "correct the setting"),
+    "_UNSUPPORTED_FEATURE": (ConfigError, "the cluster is too old for it"),
+    "UNSUPPORTED_VERSION": (ConfigError, "the cluster is too old for it"),
+    "UNSUPPORTED_COMPRESSION_TYPE": (
+        ConfigError,
+        "the topic or the cluster refuses this compression: correct compression",
+    ),
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": (ConfigError, "the topic's message.format.version is too old"),
+    "SECURITY_DISABLED": (ConfigError, "the cluster has no authorizer"),
+    "KAFKA_STORAGE_ERROR": (RetriableError, "a broker cannot write to its disk: see whether it is full"),
+    "_RESOLVE": (RetriableError, "a host's name is not known: check bootstrap.servers and the brokers' own names"),
+}
+_OTHERWISE = (RetriableError, "it is expected to pass")
+_NOBODY = (
+    RetriableError,
+    "no broker answers: if it stays, check bootstrap.servers, its port, security.protocol and the brokers' own names",
+)
+_BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
+
+
+@dataclass
+class Heard:
+    """What a client said beside its calls' own errors: the reason that hides behind a timeout.
+
+    librdkafka tries a refused sign-in again for ever, so the call itself only ever says that time is up.
+    """
+
+    errors: dict[str, Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def hear(self, error: KafkaError) -> None:
+        """Remember the newest error of each code; the client's ``error_cb``."""
+        with self._lock:
+            self.errors[error.name()] = error
+
+    def listen(self, client: Any) -> None:
+        """Let a producer or an admin client say what it has to say; calls that wait do not."""
+        from confluent_kafka import KafkaException
+
+        try:
+            client.poll(0)
+        except KafkaException as error:  # a fatal error is raised here, not handed over
+            self.hear(error.args[0])
+
+    def reason(self) -> str | None:
+        """Return the code that explains a timeout, if one was heard that waiting does not mend."""
+        with self._lock:
+            heard = list(self.errors.values())
+        telling = [_meaning(error) for error in heard]
+        return next((name for name in telling if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
+
+
+def _meaning(error: KafkaError) -> str:
+    """Return the error's code, or a better one where the text says that it is for good, or that it will pass."""
+    name, text = str(error.name()), str(error.str())
+    if name in ("_SSL", "_TRANSPORT"):
+        return "_SSL" if _TLS_FOR_GOOD.search(text) else "_TRANSPORT"
+    if name == "_AUTHENTICATION" and text.startswith(_ACQUIRING):
+        return "_AUTHENTICATION (token refused)" if _TOKEN_FOR_GOOD.search(text) else "_AUTHENTICATION (no token)"
+    return name
+
+
+def is_fenced(error: BaseException) -> bool:
+    """Say whether another producer took this one's transactional id, or the broker ended its transaction for its age.
+
+    The broker does not say which of the two (measured on 4.3); the ledger does.
+    """
+    return isinstance(error, FencedError) or _name(error) in _FENCED
+
+
+def is_record_level(error: BaseException) -> bool:
+    """Say whether one record is to blame: too large, or not what the topic accepts."""
+    return _name(error) in _RECORD
+
+
+def of(error: BaseException) -> KafkaError | None:
+    """Return the error's KafkaError, None if it has none."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if isinstance(error, KafkaException) and error.args:
+        error = error.args[0]
+    return error if isinstance(error, KafkaError) else None
+
+
+def _name(error: BaseException) -> str:
+    kafka = of(error)
+    return str(kafka.name()) if kafka is not None else ""
+
+
+def classify(error: BaseException, doing: str, heard: Heard | None = None) -> ConnectError:
+    """Return our error for one of confluent-kafka; ours come back as they are.
+
+    :param doing: what was being done, in words: "committing 2024-01-01 into topic 'x'".
+    :param heard: where the reason behind a timeout may be found.
+    """
+    if isinstance(error, ConnectError):
+        return error
+    if isinstance(error, TimeoutError):
+        return RetriableError(f"{doing}: no answer in time; {_NOBODY[1]}")
+    kafka = of(error)
+    if kafka is None:
+        return ConnectError(f"{doing}: unexpected {type(error).__name__}")
+    name = _meaning(kafka)
+    behind = heard.reason() if heard is not None and name in _VAGUE else None
+    return _classified(behind or name, doing)
+
+
+def _classified(name: str, doing: str) -> ConnectError:
+    if name in _FENCED:
+        return FencedError(
+            f"{doing}: Kafka says {name}: another run took over this transaction, or the broker ended it for its age"
+        )
+    if name in _RECORD:
+        return DataError(f"{doing}: Kafka says {name}: a record is too large or not what the topic accepts")
+    cls, advice = _BY_NAME.get(name, _OTHERWISE)
+    return cls(f"{doing}: Kafka says {name}; {advice}")
+
+
+@contextmanager
+def kafka_errors(doing: str, heard: Heard | None = None) -> Iterator[None]:
+    """Turn what confluent-kafka raises inside into our errors; others go through as they are."""
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except (KafkaException, TimeoutError) as error:
+        raise classify(error, doing, heard) from None

@@ -1,0 +1,286 @@
+"""The ledger of Kafka sinks: a compacted topic whose records are written in the transactions of the data.
+
+A record's key says what it is about (:class:`LedgerKey`), the newest record of a key counts. Of a day there is
+
+* ``day``: its newest published state, what :class:`.Ledger` returns;
+* ``part``: the same for one staged file, where each has a transaction of its own;
+* ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
+
+**Reading to the end.** A transaction of *another* day that is open in the ledger's partition holds back everything
+behind it from readers of committed records, also a day that was committed long ago. So a reader looks behind that
+point with the eyes of a reader of uncommitted records: is nothing of its own there, it has seen all; else it waits.
+Data comes first in a transaction and the ledger record last, so that the partition is held for milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sinks._kafka_connection import consumer
+from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
+from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.wire import Wire
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+_BATCH = 10_000
+_LOOK_SECONDS = 0.05
+_LEAVE_SECONDS = 10.0
+_WHATS = ("day", "part", "claim")
+
+W = TypeVar("W", bound=Wire)
+
+
+class LedgerKey(NamedTuple):
+    """What a ledger record is about; ``part`` is the staged file's number in its day, None for a whole day."""
+
+    connector: str
+    stream: str
+    topic: str
+    day: dt.date
+    what: Literal["day", "part", "claim"] = "day"
+    part: int | None = None
+
+    def encoded(self) -> bytes:
+        """Return the record's key: a JSON array."""
+        fields = [self.connector, self.stream, self.topic, str(self.day), self.what]
+        return json.dumps(fields if self.part is None else [*fields, self.part], separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, key: bytes | None) -> LedgerKey:
+        """Read a record's key.
+
+        :raises ValueError: it is none that :meth:`encoded` makes.
+        """
+        connector, stream, topic, day, what, *part = json.loads(key or b"null")
+        if not all(isinstance(text, str) for text in (connector, stream, topic, day)) or what not in _WHATS:
+            raise ValueError("no key of this ledger")
+        return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
+
+
+class Entry(Wire):
+    """What a ``day`` or ``part`` record says: the ledger's row and, for readers of the topic, where its records lie.
+
+    :param run: whose intent it was, for people: ``dag_id/run_id/task_id``.
+    :param offsets: of each topic and partition the first offset, and the one behind the last, between which the
+        transaction's records lie; other days' records may lie between them.
+    :param columns: the source's columns and their Arrow types.
+    """
+
+    row: LedgerRow
+    run: str
+    offsets: dict[str, dict[int, tuple[int, int]]] = {}
+    columns: dict[str, str] = {}
+
+
+class Claim(Wire):
+    """What a ``claim`` record says.
+
+    :param generation: reserved for the token where every part has a transaction of its own, else None.
+    """
+
+    token: str
+    order: int
+    run: str
+    attempt: str
+    generation: int | None = None
+    at: dt.datetime
+
+
+class LedgerTopic:
+    """Reads the ledger's topic; every read starts at its beginning."""
+
+    def __init__(self, connection: Connection, name: str, timeout_seconds: float) -> None:
+        self.connection = connection
+        self.name = name
+        self.timeout_seconds = timeout_seconds
+
+    def read(
+        self, wants: Callable[[LedgerKey], bool], undecided: Literal["wait", "leave"] = "wait"
+    ) -> dict[LedgerKey, bytes]:
+        """Return the newest committed record of every wanted key; of a topic that is not there, none.
+
+        :param undecided: what to do about wanted records that an open transaction of others hides: wait until they
+            are decided, or leave them out after a wait.
+        :raises ConfigError: the topic holds what no Kafka sink wrote, or lost records to retention.
+        :raises RetriableError: the broker is away, or wanted records stay undecided.
+        """
+        patience = self.timeout_seconds if undecided == "wait" else min(self.timeout_seconds, _LEAVE_SECONDS)
+        deadline = time.monotonic() + patience
+        found: dict[LedgerKey, bytes] = {}
+        with self._reader("read_committed") as reader:
+            ends = dict.fromkeys(self._partitions(reader), 0)
+            self._assign(reader, ends)
+            while True:
+                ends |= self._take(reader, set(ends), found, wants)
+                high = {partition: self._watermarks(reader, partition)[1] for partition in ends}
+                hidden = {partition: end for partition, end in ends.items() if end < high[partition]}
+                if not hidden or not self._any_hidden(hidden, wants):
+                    return found
+                if time.monotonic() > deadline:
+                    if undecided == "leave":
+                        return found
+                    raise RetriableError(
+                        f"ledger topic {self.name!r}: an open transaction of another publish hides records of this "
+                        f"stream for {self.timeout_seconds:.0f} s already; its transaction timeout ends it"
+                    )
+                time.sleep(_LOOK_SECONDS)
+                self._assign(reader, ends)
+
+    def newest_claim(self, key: LedgerKey) -> Claim | None:
+        """Return who began last to publish a day, committed or not; None if nobody is known."""
+        found: dict[LedgerKey, bytes] = {}
+        with self._reader("read_uncommitted") as reader:
+            ends = dict.fromkeys(self._partitions(reader), 0)
+            self._assign(reader, ends)
+            self._take(reader, set(ends), found, lambda seen: seen == key)
+        return parsed(Claim, found[key], self.name) if key in found else None
+
+    @contextlib.contextmanager
+    def _reader(self, isolation: str) -> Iterator[Consumer]:
+        heard = Heard()
+        own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
+        reader = consumer(self.connection, heard, **own)
+        try:
+            with kafka_errors(f"reading ledger topic {self.name!r}", heard):
+                yield reader
+        finally:
+            reader.close()
+
+    def _partitions(self, reader: Consumer) -> list[int]:
+        from confluent_kafka import KafkaError, KafkaException
+
+        topic = reader.list_topics(self.name, timeout=self.timeout_seconds).topics[self.name]
+        if topic.error is not None:
+            if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return []
+            raise KafkaException(topic.error)
+        return sorted(topic.partitions)
+
+    def _assign(self, reader: Consumer, offsets: dict[int, int]) -> None:
+        from confluent_kafka import TopicPartition
+
+        reader.assign([TopicPartition(self.name, partition, offset) for partition, offset in offsets.items()])
+
+    def _watermarks(self, reader: Consumer, partition: int) -> tuple[int, int]:
+        """Return the first offset and the one behind the last, undecided ones included, as the last fetch told."""
+        from confluent_kafka import TopicPartition
+
+        low, high = reader.get_watermark_offsets(TopicPartition(self.name, partition), cached=True)
+        if low > 0:
+            raise ConfigError(
+                f"ledger topic {self.name!r} has lost its oldest records (it begins at offset {low}): something other "
+                "than compaction deletes from it. Set cleanup.policy=compact alone, and write what is missing by hand, "
+                "or use another ledger_topic"
+            )
+        return low, high
+
+    def _take(
+        self,
+        reader: Consumer,
+        partitions: set[int],
+        found: dict[LedgerKey, bytes],
+        wants: Callable[[LedgerKey], bool],
+    ) -> dict[int, int]:
+        """Read every partition to its end; return the ends."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        ends: dict[int, int] = {}
+        deadline = time.monotonic() + self.timeout_seconds
+        while set(ends) != partitions:
+            if time.monotonic() > deadline:
+                raise RetriableError(
+                    f"ledger topic {self.name!r} could not be read to its end within {self.timeout_seconds:.0f} s; "
+                    "it is expected to pass"
+                )
+            for message in reader.consume(_BATCH, _LOOK_SECONDS):
+                error = message.error()
+                if error is None:
+                    self._note(message, found, wants)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ends[message.partition() or 0] = message.offset() or 0
+                elif not error.retriable():
+                    raise KafkaException(error)
+        return ends
+
+    def _note(self, message: Message, found: dict[LedgerKey, bytes], wants: Callable[[LedgerKey], bool]) -> None:
+        try:
+            key = LedgerKey.parse(message.key())
+        except (ValueError, TypeError):
+            raise ConfigError(
+                f"ledger topic {self.name!r} holds a record at offset {message.offset()} that no Kafka sink wrote: "
+                "use a ledger_topic of its own"
+            ) from None
+        if wants(key):
+            found.pop(key, None)
+            if (value := message.value()) is not None:  # by hand: the day is to be forgotten
+                found[key] = value
+
+    def _any_hidden(self, hidden: dict[int, int], wants: Callable[[LedgerKey], bool]) -> bool:
+        """Tell whether wanted records lie behind what readers of committed records see."""
+        seen: dict[LedgerKey, bytes] = {}
+        with self._reader("read_uncommitted") as reader:
+            self._assign(reader, hidden)
+            self._take(reader, set(hidden), seen, lambda key: wants(key) and key.what != "claim")
+        return bool(seen)
+
+
+def parsed(kind: type[W], value: bytes, topic: str) -> W:
+    """Read a record's value.
+
+    :raises ConfigError: it is none that a Kafka sink wrote.
+    """
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError:
+        raise ConfigError(
+            f"ledger topic {topic!r} holds a record that cannot be read: another version of this package, or somebody "
+            "else, wrote it. Use the version that wrote it, or another ledger_topic"
+        ) from None
+
+
+class KafkaLedger(Ledger):
+    """The ledger of one stream into one topic, read anew at every question."""
+
+    def __init__(self, topic: LedgerTopic, key: StreamKey, target: str) -> None:
+        self.topic = topic
+        self.key = key
+        self.target = target
+
+    def about(self, day: dt.date, what: Literal["day", "part", "claim"] = "day", part: int | None = None) -> LedgerKey:
+        """Return the key of a record of this stream."""
+        return LedgerKey(self.key.connector, self.key.stream, self.target, day, what, part)
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        """Return the newest published state of a day, None if it never was."""
+        entry = self.entries(day).get(self.about(day))
+        return entry.row if entry else None
+
+    def days(self) -> DaySet:
+        """Return every published day; one that an open transaction of others hides for long is left out for now."""
+        return DaySet.of(key.day for key in self.topic.read(lambda key: self._mine(key, "day"), "leave"))
+
+    def newest(self, days: int) -> list[Entry]:
+        """Return what is published of the newest days, the newest first."""
+        found = self.topic.read(lambda key: self._mine(key, "day"), "leave")
+        keys = sorted(found, key=lambda key: key.day, reverse=True)[:days]
+        return [parsed(Entry, found[key], self.topic.name) for key in keys]
+
+    def entries(self, day: dt.date) -> dict[LedgerKey, Entry]:
+        """Return what is published of a day, and of its parts."""
+        found = self.topic.read(lambda key: key.day == day and (self._mine(key, "day") or self._mine(key, "part")))
+        return {key: parsed(Entry, value, self.topic.name) for key, value in found.items()}
+
+    def _mine(self, key: LedgerKey, what: str) -> bool:
+        return key[:3] == (self.key.connector, self.key.stream, self.target) and key.what == what

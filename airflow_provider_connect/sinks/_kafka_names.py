@@ -1,0 +1,95 @@
+"""Names of topics that Kafka accepts, made from a template and the rows' own texts.
+
+A text keeps its form in the name if it is legal there; else it becomes ``<legal part>_x<10 hex digits of its hash>``.
+Either depends on nothing but the text, so that no day's company of events moves another event to another topic. Kafka's
+rules: ``org.apache.kafka.common.internals.Topic`` (4.3, 2026-11): letters, digits, ``.``, ``_`` and ``-``, at most 249,
+neither ``.`` nor ``..``; names that differ in ``.`` against ``_`` alone are one name to its metrics, and are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable
+
+from airflow_provider_connect.errors import ConfigError
+
+MAX_NAME = 249
+_HASH_DIGITS = 10
+_SUFFIX = _HASH_DIGITS + 2
+_LEGAL = re.compile(r"[A-Za-z0-9_-]+")
+_HASHED = re.compile(rf".*_x[0-9a-f]{{{_HASH_DIGITS}}}", re.DOTALL)
+_COLUMN = re.compile(r"\{([^{}]+)\}")
+_NULL = "null"
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Topics of Kafka itself."""
+
+
+def check_topic(name: str) -> str | None:
+    """Say what is wrong with a topic's name that is no template; None if nothing."""
+    if name in INTERNAL:
+        return f"{name!r} is a topic of Kafka's own"
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
+        return f"{name!r} is no legal name of a topic: use letters, digits, '.', '_' and '-'"
+    if len(name) > MAX_NAME:
+        return f"the name of a topic may have {MAX_NAME} characters, and this has {len(name)}"
+    return None
+
+
+def check_template(template: str) -> str | None:
+    """Say what is wrong with a topic or a template of topics; None if nothing."""
+    fixed, columns = _COLUMN.sub("", template), _COLUMN.findall(template)
+    if not columns:
+        return check_topic(template)
+    if len(columns) > 1:
+        return f"{template!r} names {len(columns)} columns: use one"
+    if fixed and check_topic(fixed):
+        return f"{template!r}: around the column use letters, digits, '.', '_' and '-'"
+    if len(fixed) > MAX_NAME - _SUFFIX:
+        return f"{template!r}: around the column there is room for {MAX_NAME - _SUFFIX} characters"
+    return None
+
+
+def column(template: str) -> str | None:
+    """Return the column that a template names in braces; None where ``template`` is one topic's name."""
+    found = _COLUMN.search(template)
+    return found[1] if found else None
+
+
+def topics(template: str, values: Iterable[str | None], reserved: Collection[str] = ()) -> dict[str | None, str]:
+    """Return the topic of each value of the template's column; that of None has the text ``null`` and a hash.
+
+    :param reserved: names that no value may have: the ledger's and the dead letters'.
+    :raises ConfigError: ``template`` is none, or two hashes are equal.
+    """
+    if problem := check_template(template):
+        raise ConfigError(f"topic: {problem}")
+    start, end = _COLUMN.split(template)[::2] if column(template) else (template, None)
+    if end is None:
+        return dict.fromkeys(values, template)
+    not_free = {_metric(name) for name in (*reserved, *INTERNAL)}
+    made = {value: _topic(start, value, end, not_free) for value in values}
+    if len({_metric(name) for name in made.values()}) < len(made):
+        raise ConfigError("topic: two values have equal hashes, and would share a topic: rename one in the source")
+    return made
+
+
+def _topic(start: str, value: str | None, end: str, not_free: Collection[str]) -> str:
+    name = f"{start}{value}{end}"
+    legal = value is not None and _LEGAL.fullmatch(value) and not _HASHED.fullmatch(value)
+    if legal and len(name) <= MAX_NAME and _metric(name) not in not_free:
+        return name
+    part = re.sub(r"[^A-Za-z0-9_-]", "_", _NULL if value is None else value)
+    room = MAX_NAME - len(start) - len(end) - _SUFFIX
+    return f"{start}{part[:room]}_x{_digest(value)}{end}"
+
+
+def _metric(name: str) -> str:
+    """Return what Kafka's metrics call a topic; it refuses to make two that have the same."""
+    return name.replace(".", "_")
+
+
+def _digest(value: str | None) -> str:
+    """Return the hash that tells values apart; not for secrecy."""
+    told = b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(told).hexdigest()[:_HASH_DIGITS]

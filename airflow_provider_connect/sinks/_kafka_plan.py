@@ -1,0 +1,155 @@
+"""What the driver finds out before a day's first record: topics, limits, schemas, and whether the time suffices."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import Connections, LedgerRow, Publish
+from airflow_provider_connect.sinks._kafka_converters import SchemaRef, converter
+from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka_names import topics as names_of
+from airflow_provider_connect.sinks._kafka_records import Plan
+from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks.kafka import KafkaSink
+
+ROWS_PER_SECOND = 10_000
+"""Taken where the ledger knows no measured day."""
+_MEASURED_DAYS = 30
+_MANY_ROWS = 100_000
+_SHARE_OF_TIME = 0.5
+
+
+def make_plan(
+    sink: KafkaSink, publish: Publish, schema: pa.Schema, connections: Connections, ledger: KafkaLedger
+) -> Plan:
+    """Make topics and schemas of a day ready. Driver, once an attempt.
+
+    :raises ConfigError: a topic cannot be made or used, or the day is too large for one transaction.
+    :raises DataError: the registry does not take the schema.
+    """
+    routes = _routes(sink, publish)
+    needs_letters = sink.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
+    names = sorted(set(routes.values()))
+    topics = Topics.open(connections[sink.conn_id], sink.rules, sink.timeout_seconds)
+    problems = looked_at(sink, topics, names, publish.day)
+    if needs_letters:
+        problems += topics.ensure_plain(sink.dead_letters)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    if sink.delivery == "exactly_once":
+        check_time(sink, _largest(sink, publish), ledger)
+    return Plan(
+        publish=publish,
+        routes=routes,
+        refs=schemas(sink, schema, names, connections),
+        columns={field.name: str(field.type) for field in schema},
+        limits={name: topics.limits(name) for name in [*names, *([sink.dead_letters] if needs_letters else [])]},
+        dead_letters=sink.dead_letters if needs_letters else None,
+    )
+
+
+def looked_at(sink: KafkaSink, topics: Topics, names: Sequence[str], oldest: Day | None) -> list[str]:
+    """Make the topics of the data that are missing; say what is wrong with those that are there."""
+    by_event = sink.timestamp_field is not None
+    return topics.ensure(names) + topics.problems(
+        names,
+        keyed=bool(sink.key_fields),
+        timestamps="event" if by_event else "now",
+        oldest=oldest.start if by_event and oldest else None,
+    )
+
+
+def schemas(sink: KafkaSink, schema: pa.Schema, names: Iterable[str], connections: Connections) -> dict[str, SchemaRef]:
+    """Return the registered schema of each topic; nothing where the converter has none.
+
+    :raises DataError: an earlier schema of the subject is incompatible.
+    :raises RetriableError: the registry is away.
+    """
+    made = converter(
+        sink.value_converter,
+        schema,
+        dt.date.min,
+        record_name=sink.full_record_name,
+        value_field=sink.value_field,
+    )
+    document = made.document()
+    if document is None or made.kind is None or sink.registry_conn_id is None:
+        return {}
+    from airflow_provider_connect.sinks._kafka_registry import Registry, subject  # noqa: PLC0415  # few need it
+
+    with Registry(connections[sink.registry_conn_id], sink.timeout_seconds) as registry:
+        return {
+            name: registry.resolve(
+                subject(sink.subject_strategy, name, sink.full_record_name),
+                document,
+                made.kind,
+                sink.schema_registration,
+            )
+            for name in names
+        }
+
+
+def check_time(sink: KafkaSink, rows: int, ledger: KafkaLedger) -> None:
+    """Refuse what one transaction has no time for, before its first record.
+
+    :param rows: of the largest transaction.
+    :raises ConfigError: with the numbers, and what to set instead.
+    """
+    if rows < _MANY_ROWS and rows < _SHARE_OF_TIME * sink.transaction_timeout_seconds * ROWS_PER_SECOND:
+        return  # without a question to the ledger
+    rate, origin = _rate(ledger)
+    needed = rows / rate
+    if needed > _SHARE_OF_TIME * sink.transaction_timeout_seconds:
+        raise ConfigError(
+            f"topic {sink.topic!r}: {rows:,} rows in one transaction take about {needed:,.0f} s at {rate:,.0f} rows/s "
+            f"({origin}), and transaction_timeout_seconds={sink.transaction_timeout_seconds:,.0f} leaves no room for "
+            "that: raise it (the broker's transaction.max.timeout.ms must allow it), or set atomicity='partition'"
+        )
+
+
+def _rate(ledger: KafkaLedger) -> tuple[float, str]:
+    """Return rows per second of the slowest large day of late, and where the number comes from."""
+    measured = [
+        (row.rows / (row.counts["publish_ms"] / 1000), row)
+        for row in (entry.row for entry in ledger.newest(_MEASURED_DAYS))
+        if row.rows >= _MANY_ROWS and row.counts.get("publish_ms")
+    ]
+    if not measured:
+        return float(ROWS_PER_SECOND), "assumed, as the ledger knows no large day yet"
+    rate, row = min(measured, key=_by_rate)
+    return rate, f"measured on {row.day}"
+
+
+def _by_rate(measured: tuple[float, LedgerRow]) -> float:
+    return measured[0]
+
+
+def _largest(sink: KafkaSink, publish: Publish) -> int:
+    rows = [file.rows for file in publish.manifest.polled.files]
+    return sum(rows) if sink.atomicity == "day" else max(rows, default=0)
+
+
+def _routes(sink: KafkaSink, publish: Publish) -> dict[str | None, str]:
+    """Return the topic of each value that the day has in the column of the topic's template."""
+    if sink.route_column is None:
+        return {None: sink.topic}
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    values: set[str | None] = set()
+    folder = Folder(publish.stage)
+    for file in publish.manifest.polled.files:
+        with folder.filesystem.open_input_file(folder.path(file.path)) as source:
+            for batch in pq.ParquetFile(source).iter_batches(columns=[sink.route_column]):
+                found = pc.unique(batch.column(0)).to_pylist()
+                values.update(value if value is None else str(value) for value in found)
+    return names_of(sink.topic, sorted(values, key=str), reserved=(sink.ledger_topic, sink.dead_letters))

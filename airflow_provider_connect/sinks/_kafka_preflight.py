@@ -1,0 +1,146 @@
+"""What would fail a publish, found before the first request to the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sink import Connections, StreamKey
+from airflow_provider_connect.sinks._kafka_converters import problems as value_problems
+from airflow_provider_connect.sinks._kafka_history import has_records_of
+from airflow_provider_connect.sinks._kafka_ledger import Entry
+from airflow_provider_connect.sinks._kafka_names import topics as names_of
+from airflow_provider_connect.sinks._kafka_plan import check_time, looked_at, schemas
+from airflow_provider_connect.sinks._kafka_publisher import Publisher
+from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks.kafka import KafkaSink
+
+
+class Preflight:
+    """Looks at columns, cluster, topics, ledger and registry of one sink. Driver, once a job."""
+
+    def __init__(self, sink: KafkaSink, key: StreamKey, days: Sequence[Day], connections: Connections) -> None:
+        self.sink = sink
+        self.key = key
+        self.oldest = min(days, key=lambda day: day.date, default=None)
+        self.connections = connections
+
+    def problems(self, schema: pa.Schema) -> list[str]:
+        """Return all problems that can be found at once; make topics when there are none."""
+        found = self._columns(schema)
+        if found:
+            return found
+        for step in (self._topics, self._transactions, lambda: self._ledger(schema)):
+            found += self._told(step)
+        if not found and self.sink.route_column is None:
+            found += self._told(lambda: self._schemas(schema))
+        return found
+
+    def _told(self, step: Callable[[], list[str]]) -> list[str]:
+        try:
+            return step()
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+
+    def _columns(self, schema: pa.Schema) -> list[str]:
+        """Say which columns the options name and the source lacks, and which the converter cannot hold."""
+        import pyarrow as pa
+
+        sink = self.sink
+        named = [("key_fields", name) for name in sink.key_fields]
+        named += [
+            (option, name)
+            for option, name in (
+                ("topic", sink.route_column),
+                ("timestamp_field", sink.timestamp_field),
+                ("delete_where", sink.delete_where),
+                ("value_field", sink.value_field),
+            )
+            if name is not None
+        ]
+        found = [
+            f"{option}: the source has no column {name!r}; it has {', '.join(schema.names)}"
+            for option, name in named
+            if name not in schema.names
+        ]
+        if found:
+            return found
+        if sink.timestamp_field and not pa.types.is_timestamp(schema.field(sink.timestamp_field).type):
+            found.append(f"timestamp_field: column {sink.timestamp_field!r} holds no timestamps")
+        if sink.delete_where and not pa.types.is_boolean(schema.field(sink.delete_where).type):
+            found.append(f"delete_where: column {sink.delete_where!r} holds no booleans")
+        return found + value_problems(
+            sink.value_converter, schema, record_name=sink.full_record_name, value_field=sink.value_field
+        )
+
+    def _topics(self) -> list[str]:
+        sink = self.sink
+        topics = Topics.open(self.connections[sink.conn_id], sink.rules, sink.timeout_seconds)
+        topics.reach()
+        found = topics.ensure_ledger(sink.ledger_topic)
+        if sink.errors_tolerance == "all":
+            found += topics.ensure_plain(sink.dead_letters)
+        if sink.route_column is not None:
+            return found + topics.rehearse(list(names_of(sink.topic, ["example"]).values()))
+        return found + looked_at(sink, topics, [sink.topic], self.oldest)
+
+    def _transactions(self) -> list[str]:
+        sink = self.sink
+        if sink.delivery == "at_least_once":
+            return []
+        topics = Topics.open(self.connections[sink.conn_id], sink.rules, sink.timeout_seconds)
+        most = topics.max_transaction_timeout_ms()
+        if most is not None and sink.transaction_timeout_seconds * 1000 > most:
+            return [
+                f"transaction_timeout_seconds={sink.transaction_timeout_seconds:,.0f} is more than the broker allows "
+                f"(transaction.max.timeout.ms={most:,}): lower the one or raise the other"
+            ]
+        return []
+
+    def _ledger(self, schema: pa.Schema) -> list[str]:
+        """Read the ledger; refuse to guess where it has lost what the topic shows was published."""
+        sink = self.sink
+        ledger = Publisher(sink, self.key, self.connections).ledger
+        newest = ledger.newest(1)
+        if newest:
+            check_time(sink, newest[0].row.rows if sink.atomicity == "day" else 0, ledger)
+            return self._drift(schema, newest[0])
+        if sink.route_column is None and has_records_of(
+            self.connections[sink.conn_id], sink.topic, self.key, sink.timeout_seconds
+        ):
+            return [
+                f"topic {sink.topic!r} holds records of {self.key}, but ledger topic {sink.ledger_topic!r} knows no "
+                "day of it: the ledger was deleted, or is another one. Restore it, name it in ledger_topic, or publish "
+                "into another topic"
+            ]
+        return []
+
+    def _drift(self, schema: pa.Schema, newest: Entry) -> list[str]:
+        """Say which columns are not what they were, where no registry decides."""
+        sink = self.sink
+        if sink.registry_conn_id is not None or sink.schema_contract == "ignore":
+            return []
+        day = newest.row.day
+        found = [
+            f"column {field.name!r} was {newest.columns[field.name]} on {day} and is {field.type} now: cast it in the "
+            "source, publish into another topic, or set schema_contract='ignore'"
+            for field in schema
+            if newest.columns.get(field.name, str(field.type)) != str(field.type)
+        ]
+        if sink.schema_contract == "freeze" and newest.columns:
+            found += [
+                f"column {field.name!r} is new since {day}, and schema_contract='freeze'"
+                for field in schema
+                if field.name not in newest.columns
+            ]
+        return found
+
+    def _schemas(self, schema: pa.Schema) -> list[str]:
+        schemas(self.sink, schema, [self.sink.topic], self.connections)
+        return []

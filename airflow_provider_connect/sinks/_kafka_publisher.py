@@ -1,0 +1,399 @@
+"""The life of one publish into Kafka: what ``begin``, ``put`` and ``commit`` do, for each delivery and atomicity."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
+from airflow_provider_connect.sink import Connections, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks import _kafka_dead_letters as dead_letters
+from airflow_provider_connect.sinks._kafka_connection import admin
+from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard
+from airflow_provider_connect.sinks._kafka_ledger import Claim, Entry, KafkaLedger, LedgerKey, LedgerTopic
+from airflow_provider_connect.sinks._kafka_offsets import Ends, ends, written
+from airflow_provider_connect.sinks._kafka_plan import make_plan
+from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records, Tolerated
+from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.sinks._kafka_transaction import (
+    Acknowledged,
+    Outbox,
+    Transaction,
+    UndecidedError,
+    transactional_id,
+)
+from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.staged import batches, first_position
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka.admin import AdminClient
+
+    from airflow_provider_connect.sinks.kafka import KafkaSink
+
+TURNS = 3
+"""How often a share is sent whose outcome is unknown, or whose topics' limits have changed meanwhile."""
+BATCH_BYTES = 1_000_000
+_CHUNK = 1000
+_MAX_BATCH_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one share has become.
+
+    :param entry: what its own transaction wrote into the ledger; None where it had none.
+    """
+
+    rows: int
+    rejected: int
+    tombstones: int
+    offsets: dict[str, dict[int, tuple[int, int]]]
+    seconds: float
+    entry: Entry | None = None
+
+
+class Publisher:
+    """Publishes days of one stream through one sink; made anew in every process."""
+
+    def __init__(self, sink: KafkaSink, key: StreamKey, connections: Connections) -> None:
+        self.sink = sink
+        self.key = key
+        self.connections = connections
+        self.connection = connections[sink.conn_id]
+        self._heard = Heard()
+
+    @property
+    def ledger(self) -> KafkaLedger:
+        """The stream's ledger."""
+        topic = LedgerTopic(self.connection, self.sink.ledger_topic, self.sink.timeout_seconds)
+        return KafkaLedger(topic, self.key, self.sink.topic)
+
+    def begin(self, publish: Publish, schema: pa.Schema) -> Plan:
+        """Make the day's topics and schemas ready, and say in the ledger who publishes it now. Driver."""
+        plan = make_plan(self.sink, publish, schema, self.connections, self.ledger)
+        if self.sink.delivery == "exactly_once" and self.sink.atomicity == "partition":
+            return replace(plan, generation=self._reserve(plan))
+        entries = self.ledger.entries(publish.day.date)
+        standing = self._standing(plan, entries)
+        claim = self._claim(plan, None)
+        outbox = Acknowledged(self.connection, self.sink.timeout_seconds, {})
+        outbox.send(self.sink.ledger_topic, claim[0], claim[1], [])
+        outbox.flush()
+        if self.sink.delivery == "exactly_once":
+            return plan
+        return replace(plan, generation=standing.generation + 1 if standing else 1)
+
+    def put(self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema) -> Sent:
+        """Send a share of the day. Executor.
+
+        :raises RetriableError: the broker is away, or another run has taken the day over.
+        :raises DataError: rows are no records, and are not tolerated.
+        """
+        if self.sink.delivery == "at_least_once":
+            return self._send_acknowledged(plan, files, schema)
+        part = None if self.sink.atomicity == "day" else files[0].path
+        number = None if part is None else [file.path for file in plan.publish.manifest.polled.files].index(part)
+        for turn in range(TURNS):
+            try:
+                return self._send_in_transaction(plan, files, schema, number)
+            except (UndecidedError, DataError) as error:
+                # A record that the broker refuses although the topic's limits allow it: they have just changed.
+                fresh = plan if isinstance(error, UndecidedError) else self._with_new_limits(plan)
+                if turn == TURNS - 1 or (fresh == plan and not isinstance(error, UndecidedError)):
+                    raise
+                plan = fresh
+        raise AssertionError
+
+    def commit(self, plan: Plan, receipts: list[Sent]) -> LedgerRow:
+        """Write the day's row, where its only transaction has not written it already. Driver."""
+        if self.sink.delivery == "exactly_once":
+            if self.sink.atomicity == "day":
+                (sent,) = receipts
+                assert sent.entry is not None
+                return sent.entry.row
+            return self._commit_parts(plan, receipts)
+        standing = self._standing(plan, self.ledger.entries(plan.publish.day.date))
+        if standing is not None and standing.token == plan.publish.intent.token:
+            return standing
+        outbox = Acknowledged(self.connection, self.sink.timeout_seconds, self._settings(plan))
+        rejected = self._send_source_rejects(outbox, plan)
+        entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
+        outbox.send(self.sink.ledger_topic, self._about(plan).encoded(), entry.model_dump_json().encode(), [])
+        outbox.flush()
+        return entry.row
+
+    # A day, or a part of it, in a transaction
+
+    def _send_in_transaction(
+        self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema, part: int | None
+    ) -> Sent:
+        with self._transaction(plan, part) as transaction:
+            try:
+                transaction.fence()
+                standing = self._standing_entry(plan, part)
+                if standing is not None:
+                    row = standing.row
+                    return Sent(row.rows, row.counts.get("rejected", 0), 0, standing.offsets, 0.0, standing)
+                generation = plan.generation or self._next_generation(plan)
+                before = self._ends(plan)
+                transaction.begin()
+                sent = self._send(transaction, plan, files, schema, generation)
+                source_rejects = self._send_source_rejects(transaction, plan) if part is None else 0
+                transaction.flush()
+                self._require_all(transaction, files, sent, source_rejects)
+                sent = replace(
+                    sent,
+                    rejected=sent.rejected + source_rejects,
+                    offsets=written(before, self._ends(plan)),
+                    seconds=transaction.seconds,
+                )
+                entry = self._entry(plan, generation, sent)
+                about = self._about(plan, part)
+                transaction.send(self.sink.ledger_topic, about.encoded(), entry.model_dump_json().encode(), [])
+                transaction.commit()
+            except FencedError as error:
+                raise FencedError(self._who(plan, transaction, str(error))) from None
+        return replace(sent, entry=entry)
+
+    def _send(
+        self, outbox: Outbox, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int
+    ) -> Sent:
+        records, tolerated = Records(self.sink, schema, plan, generation), Tolerated(self.sink)
+        rows = tombstones = 0
+        total = sum(file.rows for file in files)
+        started = time.monotonic()
+        for file in files:
+            for start, batch in batches(plan.publish.stage, file.path, BATCH_BYTES, first_position(file.path)):
+                for outgoing in records.of(batch, start):
+                    tolerated.take(outgoing.refused)
+                    self._hand_over(outbox, outgoing)
+                    if outgoing.refused and plan.dead_letters is not None:
+                        letters = dead_letters.of_rows(outgoing.refused, plan.publish)
+                        room = plan.limits[plan.dead_letters].max_message_bytes
+                        dead_letters.send(outbox, plan.dead_letters, letters, room)
+                    rows += len(outgoing.values)
+                    tombstones += outgoing.tombstones
+                if isinstance(outbox, Transaction):
+                    outbox.check_time(rows, total)
+        return Sent(rows, tolerated.rejected, tombstones, {}, time.monotonic() - started)
+
+    def _hand_over(self, outbox: Outbox, outgoing: Outgoing) -> None:
+        keys, values = outgoing.keys, outgoing.values
+        each = outgoing.size_bytes // max(1, len(values))
+        for first in range(0, len(values), _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            if outgoing.headers is None and outgoing.timestamps is None:
+                records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
+                outbox.send_batch(outgoing.topic, records, each * len(records))
+                continue
+            headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
+            stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
+            outbox.make_room(each * len(stamps))
+            outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps)
+
+    def _send_source_rejects(self, outbox: Outbox, plan: Plan) -> int:
+        if plan.dead_letters is None:
+            return 0
+        room = plan.limits[plan.dead_letters].max_message_bytes
+        letters = dead_letters.of_source(plan.publish, self.sink.topic)
+        return dead_letters.send(outbox, plan.dead_letters, letters, room)
+
+    def _require_all(
+        self, transaction: Transaction, files: tuple[StagedFile, ...], sent: Sent, source_rejects: int
+    ) -> None:
+        staged = sum(file.rows for file in files)
+        if sent.rows + sent.rejected != staged or transaction.accepted != staged + source_rejects:
+            raise RetriableError(
+                f"{staged:,} rows were staged, but the client took {transaction.accepted - source_rejects:,} records "
+                f"of them: nothing is committed"
+            )
+
+    # Parts, each with a transaction
+
+    def _reserve(self, plan: Plan) -> int:
+        """Return a generation that no other intent, and no other try with other files, has used for a part."""
+        with self._transaction(plan, None) as transaction:
+            transaction.fence()
+            entries = self.ledger.entries(plan.publish.day.date)
+            self._standing(plan, entries)
+            claim = self.ledger.topic.newest_claim(self._about(plan, what="claim"))
+            if claim is not None and claim.generation is not None and self._is_ours(claim, plan):
+                return claim.generation
+            used = [entry.row.generation for entry in entries.values()]
+            generation = max([*used, claim.generation or 0 if claim else 0]) + 1
+            transaction.begin()
+            transaction.send(self.sink.ledger_topic, *self._claim(plan, generation), [])
+            transaction.commit()
+        return generation
+
+    def _commit_parts(self, plan: Plan, receipts: list[Sent]) -> LedgerRow:
+        with self._transaction(plan, None) as transaction:
+            transaction.fence()
+            entries = self.ledger.entries(plan.publish.day.date)
+            standing = self._standing(plan, entries)
+            if standing is not None and standing.token == plan.publish.intent.token:
+                return standing
+            self._require_claim(plan)
+            transaction.begin()
+            rejected = self._send_source_rejects(transaction, plan)
+            entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
+            transaction.send(self.sink.ledger_topic, self._about(plan).encoded(), entry.model_dump_json().encode(), [])
+            transaction.flush()
+            transaction.commit()
+        return entry.row
+
+    def _require_claim(self, plan: Plan) -> None:
+        claim = self.ledger.topic.newest_claim(self._about(plan, what="claim"))
+        if claim is None or not self._is_ours(claim, plan):
+            raise RetriableError(
+                f"{self._where(plan)}: {claim.run if claim else 'another run'} has begun to publish this day too; "
+                "the next try goes on or ends as superseded"
+            )
+
+    def _is_ours(self, claim: Claim, plan: Plan) -> bool:
+        return (claim.token, claim.attempt) == (plan.publish.intent.token, plan.publish.manifest.attempt)
+
+    # Without a transaction
+
+    def _send_acknowledged(self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema) -> Sent:
+        outbox = Acknowledged(self.connection, self.sink.timeout_seconds, self._settings(plan))
+        before = self._ends(plan)
+        sent = self._send(outbox, plan, files, schema, plan.generation or 1)
+        outbox.flush()
+        return replace(sent, offsets=written(before, self._ends(plan)))
+
+    # What all share
+
+    def _transaction(self, plan: Plan, part: int | None) -> Transaction:
+        names = [*self._about(plan)[:3], str(plan.publish.day)]
+        return Transaction(
+            self.connection,
+            transactional_id(*names) if part is None else transactional_id(*names, part),
+            self.sink.timeout_seconds,
+            self.sink.transaction_timeout_seconds,
+            self._settings(plan),
+        )
+
+    def _settings(self, plan: Plan) -> dict[str, Any]:
+        # A batch larger than its topic takes is refused with every record in it.
+        smallest = min(limits.max_message_bytes for limits in plan.limits.values())
+        return {
+            "compression.type": self.sink.compression,
+            "partitioner": self.sink.partitioner,
+            "message.max.bytes": smallest,
+            "batch.size": min(_MAX_BATCH_BYTES, smallest),
+        }
+
+    def _about(self, plan: Plan, part: int | None = None, what: Any = None) -> LedgerKey:
+        return self.ledger.about(plan.publish.day.date, what or ("day" if part is None else "part"), part)
+
+    def _where(self, plan: Plan) -> str:
+        return f"{self.key} {plan.publish.day} into {self.sink.topic!r}"
+
+    def _standing(self, plan: Plan, entries: dict[LedgerKey, Entry]) -> LedgerRow | None:
+        """Return what the ledger has of the day.
+
+        :raises SupersededError: it was published for a newer intent.
+        """
+        entry = entries.get(self._about(plan))
+        if entry is not None and entry.row.order > plan.publish.intent.order:
+            raise SupersededError.by(entry.row.generation, self._where(plan), plan.publish.intent.run)
+        return entry.row if entry else None
+
+    def _standing_entry(self, plan: Plan, part: int | None) -> Entry | None:
+        """Return what this intent has published already of what is about to be sent."""
+        entries = self.ledger.entries(plan.publish.day.date)
+        standing = self._standing(plan, entries)
+        if part is not None:
+            self._require_claim(plan)
+            entry = entries.get(self._about(plan, part))
+            return entry if entry and entry.row.generation == plan.generation else None
+        mine = standing is not None and standing.token == plan.publish.intent.token
+        return entries[self._about(plan)] if mine else None
+
+    def _next_generation(self, plan: Plan) -> int:
+        entries = self.ledger.entries(plan.publish.day.date)
+        return max((entry.row.generation for entry in entries.values()), default=0) + 1
+
+    def _claim(self, plan: Plan, generation: int | None) -> tuple[bytes, bytes]:
+        claim = Claim(
+            token=plan.publish.intent.token,
+            order=plan.publish.intent.order,
+            run=plan.publish.intent.run,
+            attempt=plan.publish.manifest.attempt,
+            generation=generation,
+            at=dt.datetime.now(dt.UTC),
+        )
+        return self._about(plan, what="claim").encoded(), claim.model_dump_json().encode()
+
+    def _entry(self, plan: Plan, generation: int, sent: Sent) -> Entry:
+        publish = plan.publish
+        counts = publish.manifest.polled.all_counts | {
+            "rejected": sent.rejected,
+            "tombstones": sent.tombstones,
+            "publish_ms": int(sent.seconds * 1000),
+        }
+        row = LedgerRow(
+            day=publish.day.date,
+            generation=generation,
+            token=publish.intent.token,
+            order=publish.intent.order,
+            rows=sent.rows,
+            digest=publish.manifest.polled.digest,
+            attempt=publish.manifest.attempt,
+            counts=counts,
+            published_at=dt.datetime.now(dt.UTC),
+            reference=transactional_id(*self._about(plan)[:3], str(publish.day)),
+        )
+        return Entry(row=row, run=publish.intent.run, offsets=sent.offsets, columns=plan.columns)
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return admin(self.connection, self._heard)
+
+    def _ends(self, plan: Plan) -> Ends:
+        return ends(self._admin, plan.topics, self.sink.timeout_seconds, self._heard)
+
+    def _with_new_limits(self, plan: Plan) -> Plan:
+        topics = Topics.open(self.connection, self.sink.rules, self.sink.timeout_seconds)
+        return replace(plan, limits={name: topics.limits(name) for name in plan.limits})
+
+    def _who(self, plan: Plan, transaction: Transaction, error: str) -> str:
+        """Say who fenced this producer, as far as the ledger knows."""
+        where = self._where(plan)
+        try:
+            claim = self.ledger.topic.newest_claim(self._about(plan, what="claim"))
+        except (RetriableError, ConfigError):
+            return f"{where}: {error}"
+        if claim is not None and claim.attempt != plan.publish.manifest.attempt:
+            began = f"which began to publish at {claim.at:%F %T} UTC"
+            return f"{where}: fenced by {claim.run} (attempt {claim.attempt}), {began}"
+        if transaction.seconds > self.sink.transaction_timeout_seconds:
+            return (
+                f"{where}: the broker ended the transaction, which was open for {transaction.seconds:.0f} s and may be "
+                f"for {self.sink.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or set "
+                "atomicity='partition'"
+            )
+        return f"{where}: fenced by another task of this same attempt, or by a retry of it"
+
+
+def _total(receipts: list[Sent], source_rejects: int) -> Sent:
+    """Sum the shares into their day; spans of the same partition become one that holds them all."""
+    offsets: dict[str, dict[int, tuple[int, int]]] = {}
+    for sent in receipts:
+        for topic, partitions in sent.offsets.items():
+            known = offsets.setdefault(topic, {})
+            for partition, (first, end) in partitions.items():
+                low, high = known.get(partition, (first, end))
+                known[partition] = (min(low, first), max(high, end))
+    return Sent(
+        rows=sum(sent.rows for sent in receipts),
+        rejected=sum(sent.rejected for sent in receipts) + source_rejects,
+        tombstones=sum(sent.tombstones for sent in receipts),
+        offsets=offsets,
+        seconds=max((sent.seconds for sent in receipts), default=0.0),
+    )

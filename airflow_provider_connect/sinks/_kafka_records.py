@@ -1,0 +1,262 @@
+"""From the rows of a staged file to records: topic, key, value, headers and time; and the rows that cannot be any."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter
+from airflow_provider_connect.sinks._kafka_keys import keys
+from airflow_provider_connect.sinks._kafka_topic_rules import Limits
+from airflow_provider_connect.sinks._kafka_transaction import Headers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks.kafka import KafkaSink
+
+KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PUT"
+"""Where a row failed, in Connect's words."""
+
+RECORD_KEY = "record_key"
+"""The column that sources give a row's identity in."""
+
+_FRAMING_BYTES = 512
+"""What a record takes beside key, value and headers, with room to spare: librdkafka neither takes nor refuses one just
+below a topic's limit, but waits until its time is up (https://github.com/confluentinc/confluent-kafka-python/issues/476).
+"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``begin`` found out for one publish; carried to every ``put``.
+
+    :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
+    :param refs: the registered schema for each topic.
+    :param limits: what each topic takes.
+    :param dead_letters: the topic of dead letters; None where there can be none.
+    :param columns: the source's columns and their Arrow types.
+    :param generation: reserved by ``begin``; None where the transaction itself finds it.
+    """
+
+    publish: Publish
+    routes: dict[str | None, str]
+    refs: dict[str, SchemaRef]
+    limits: dict[str, Limits]
+    dead_letters: str | None
+    columns: dict[str, str]
+    generation: int | None = None
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of the data, each once."""
+        return sorted(set(self.routes.values()))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that is no record of its topic.
+
+    :param position: of the row in the day.
+    :param column: that is to blame; None where it is the whole record.
+    :param record: the row as JSON, for the dead letter alone.
+    """
+
+    position: int
+    topic: str
+    stage: str
+    column: str | None
+    reason: str
+    key: bytes | None
+    record: bytes
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """Records of one topic, in their order.
+
+    :param headers: of each; None where there are none.
+    :param timestamps: milliseconds since 1970 of each, 0 where the row has none; None where nobody asks for them.
+    """
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None
+    timestamps: list[int] | None
+    size_bytes: int
+    tombstones: int
+    refused: list[Refused] = field(default_factory=list)
+
+
+class Records:
+    """Makes records of one day's rows, for one generation."""
+
+    def __init__(self, sink: KafkaSink, schema: pa.Schema, plan: Plan, generation: int) -> None:
+        self.sink = sink
+        self.plan = plan
+        self.converter: Converter = converter(
+            sink.value_converter,
+            schema,
+            plan.publish.day.date,
+            record_name=sink.full_record_name,
+            value_field=sink.value_field,
+        )
+        key = plan.publish.key
+        self.constant: Headers = [
+            ("connect.connector", key.connector.encode()),
+            ("connect.stream", key.stream.encode()),
+            ("connect.day", str(plan.publish.day).encode()),
+            ("connect.generation", str(generation).encode()),
+        ]
+
+    def of(self, batch: pa.RecordBatch, start: int) -> Iterator[Outgoing]:
+        """Yield the batch's records, topic by topic.
+
+        :param start: position of the first row.
+        """
+        if self.sink.route_column is None:
+            (topic,) = self.plan.routes.values()
+            yield self._outgoing(topic, batch, range(start, start + batch.num_rows))
+            return
+        import numpy as np
+
+        column = batch.column(self.sink.route_column).to_pylist()
+        rows: dict[str, list[int]] = {}
+        for index, value in enumerate(column):
+            rows.setdefault(self.plan.routes[value if value is None else str(value)], []).append(index)
+        for topic, indices in rows.items():
+            positions = np.asarray(indices, dtype=np.int64)
+            yield self._outgoing(topic, batch.take(positions), (positions + start).tolist())
+
+    def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> Outgoing:
+        made = self.converter.encode(batch, self.plan.refs.get(topic))
+        named = keys(batch, self.sink.key_fields)
+        values, tombstones = self._with_tombstones(batch, made.values)
+        stamps = self._timestamps(batch)
+        bad: dict[int, tuple[str, str | None, str]] = {}
+        for stage, refused in ((VALUE_STAGE, made.refused), (KEY_STAGE, named.refused)):
+            bad |= {row: (stage, *why) for row, why in refused.items()}
+        bad |= self._not_taken(topic, named.values, values, stamps)
+        headers = self._headers(topic, batch, named.values, positions) if self.sink.headers else None
+        refusals = [
+            Refused(positions[row], topic, *why, named.values[row], _as_json(batch, row))
+            for row, why in sorted(bad.items())
+        ]
+        good = None if not bad else [row for row in range(batch.num_rows) if row not in bad]
+        sent_keys, sent_values = _picked(named.values, good), _picked(values, good)
+        return Outgoing(
+            topic,
+            sent_keys,
+            sent_values,
+            None if headers is None else _picked(headers, good),
+            None if stamps is None else _picked(stamps, good),
+            sum(map(len, filter(None, sent_keys))) + sum(map(len, filter(None, sent_values))),
+            tombstones if good is None else sum(value is None for value in sent_values),
+            refusals,
+        )
+
+    def _with_tombstones(self, batch: pa.RecordBatch, values: list[bytes | None]) -> tuple[list[bytes | None], int]:
+        """Take the value from rows that the source says are deleted."""
+        if self.sink.delete_where is None:
+            return values, 0
+        gone = batch.column(self.sink.delete_where).to_pylist()
+        return [None if out else value for value, out in zip(values, gone, strict=True)], sum(map(bool, gone))
+
+    def _timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
+        if self.sink.timestamp_field is None:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = batch.column(self.sink.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        found: list[int] = pc.fill_null(column, 0).to_pylist()
+        return found
+
+    def _headers(
+        self, topic: str, batch: pa.RecordBatch, named: list[bytes | None], positions: Sequence[int]
+    ) -> list[Headers]:
+        constant = list(self.constant)
+        if (ref := self.plan.refs.get(topic)) is not None:
+            constant.append(("connect.schema_version", str(ref.version).encode()))
+        if RECORD_KEY in batch.schema.names and self.sink.key_fields != (RECORD_KEY,):
+            named = keys(batch, (RECORD_KEY,)).values
+        return [
+            [*constant, ("connect.event_id", event_id or b""), ("connect.position", b"%d" % position)]
+            for event_id, position in zip(named, positions, strict=True)
+        ]
+
+    def _not_taken(
+        self,
+        topic: str,
+        named: list[bytes | None],
+        values: list[bytes | None],
+        stamps: list[int] | None,
+    ) -> dict[int, tuple[str, str | None, str]]:
+        """Find what the topic would refuse: too large, without a key where it is compacted, too far from now."""
+        limits = self.plan.limits[topic]
+        most = limits.max_message_bytes - _FRAMING_BYTES
+        bad: dict[int, tuple[str, str | None, str]] = {}
+        for row, (key, value) in enumerate(zip(named, values, strict=True)):
+            size = len(key or b"") + len(value or b"")
+            if size > most:
+                bad[row] = (PUT_STAGE, None, f"{size:,} bytes, and topic {topic!r} takes {limits.max_message_bytes:,}")
+        if limits.compacted:
+            keyless = (row for row, key in enumerate(named) if key is None)
+            bad |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
+        if stamps is not None:
+            bad |= _too_far(stamps, limits)
+        return bad
+
+
+def _too_far(stamps: list[int], limits: Limits) -> dict[int, tuple[str, str | None, str]]:
+    now = int(time.time() * 1000)
+    latest, earliest = now + limits.timestamp_after_max_ms, now - limits.timestamp_before_max_ms
+    reason = "its time is farther from now than the topic's message.timestamp limits allow"
+    return {row: (PUT_STAGE, None, reason) for row, at in enumerate(stamps) if at and not earliest <= at <= latest}
+
+
+def _picked(items: list[Any], rows: list[int] | None) -> list[Any]:
+    return items if rows is None else [items[row] for row in rows]
+
+
+def _as_json(batch: pa.RecordBatch, row: int) -> bytes:
+    def told(value: Any) -> str:
+        return value.hex() if isinstance(value, bytes) else str(value)
+
+    (record,) = batch.slice(row, 1).to_pylist()
+    return json.dumps(record, default=told, ensure_ascii=False).encode(errors="replace")
+
+
+class Tolerated:
+    """Counts rows that are set aside, against what the options allow."""
+
+    def __init__(self, sink: KafkaSink) -> None:
+        self.sink = sink
+        self.rejected = 0
+
+    def take(self, refused: list[Refused]) -> None:
+        """Count rows that are no records.
+
+        :raises DataError: the options do not allow them, or not so many.
+        """
+        if not refused:
+            return
+        self.rejected += len(refused)
+        first = refused[0]
+        what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
+        if self.sink.errors_tolerance == "none":
+            raise DataError(
+                f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}. Mend them in the "
+                "source, or set them aside with errors_tolerance='all'"
+            )
+        if self.rejected > self.sink.max_rejects:
+            raise DataError(
+                f"more than max_rejects={self.sink.max_rejects} rows are no records, the last for topic "
+                f"{first.topic!r}: {what}"
+            )

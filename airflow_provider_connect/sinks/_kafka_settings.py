@@ -1,0 +1,201 @@
+"""What the settings of a Kafka connection may say: rules of ours, told without the network, all that is wrong at once.
+
+Whether a setting exists and takes such a value is for librdkafka to say; here stands what it would let pass although
+a day could be lost, a secret read by others, or foreign code run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ALIASES: dict[str, str] = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "request.required.acks": "acks",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "queue.buffering.max.ms": "linger.ms",
+    "message.send.max.retries": "retries",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "compression.codec": "compression.type",
+    "auto.commit.enable": "enable.auto.commit",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+}
+"""librdkafka's second names for one setting, and the one that is used here."""
+
+CONSUMER_ONLY = frozenset({
+    "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "enable.auto.commit", "enable.auto.offset.store",
+    "enable.partition.eof", "fetch.error.backoff.ms", "fetch.max.bytes", "fetch.message.max.bytes", "fetch.min.bytes",
+    "fetch.queue.backoff.ms", "fetch.wait.max.ms", "group.id", "group.instance.id", "group.protocol",
+    "group.protocol.type", "group.remote.assignor", "heartbeat.interval.ms", "max.partition.fetch.bytes",
+    "max.poll.interval.ms", "max.poll.records", "offset.store.method", "partition.assignment.strategy",
+    "queued.max.messages.kbytes", "queued.min.messages", "session.timeout.ms",
+})  # fmt: skip
+"""Settings of those who read with the same connection; they mean nothing to us."""
+
+_KNOWN = (
+    *CONSUMER_ONLY, "acks", "batch.num.messages", "batch.size", "bootstrap.servers", "broker.address.family",
+    "broker.address.ttl", "client.dns.lookup", "client.id", "client.rack", "compression.level",
+    "connections.max.idle.ms", "debug", "delivery.timeout.ms", "enable.idempotence", "enable.metrics.push",
+    "enable.ssl.certificate.verification", "https.ca.location", "https.ca.pem", "isolation.level", "linger.ms",
+    "log_level", "max.in.flight.requests.per.connection", "message.copy.max.bytes", "message.max.bytes",
+    "metadata.max.age.ms", "metadata.recovery.strategy", "queue.buffering.max.kbytes", "queue.buffering.max.messages",
+    "receive.message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retries",
+    "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.keytab", "sasl.kerberos.principal",
+    "sasl.kerberos.service.name", "sasl.mechanism", "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.private.key.pem", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.config", "sasl.oauthbearer.extensions", "sasl.oauthbearer.grant.type", "sasl.oauthbearer.method",
+    "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username",
+    "security.protocol", "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails",
+    "socket.nagle.disable", "socket.timeout.ms", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location",
+    "ssl.certificate.pem", "ssl.cipher.suites", "ssl.crl.location", "ssl.endpoint.identification.algorithm",
+    "ssl.key.location", "ssl.key.password", "ssl.key.pem", "ssl.keystore.location", "ssl.keystore.password",
+    "topic.metadata.refresh.interval.ms",
+)  # fmt: skip
+# Only for guessing what a misspelt name was meant to be.
+
+_BY_OPTION = {
+    "transactional.id": "the sink makes its own, one for each day: leave it out",
+    "transaction.timeout.ms": "use the sink's option transaction_timeout_seconds",
+    "compression.type": "use the sink's option compression",
+    "partitioner": "use the sink's option partitioner",
+    "delivery.timeout.ms": "the sink sets it by its own timeouts: leave it out",
+    "statistics.interval.ms": "nobody would read the statistics: leave it out",
+    "plugin.library.paths": "it loads foreign code into the task: leave it out",
+    "interceptor.classes": "it belongs to Java clients: leave it out",
+    "logger": "the log is the task's own: leave it out",
+    "default.topic.config": "write its settings beside the others",
+    "enable.gapless.guarantee": "the sink counts every record itself: leave it out",
+    "dr_cb": "functions cannot come out of a connection: leave it out",
+}
+_VALUES = {
+    "enable.idempotence": ({"true"}, "without it a repeated request doubles records: leave it out"),
+    "acks": ({"all", "-1"}, "a record acknowledged by fewer can be lost: leave it out"),
+    "isolation.level": ({"read_committed"}, "the ledger would be read before it is true: leave it out"),
+    "enable.ssl.certificate.verification": ({"true"}, "anybody could pose as the cluster: give its CA in ssl.ca.pem"),
+}
+_LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
+_SASL = ("sasl_ssl", "sasl_plaintext")
+_TLS = ("sasl_ssl", "ssl")
+_FILES = (
+    "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location", "ssl.crl.location",
+    "https.ca.location", "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.jwt.template.file", "sasl.oauthbearer.assertion.file", "sasl.kerberos.keytab",
+)  # fmt: skip
+_BY_LOCATION = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": "pem"}
+
+
+def nearest(name: str) -> str:
+    """Return a hint for a name that librdkafka does not know."""
+    close = difflib.get_close_matches(name, [*_KNOWN, *_BY_OPTION, *ALIASES], n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else "see librdkafka's CONFIGURATION.md for the names"
+
+
+def is_local(servers: str) -> bool:
+    """Say whether all of ``host:port,…`` are on this machine."""
+    hosts = [server.rpartition("//")[2].rpartition(":")[0] for server in servers.split(",")]
+    return all(host.strip() in _LOOPBACK for host in hosts)
+
+
+def refused(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that must not be there, or not with this value, and why.
+
+    :param conf: settings by the names that :data:`ALIASES` gives them.
+    """
+    found = {name: why for name, why in _BY_OPTION.items() if name in conf}
+    found |= {
+        name: "functions cannot come out of a connection: leave it out"
+        for name in conf
+        if name.endswith("_cb") or name in ("on_commit", "on_delivery")
+    }
+    for name, (allowed, why) in _VALUES.items():
+        if name in conf and conf[name].lower() not in allowed:
+            found[name] = f"must be {' or '.join(sorted(allowed))}; {why}"
+    return found
+
+
+def problems(conf: Mapping[str, str]) -> list[str]:
+    """Say what is wrong with the settings of security taken together; an empty list when nothing is."""
+    protocol = conf.get("security.protocol", "plaintext").lower()
+    found = [*_servers(conf), *_files(conf)]
+    if protocol in _SASL:
+        found += _sasl(conf, protocol)
+    elif unused := sorted(name for name in conf if name.startswith("sasl.")):
+        found.append(f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}; set it to SASL_SSL")
+    if protocol in _TLS:
+        found += _tls(conf)
+    elif unused := sorted(name for name in conf if name.startswith("ssl.")):
+        found.append(
+            f"{', '.join(unused)}: not used with security.protocol {protocol.upper()}; set it to SSL or SASL_SSL"
+        )
+    return found
+
+
+def _servers(conf: Mapping[str, str]) -> Iterator[str]:
+    servers = conf.get("bootstrap.servers", "")
+    if not servers:
+        yield "no bootstrap.servers in the extra, and no host"
+    elif any(not re.search(r"[^\s:/]", server) for server in servers.split(",")):
+        yield "bootstrap.servers has an empty entry: write host:port,host:port"
+
+
+def _files(conf: Mapping[str, str]) -> Iterator[str]:
+    for name in _FILES:
+        path = conf.get(name, "")
+        if path and path != "probe" and not Path(path).exists():
+            yield f"{name}: no such file on this machine; it must be on every machine that works on the task"
+    for name, other in _BY_LOCATION.items():
+        if f"{name}.location" in conf and f"{name}.{other}" in conf:
+            yield f"give only one of {name}.location and {name}.{other}"
+
+
+def _tls(conf: Mapping[str, str]) -> Iterator[str]:
+    names = {kind for kind in ("certificate", "key") if {f"ssl.{kind}.pem", f"ssl.{kind}.location"} & conf.keys()}
+    if len(names) == 1:
+        yield "a client's certificate needs both: ssl.certificate.pem and ssl.key.pem, or their .location"
+    own_ca = {"ssl.ca.pem", "ssl.ca.location"} & conf.keys()
+    if conf.get("ssl.endpoint.identification.algorithm", "https").lower() == "none" and not own_ca:
+        yield (
+            "ssl.endpoint.identification.algorithm=none: anybody with a public certificate could pose as the cluster; "
+            "use certificates that name their host, or name the only CA to trust in ssl.ca.pem"
+        )
+
+
+def _sasl(conf: Mapping[str, str], protocol: str) -> Iterator[str]:
+    mechanism = conf.get("sasl.mechanism", "").upper()
+    if not mechanism:
+        yield f"security.protocol {protocol.upper()} needs sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, …"
+    if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        given = {"login (sasl.username)": "sasl.username", "password (sasl.password)": "sasl.password"}
+        if missing := [field for field, name in given.items() if name not in conf]:
+            yield f"sasl.mechanism {mechanism} needs {' and '.join(missing)}"
+    if mechanism == "OAUTHBEARER":
+        yield from _oauth(conf)
+    in_clear = mechanism in ("PLAIN", "OAUTHBEARER") and protocol == "sasl_plaintext"
+    if in_clear and not is_local(conf.get("bootstrap.servers", "")):
+        yield f"sasl.mechanism {mechanism} without TLS shows the credentials to the network: use SASL_SSL"
+
+
+def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
+    if conf.get("sasl.oauthbearer.method", "default").lower() != "oidc":
+        if conf.get("enable.sasl.oauthbearer.unsecure.jwt", "false") == "false":
+            yield "OAUTHBEARER needs sasl.oauthbearer.method=oidc and sasl.oauthbearer.token.endpoint.url"
+        elif not is_local(conf.get("bootstrap.servers", "")):
+            yield "enable.sasl.oauthbearer.unsecure.jwt: such tokens prove nothing: use sasl.oauthbearer.method=oidc"
+        return
+    url = urlsplit(conf.get("sasl.oauthbearer.token.endpoint.url", ""))
+    if url.username or url.password:
+        yield "sasl.oauthbearer.token.endpoint.url must hold no credentials: use sasl.oauthbearer.client.secret"
+    if url.scheme == "http" and url.hostname not in _LOOPBACK:
+        yield "sasl.oauthbearer.token.endpoint.url must begin with https://: the client's secret travels to it"
+    if "sasl.oauthbearer.metadata.authentication.type" not in conf and not url.scheme:
+        yield "sasl.oauthbearer.method=oidc needs sasl.oauthbearer.token.endpoint.url"
+    grant = conf.get("sasl.oauthbearer.grant.type", "client_credentials").lower()
+    if url.scheme and grant == "client_credentials":
+        names = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+        if missing := [name for name in names if name not in conf]:
+            yield f"sasl.oauthbearer.method=oidc needs {' and '.join(missing)} (or login and password)"

@@ -1,0 +1,43 @@
+"""Reads staged files batch by batch, for sinks that send rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from airflow_provider_connect.stage import DATA_FILE
+from airflow_provider_connect.storage import Folder, named_errors
+
+_MAX_BATCH_ROWS = 65_536
+
+
+def batches(stage: str, path: str, batch_bytes: int, start: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield the batches of a staged file, each with the position of its first row. Executor.
+
+    Pages are read as they are needed: a whole row group at once would cost 100 MB more.
+
+    :param batch_bytes: about how much a batch holds.
+    :param start: position of the first row.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415  # a DAG file does without it
+
+    folder = Folder(stage)
+    with named_errors(f"{folder.url}/{path}"):
+        source = folder.filesystem.open_input_file(folder.path(path))
+    with source, pq.ParquetFile(source, buffer_size=64 * 1024, pre_buffer=False) as file:
+        for batch in file.iter_batches(batch_size=_batch_rows(file.metadata, batch_bytes), use_threads=False):
+            yield start, batch
+            start += batch.num_rows
+
+
+def _batch_rows(metadata: Any, batch_bytes: int) -> int:
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    row_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
+    return max(1, min(int(batch_bytes / max(row_bytes, 1.0)), _MAX_BATCH_ROWS))
+
+
+def first_position(path: str) -> int:
+    """Return what a file's first row counts as among the rows of its day: files are ordered by their partition."""
+    match = DATA_FILE.fullmatch(path)
+    assert match is not None
+    return int(match["part"]) << 40

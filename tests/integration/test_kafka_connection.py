@@ -1,0 +1,296 @@
+"""Every way into a cluster, right and wrong, against a broker that lets nobody in without proof."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, TopicPartition
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.sinks._kafka_connection import admin, check_connection, consumer, producer, secrets
+from airflow_provider_connect.sinks._kafka_errors import DeniedError, Heard, classify, kafka_errors
+from airflow_provider_connect.sinks._kafka_topic_rules import TopicRules
+from airflow_provider_connect.sinks._kafka_topics import Topics
+
+from .kafka_secured import CLIENT_SECRET, PASSWORD, Secured, certificate, secured
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured(tmp_path_factory.mktemp("secured")) as running:
+        yield running
+
+
+def reach(connection: Connection, timeout_seconds: float = SECONDS) -> int:
+    return Topics.open(connection, TopicRules(), timeout_seconds).reach()
+
+
+def allow(cluster: Secured, user: str, *rights: tuple[str, str, str], pattern: str = "PREFIXED") -> None:
+    """Give a user rights: (kind of resource, its name or the beginning of it, operation)."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    bindings = [
+        AclBinding(
+            ResourceType[kind],
+            name,
+            ResourcePatternType["LITERAL" if kind == "BROKER" else pattern],
+            f"User:{user}",
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        for kind, name, operation in rights
+    ]
+    client = AdminClient({"bootstrap.servers": cluster.broker.bootstrap, "log_level": 0})
+    for future in client.create_acls(bindings).values():
+        future.result(timeout=20)
+
+
+def every_way_in(cluster: Secured, folder: Path) -> dict[str, Connection]:
+    files = {"ca.pem": cluster.ca.pem, "client.pem": cluster.client.pem, "client.key": cluster.client.key_pem}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return {
+        "PLAIN": cluster.sasl(),
+        "SCRAM-SHA-256": cluster.sasl("scram256", "SCRAM-SHA-256"),
+        "SCRAM-SHA-512": cluster.sasl("scram512", "SCRAM-SHA-512"),
+        "certificate as text": cluster.mtls(),
+        "certificate in files": cluster.connection(
+            "MTLS",
+            ssl__ca__pem=None,
+            ssl__ca__location=str(folder / "ca.pem"),
+            ssl__certificate__location=str(folder / "client.pem"),
+            ssl__key__location=str(folder / "client.key"),
+        ),
+        "OAUTHBEARER": cluster.oauth(),
+    }
+
+
+WAYS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "certificate as text", "certificate in files", "OAUTHBEARER"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_in(cluster: Secured, tmp_path: Path, way: str):
+    connection = every_way_in(cluster, tmp_path)[way]
+    assert check_connection(connection, "exactly_once") == []
+    assert reach(connection) == 1
+
+
+def wrong_ways(cluster: Secured) -> dict[str, tuple[Connection, str]]:
+    stranger = certificate("stranger")
+    return {
+        "PLAIN": (cluster.sasl(password="wrong"), "sasl.password"),
+        "SCRAM": (cluster.sasl("scram512", "SCRAM-SHA-512", "wrong"), "sasl.password"),
+        "unknown user": (cluster.sasl("nobody"), "sasl.username"),
+        "token": (cluster.oauth("wrong"), "the token server refuses the client"),
+        "another authority": (cluster.mtls(**{"ssl.ca.pem": stranger.pem}), "ssl.ca.pem"),
+        "no authority": (cluster.mtls(**{"ssl.ca.pem": None}), "ssl.ca.location"),
+        "no certificate": (cluster.connection("MTLS"), "the client's certificate"),
+        "a strange certificate": (
+            cluster.mtls(**{"ssl.certificate.pem": stranger.pem, "ssl.key.pem": stranger.key_pem}),
+            "the client's certificate",
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["PLAIN", "SCRAM", "unknown user", "token", "another authority", "no authority", "no certificate",
+     "a strange certificate"],
+)  # fmt: skip
+def test_a_refusal_is_told_at_once_and_names_the_field(cluster: Secured, way: str):
+    connection, says = wrong_ways(cluster)[way]
+    assert check_connection(connection, "exactly_once") == []
+    started = time.monotonic()
+    with pytest.raises(ConfigError, match=r"connecting to the cluster: Kafka says ") as caught:
+        reach(connection, 60)
+    assert says in str(caught.value)
+    assert not any(secret in str(caught.value) for secret in secrets(connection))
+    assert time.monotonic() - started < 20
+
+
+def test_a_host_that_the_certificate_does_not_name_is_refused(cluster: Secured):
+    connection = cluster.mtls().model_copy(update={"host": "localhost"})
+    with pytest.raises(ConfigError, match="TLS failed"):
+        reach(connection)
+    unchecked = cluster.mtls(**{"ssl.endpoint.identification.algorithm": "none"})
+    assert reach(unchecked.model_copy(update={"host": "localhost"})) == 1
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_another_protocol_than_the_listeners(cluster: Secured, protocol: str):
+    port = cluster.broker.listeners["MTLS"].port if protocol == "PLAINTEXT" else cluster.broker.port
+    extra = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": protocol}
+    with pytest.raises(RetriableError, match=r"security\.protocol"):
+        reach(Connection(conn_id="k", extra=extra), 3)
+
+
+def test_nobody_there_is_retriable_and_bounded():
+    started = time.monotonic()
+    with pytest.raises(RetriableError, match=r"no broker answers: if it stays, check bootstrap\.servers"):
+        reach(Connection(conn_id="k", extra={"bootstrap.servers": "127.0.0.1:1"}), 2)
+    assert time.monotonic() - started < 5
+
+
+def test_a_token_server_that_is_away_is_retriable(cluster: Secured):
+    connection = cluster.oauth(**{"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token"})
+    with pytest.raises(RetriableError):
+        reach(connection, 3)
+
+
+def failure_of(doing: str, heard: Heard, client: Any, error: KafkaException) -> ConnectError:
+    heard.listen(client)
+    return classify(error, doing, heard)
+
+
+def test_rights_are_asked_for_by_name(cluster: Secured):
+    """A user without any rights, who gets one after the other, hears each time which is missing."""
+    connection, own = cluster.sasl("reader"), uuid.uuid4().hex
+    topic, transaction = f"t-{own}", f"connect-{own}"
+    topics = Topics.open(connection, TopicRules(), SECONDS)
+    with pytest.raises(DeniedError, match=f"looking at topic '{topic}': .*right on the topic"):
+        topics.ensure([topic])
+    allow(cluster, "reader", ("TOPIC", topic, "DESCRIBE"))
+    [problem] = Topics.open(connection, TopicRules(), SECONDS).ensure([topic])
+    assert f"creating topic '{topic}'" in problem
+    assert "AUTHORIZATION_FAILED" in problem
+    allow(cluster, "reader", ("TOPIC", topic, "CREATE"))
+    assert topics.ensure([topic]) == []
+    # DESCRIBE_CONFIGS is missing: nothing is known about the settings, and Kafka's own are taken.
+    assert topics.limits(topic).max_message_bytes == 1_048_588
+    assert topics.max_transaction_timeout_ms() is None
+
+    heard = Heard()
+    client = producer(connection, heard, **{"transactional.id": transaction})
+    with pytest.raises(KafkaException) as caught:
+        client.init_transactions(SECONDS)
+    failure = failure_of("taking the transactional id", heard, client, caught.value)
+    assert isinstance(failure, DeniedError)
+    assert "transactional ids that begin with 'connect-'" in str(failure)
+
+    allow(cluster, "reader", ("TRANSACTIONAL_ID", transaction, "WRITE"))
+    heard = Heard()
+    client = producer(connection, heard, **{"transactional.id": transaction})
+    client.init_transactions(SECONDS)
+    client.begin_transaction()
+    client.produce(topic, value=b"x")
+    with pytest.raises(KafkaException) as caught:
+        client.commit_transaction(SECONDS)
+    failure = failure_of("committing", heard, client, caught.value)
+    assert isinstance(failure, DeniedError), failure
+
+    allow(cluster, "reader", ("TOPIC", topic, "WRITE"))
+    client = producer(connection, **{"transactional.id": transaction})
+    client.init_transactions(SECONDS)
+    client.begin_transaction()
+    client.produce(topic, value=b"x")
+    client.commit_transaction(SECONDS)
+
+    reader = consumer(connection, Heard())
+    reader.assign([TopicPartition(topic, 0, 0)])
+    with pytest.raises(DeniedError), kafka_errors("reading"):  # noqa: PT012
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            message = reader.poll(0.5)
+            if message is not None and message.error() is not None:
+                raise KafkaException(message.error())
+    reader.close()
+
+
+def test_reading_needs_no_right_on_a_group(cluster: Secured):
+    """Whoever may READ the ledger's topic reads it: no group is joined."""
+    topic = f"t-{uuid.uuid4().hex}"
+    rights = [("TOPIC", topic, right) for right in ("CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")]
+    allow(cluster, "plain", *rights, ("TRANSACTIONAL_ID", topic, "WRITE"))
+    connection = cluster.sasl()
+    assert Topics.open(connection, TopicRules(), SECONDS).ensure([topic]) == []
+    client = producer(connection, **{"transactional.id": topic})
+    client.init_transactions(SECONDS)
+    client.begin_transaction()
+    client.produce(topic, value=b"x")
+    client.commit_transaction(SECONDS)
+    reader = consumer(connection)
+    reader.assign([TopicPartition(topic, 0, 0)])
+    message = reader.poll(SECONDS)
+    assert message is not None
+    assert message.error() is None
+    assert message.value() == b"x"
+    reader.close()
+
+
+TALK = """
+import logging, pickle, sys
+logging.basicConfig(level=logging.DEBUG)
+from confluent_kafka import KafkaException, TopicPartition
+from airflow_provider_connect.sinks._kafka_connection import admin, consumer, producer, check_connection
+connection = pickle.loads(sys.stdin.buffer.read())
+print(check_connection(connection, "exactly_once"), repr(connection))
+client = admin(connection)
+sender = producer(connection, **{"transactional.id": "connect-talk"})
+reader = consumer(connection)
+for call in (lambda: client.list_topics(timeout=3), lambda: sender.init_transactions(3), lambda: reader.poll(1)):
+    try:
+        reader.assign([TopicPartition("talk", 0, 0)])
+        call()
+    except KafkaException as error:
+        print(error)
+    client.poll(0.1)
+    try:
+        sender.poll(0.1)
+    except KafkaException as error:
+        print(error)
+reader.close()
+"""
+
+
+@pytest.mark.parametrize("way", ["PLAIN", "SCRAM-SHA-512", "certificate as text", "OAUTHBEARER", "wrong", "no token"])
+def test_no_secret_reaches_a_log_whatever_is_asked_to_be_told(cluster: Secured, tmp_path: Path, way: str):
+    """librdkafka tells everything, and the token server's whole answer, which says what it was asked with."""
+    ways = every_way_in(cluster, tmp_path) | {
+        "wrong": cluster.sasl(password="canary-wr0ng"),
+        "no token": cluster.oauth("canary-wr0ng"),
+    }
+    connection = ways[way]
+    connection = connection.model_copy(update={"extra": connection.extra | {"debug": "all"}})
+    said = subprocess.run(
+        [sys.executable, "-c", TALK],
+        input=pickle.dumps(connection),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        check=True,
+    ).stdout.decode()
+    assert "SASL" in said or "SSL" in said, "nothing was told: the test sees nothing"
+    assert len(said.splitlines()) > 100
+    hidden = secrets(connection) | {PASSWORD, CLIENT_SECRET, *cluster.tokens.issued}
+    assert not [line for line in said.splitlines() if "canary" in line or any(secret in line for secret in hidden)]
+
+
+def test_a_client_that_is_refused_says_so_once(cluster: Secured, caplog: pytest.LogCaptureFixture):
+    heard = Heard()
+    client = admin(cluster.sasl(password="wrong"), heard)
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        client.poll(0.2)
+    assert len(caplog.records) == 1
+    assert "Invalid username or password" in caplog.text

@@ -1,0 +1,148 @@
+"""A real Schema Registry for tests: Apicurio, which speaks the API of Confluent's; if it cannot be had, tests fail.
+
+Its compatibility is NONE until a test sets another one for its subject; Confluent's own starts with BACKWARD.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import requests
+
+from airflow_provider_connect.demo.bigquery_emulator import tail
+from airflow_provider_connect.demo.kafka_broker import java, quiet_port
+
+VERSION = "2.6.13.Final"  # the last line that runs on Java 17
+URL = (
+    "https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app/"
+    f"{VERSION}/apicurio-registry-app-{VERSION}-all.tar.gz"
+)
+SHA1 = "28b56c85372e66e9ebcf569a31ad6b643e2bf33e"
+START_SECONDS = 90
+STOP_SECONDS = 10
+
+
+def fetched(folder: Path = Path(sys.prefix) / "schema-registry", url: str = URL) -> Path:
+    """Return the folder with the registry's jars; fetch them first if they are not there.
+
+    :raises RuntimeError: they cannot be fetched: no network, or not the file that was published.
+    """
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "installed.txt"
+        if not made.exists() or made.read_text() != VERSION:
+            print(f"fetching Apicurio Registry {VERSION} from Maven Central into {folder} (142 MB, once)", flush=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            archive = folder / "registry.tar.gz"
+            _download(url, archive)
+            with tarfile.open(archive) as opened:
+                opened.extractall(folder, filter="data")
+            archive.unlink()
+            made.write_text(VERSION)
+    return folder
+
+
+def _download(url: str, target: Path) -> None:
+    digest = hashlib.sha1(usedforsecurity=False)
+    try:
+        with requests.get(url, stream=True, timeout=30) as answer, target.open("wb") as file:
+            answer.raise_for_status()
+            for block in answer.iter_content(1 << 20):
+                digest.update(block)
+                file.write(block)
+    except requests.RequestException as error:
+        raise RuntimeError(f"the tests need Apicurio Registry, and {url} cannot be fetched: {error}") from None
+    if digest.hexdigest() != SHA1:
+        raise RuntimeError(f"{url} is not the file it was: its SHA-1 is {digest.hexdigest()}, not {SHA1}")
+
+
+@dataclass
+class SchemaRegistry:
+    """One registry, in memory.
+
+    :param folder: for its log and whatever it writes.
+    """
+
+    folder: Path
+    port: int = field(default_factory=quiet_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """What clients of Confluent's registry are told."""
+        return f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "registry.log"
+
+    def start(self) -> None:
+        """Start it; return when it answers."""
+        home = fetched()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dquarkus.log.level=WARN"]
+        flags += ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={self.port}"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(java()), *flags, "-jar", str(home / f"apicurio-registry-app-{VERSION}-runner.jar")],
+                env=os.environ,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            self._wait_until_ready(self.process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if process.poll() is not None or time.monotonic() > deadline:
+                end = tail(self.log.read_text(errors="replace"))
+                raise RuntimeError(f"the schema registry did not start; the end of {self.log}:\n{end}")
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        with requests.Session() as session:
+            session.trust_env = False  # no proxy for this machine
+            try:
+                return session.get(f"{self.url}/subjects", timeout=5).ok
+            except (requests.ConnectionError, requests.Timeout):
+                return False
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
+    """One running registry for the whole session."""
+    started = SchemaRegistry(tmp_path_factory.mktemp("registry"))
+    started.start()
+    try:
+        yield started
+    finally:
+        started.stop()

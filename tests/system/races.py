@@ -1,0 +1,85 @@
+"""Two runs that want one day, whichever table it goes into: at once, and an older one that comes back late."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+from airflow_provider_connect.demo.mixpanel_events import Project, TimeUnit, Truth
+from airflow_provider_connect.demo.mixpanel_faults import Fault
+
+from .conftest import System, served, wait_for
+from .kills import Kill, kill_and_recover
+from .tables import Published
+
+CONTESTED, RELOADED = dt.date(2026, 6, 10), dt.date(2026, 6, 11)
+
+
+@dataclass(frozen=True)
+class Thinned(Project):
+    """A project that has lost every third line of some dates."""
+
+    thinned: frozenset[dt.date] = field(default=frozenset(), kw_only=True)
+
+    @classmethod
+    def of(cls, project: Project, date: dt.date) -> Thinned:
+        return cls(**{f.name: getattr(project, f.name) for f in fields(project)}, thinned=frozenset({date}))
+
+    def lines(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[bytes]:
+        for index, line in enumerate(super().lines(date, unit)):
+            if date not in self.thinned or index % 3:
+                yield line
+
+    def truth(self, date: dt.date) -> Truth:
+        return super().truth(date)._replace(lines=sum(1 for _ in self.lines(date)))
+
+
+def trigger_all(system: System, dag_id: str) -> None:
+    """Trigger the runs that need no fault."""
+    system.by_hand.faults.replace([])
+    for run_id, date in (("reload", RELOADED), ("one", CONTESTED), ("other", CONTESTED)):
+        system.trigger(str(date), run_id, dag_id)
+
+
+def two_runs_of_one_day(system: System, dag_id: str) -> None:
+    """Wait for both; the day is there once, and whoever came second has a newer generation or none."""
+    for run_id in ("one", "other"):
+        system.wait_for_run(run_id, dag_id)
+    days = [day for run_id in ("one", "other") for day in system.report(run_id, dag_id)["days"]]
+    assert sorted(day["status"] for day in days) in (["published", "published"], ["published", "superseded"])
+    rows = system.rows(dag_id)[str(CONTESTED)]
+    assert rows == served(system.by_hand.project, [CONTESTED])[str(CONTESTED)]
+    generations = [day["generation"] for day in days if day["status"] == "published"]
+    ledger = system.written_by[dag_id].ledger()
+    assert ledger[str(CONTESTED)] == Published(max(generations), rows.total())
+    assert sorted(generations) == list(range(1, len(generations) + 1))
+
+
+def kills_while_a_reload_races_the_retry_of_an_older_one(system: System, dag_id: str, kills: list[Kill]) -> None:
+    """Reload a day with fewer rows while an older reload waits for its retry, and kill processes of other days."""
+    table, day, whole = system.written_by[dag_id], str(RELOADED), system.by_hand.project
+    system.wait_for_run("reload", dag_id)
+    assert table.ledger()[day] == Published(1, served(whole, [RELOADED])[day].total())
+
+    too_many = Fault("status", date=RELOADED, status=429, headers={"Retry-After": "30"}, times=1)
+    system.by_hand.faults.replace([too_many])
+    system.clear("reload", dag_id)
+    wait_for(
+        lambda: system.task("reload", dag_id)["state"] == "up_for_retry", 60, "the older reload's wait for a retry"
+    )
+    system.by_hand.project = Thinned.of(whole, RELOADED)
+    try:
+        system.trigger(day, "newer-reload", dag_id)
+        system.wait_for_run("newer-reload", dag_id)
+        fewer = served(system.by_hand.project, [RELOADED])[day]
+    finally:
+        system.by_hand.project = whole
+
+    assert any(kill_and_recover(system, kills))
+    assert max(system.task(kill.run_id, dag_id)["try_number"] for kill in kills) > 1
+
+    system.wait_for_run("reload", dag_id)
+    [newer] = system.report("newer-reload", dag_id)["days"]
+    assert system.rows(dag_id)[day] == fewer, "the older intent has overwritten the newer one"
+    assert table.ledger()[day] == Published(newer["generation"], fewer.total())

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.sinks import _kafka_errors
+from airflow_provider_connect.sinks._kafka_errors import (
+    DeniedError,
+    ExistsError,
+    FencedError,
+    Heard,
+    UnknownTopicError,
+    classify,
+    is_fenced,
+    is_record_level,
+    kafka_errors,
+    of,
+)
+
+TEXT = "a text that may hold anything: s3cret"
+
+
+def error(name: str, text: str = TEXT) -> KafkaException:
+    return KafkaException(KafkaError(getattr(KafkaError, name), text))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "says"),
+    [
+        ("_AUTHENTICATION", ConfigError, "sasl.username"),
+        ("SASL_AUTHENTICATION_FAILED", ConfigError, "sasl.password"),
+        ("UNSUPPORTED_SASL_MECHANISM", ConfigError, "sasl.mechanism"),
+        ("TOPIC_AUTHORIZATION_FAILED", DeniedError, "right on the topic"),
+        ("GROUP_AUTHORIZATION_FAILED", DeniedError, "group.id"),
+        ("CLUSTER_AUTHORIZATION_FAILED", DeniedError, "cluster"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", DeniedError, "'connect-'"),
+        ("UNKNOWN_TOPIC_OR_PART", UnknownTopicError, "create_disposition"),
+        ("_UNKNOWN_PARTITION", UnknownTopicError, "create the topic"),
+        ("TOPIC_ALREADY_EXISTS", ExistsError, "already"),
+        ("INVALID_TRANSACTION_TIMEOUT", ConfigError, "transaction_timeout_seconds"),
+        ("INVALID_REPLICATION_FACTOR", ConfigError, "replication_factor"),
+        ("INVALID_CONFIG", ConfigError, "topic_config"),
+        ("TOPIC_EXCEPTION", ConfigError, "name is not legal"),
+        ("POLICY_VIOLATION", ConfigError, "policy"),
+        ("_FENCED", FencedError, "another run"),
+        ("INVALID_PRODUCER_EPOCH", FencedError, "another run"),
+        ("MSG_SIZE_TOO_LARGE", DataError, "too large"),
+        ("INVALID_RECORD", DataError, "not what the topic accepts"),
+        ("_TIMED_OUT", RetriableError, "bootstrap.servers"),
+        ("_ALL_BROKERS_DOWN", RetriableError, "no broker answers"),
+        ("_TRANSPORT", RetriableError, "no broker answers"),
+        ("_RESOLVE", RetriableError, "bootstrap.servers"),
+        ("KAFKA_STORAGE_ERROR", RetriableError, "disk"),
+        ("THROTTLING_QUOTA_EXCEEDED", RetriableError, "expected to pass"),
+        ("NOT_ENOUGH_REPLICAS", RetriableError, "expected to pass"),
+        ("INVALID_TXN_STATE", RetriableError, "expected to pass"),
+    ],
+)
+def test_a_code_is_named_by_what_to_do(name: str, expected: type[ConnectError], says: str):
+    found = classify(error(name), "doing something")
+    assert type(found) is expected
+    assert str(found).startswith(f"doing something: Kafka says {name}")
+    assert says in str(found)
+    assert "s3cret" not in str(found)
+
+
+def test_every_code_that_is_spelt_here_is_one_of_kafka():
+    known = {KafkaError(code).name() for code in range(-200, 200)}
+    spelt = {*_kafka_errors._BY_NAME, *_kafka_errors._FENCED, *_kafka_errors._RECORD, *_kafka_errors._VAGUE}
+    assert {name for name in spelt if " (" not in name} <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("_SSL", "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker", ConfigError),
+        ("_SSL", "SSL handshake failed: Disconnected", RetriableError),
+        ("_TRANSPORT", "Receive failed: SSL routines::ssl/tls alert bad certificate: SSL alert number 42", ConfigError),
+        ("_TRANSPORT", "Receive failed: SSL routines::tlsv13 alert certificate required", ConfigError),
+        ("_TRANSPORT", "Receive failed: SSL routines::tlsv1 alert unknown ca", ConfigError),
+        ("_TRANSPORT", "Disconnected while requesting ApiVersion", RetriableError),
+        ("_AUTHENTICATION", 'Failed to acquire SASL OAUTHBEARER token: {"error": "invalid_client"}', ConfigError),
+        ("_AUTHENTICATION", "Failed to acquire SASL OAUTHBEARER token: Couldn't connect to server", RetriableError),
+    ],
+)
+def test_what_a_timeout_hides_is_heard(name: str, text: str, expected: type[ConnectError]):
+    heard = Heard()
+    heard.hear(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    heard.hear(KafkaError(getattr(KafkaError, name), text))
+    assert type(classify(error("_TIMED_OUT"), "connecting", heard)) is expected
+    assert type(classify(error(name, text), "connecting")) is expected
+
+
+def test_what_was_heard_does_not_hide_an_error_that_says_more():
+    heard = Heard()
+    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    assert type(classify(error("UNKNOWN_TOPIC_OR_PART"), "sending", heard)) is UnknownTopicError
+
+
+def test_ours_and_strangers():
+    ours = ConfigError("ours")
+    assert classify(ours, "doing") is ours
+    assert type(classify(TimeoutError(), "doing")) is RetriableError
+    stranger = classify(SystemError(TEXT), "doing")
+    assert type(stranger) is ConnectError
+    assert str(stranger) == "doing: unexpected SystemError"
+
+
+def test_fenced_and_record_level():
+    assert is_fenced(error("_FENCED"))
+    assert is_fenced(error("PRODUCER_FENCED"))
+    assert is_fenced(FencedError("x"))
+    assert not is_fenced(error("_TIMED_OUT"))
+    assert is_record_level(error("MSG_SIZE_TOO_LARGE"))
+    assert not is_record_level(error("_FENCED"))
+    assert not is_record_level(ValueError())
+
+
+def test_the_error_within():
+    inner = KafkaError(KafkaError._FENCED, "x")
+    assert of(KafkaException(inner)) is inner
+    assert of(ValueError("x")) is None
+    with pytest.raises(FencedError, match="committing"), kafka_errors("committing"):
+        raise KafkaException(inner)
+    with pytest.raises(ValueError, match="stranger"), kafka_errors("committing"):
+        raise ValueError("stranger")
+
+
+def test_a_client_is_listened_to():
+    heard = Heard()
+    client = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": heard.hear, "log_level": 0})
+    deadline = time.monotonic() + 10
+    while not heard.errors and time.monotonic() < deadline:
+        heard.listen(client)
+        time.sleep(0.02)
+    assert set(heard.errors) <= {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
+    assert heard.errors
+    assert heard.reason() is None

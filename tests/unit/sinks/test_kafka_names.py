@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column, topics
+
+LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TEMPLATES = ["mixpanel_{event}", "{event}", "a.b-{event}.v1", "x" * 237 + "{event}"]
+AWKWARD = [
+    None, "", ".", "..", "a.b", "a_b", "a-b", "a b", "Sign Up", "sign_up", "Sign_Up", "é", "名前", "🎉",
+    "\ud800", "null", "null_x0123456789", "x" * 249, "x" * 250, "x" * 300, "y" * 300, "__consumer_offsets", "ledger",
+    "led.ger", "{event}", "a/b", "a\nb", "$ae_session",
+]  # fmt: skip
+values = st.lists(st.sampled_from(AWKWARD) | st.text(max_size=8), unique=True, max_size=12)
+
+
+@given(values, st.sampled_from(TEMPLATES))
+def test_topics_are_legal_and_no_two_are_one_to_kafka(events: list[str | None], template: str):
+    made = topics(template, events)
+    assert list(made) == events
+    for name in made.values():
+        assert LEGAL.fullmatch(name)
+        assert name not in (".", "..")
+        assert check_topic(name) is None
+    assert len({name.replace(".", "_") for name in made.values()}) == len(events)
+
+
+@given(values, values, st.sampled_from(TEMPLATES))
+def test_a_topic_does_not_depend_on_the_company(events: list[str | None], others: list[str | None], template: str):
+    alone = {event: topics(template, [event])[event] for event in events}
+    together = topics(template, dict.fromkeys([*others, *events]))
+    assert {event: together[event] for event in events} == alone
+
+
+@given(st.sampled_from([name for name in AWKWARD if name]))
+def test_the_name_of_a_topic_gets_nothing_of_another(event: str):
+    # The text of a topic that was made may come as an event, too: it must not lead there.
+    [made] = topics("{event}", [event]).values()
+    assert made == event or topics("{event}", [made])[made] != made
+
+
+def test_how_topics_look():
+    made = topics("mixpanel_{event}", ["Purchase", "Sign Up", None, "a.b"])
+    assert made["Purchase"] == "mixpanel_Purchase"
+    assert re.fullmatch(r"mixpanel_Sign_Up_x[0-9a-f]{10}", made["Sign Up"])
+    assert re.fullmatch(r"mixpanel_null_x[0-9a-f]{10}", made[None])
+    assert re.fullmatch(r"mixpanel_a_b_x[0-9a-f]{10}", made["a.b"])
+
+
+def test_names_of_yesterday_are_those_of_today():
+    # Written down: another hash would send the events of tomorrow to other topics.
+    made = topics("{event}", ["Sign Up", None])
+    assert made == {"Sign Up": "Sign_Up_x658c9ec752", None: "null_xa487c6bc85"}
+
+
+@pytest.mark.parametrize("reserved", ["ledger", "led.ger"])
+def test_no_event_reaches_a_reserved_topic(reserved: str):
+    [made] = topics("{event}", [reserved.replace(".", "_")], reserved=[reserved]).values()
+    assert made.replace(".", "_") != reserved.replace(".", "_")
+    assert "__consumer_offsets" not in topics("{event}", ["__consumer_offsets"]).values()
+
+
+def test_a_topic_that_is_no_template():
+    assert topics("events", ["a", None]) == {"a": "events", None: "events"}
+    assert column("events") is None
+    assert column("mixpanel_{event}.v1") == "event"
+
+
+@pytest.mark.parametrize("good", ["events", "a.b-c_D9", "x" * MAX_NAME, *TEMPLATES])
+def test_good_templates(good: str):
+    assert check_template(good) is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ("", "no legal name"),
+        (".", "no legal name"),
+        ("a b", "no legal name"),
+        ("x" * 250, "249 characters"),
+        ("__transaction_state", "Kafka's own"),
+        ("a b {event}", "around the column"),
+        ("{event", "no legal name"),
+        ("{}", "no legal name"),
+        ("{a}{b}", "names 2 columns"),
+        ("x" * 238 + "{event}", "room for 237"),
+    ],
+)
+def test_bad_templates(bad: str, says: str):
+    problem = check_template(bad)
+    assert problem is not None
+    assert says in problem
+    with pytest.raises(ConfigError, match="topic: "):
+        topics(bad, ["a"])

@@ -1,0 +1,214 @@
+"""Protobuf values: what Google's own library reads from them is what the source's rows hold, for every type."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+from google.protobuf.unknown_fields import UnknownFieldSet
+from hypothesis import assume, given, settings
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter, problems
+from airflow_provider_connect.sinks._kafka_fields import legal_name
+from airflow_provider_connect.sinks._kafka_protobuf_schema import misfits, number
+from tests.unit.sinks.arrow_rows import batches
+
+DAY = dt.date(2026, 10, 1)
+NAME = "connect.Events"
+REF = SchemaRef("topic-value", 258, 3)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+NULL_ELEMENT = "NULL inside a list, which Protobuf has not"
+
+
+def made(schema: pa.Schema) -> Converter:
+    return converter("protobuf", schema, DAY, record_name=NAME)
+
+
+def document(schema: pa.Schema) -> str:
+    return made(schema).document() or ""
+
+
+def message_class(text: str, name: str = NAME) -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(base64.b64decode(text))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def parsed(cls: Any, value: bytes | None, index: bytes = b"\0") -> Any:
+    assert value is not None
+    assert value[: 5 + len(index)] == b"\0\0\0\1\2" + index
+    found = cls.FromString(value[5 + len(index) :])
+    assert len(UnknownFieldSet(found)) == 0
+    return found
+
+
+def is_wrapped(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_map(kind) or (hasattr(kind, "value_type") and not pa.types.is_dictionary(kind)))
+
+
+def holds(message: Any, name: str, value: Any, kind: pa.DataType) -> bool:
+    """Tell whether a message's field is what a value of a type should have become."""
+    name = legal_name(name)
+    if pa.types.is_dictionary(kind):
+        return holds(message, name, value, kind.value_type)
+    found = getattr(message, name)
+    if pa.types.is_map(kind):
+        return len(found) == len(value or ()) and all(
+            holds(entry, "key", key, kind.key_type) and holds(entry, "value", item, kind.item_type)
+            for entry, (key, item) in zip(found, value or (), strict=True)
+        )
+    if hasattr(kind, "value_type"):
+        inner = kind.value_type
+        if is_wrapped(inner):
+            return len(found) == len(value or ()) and all(
+                holds(entry, "items", item, inner) for entry, item in zip(found, value or (), strict=True)
+            )
+        return len(found) == len(value or ()) and all(
+            same(a, b, inner) for a, b in zip(found, value or (), strict=True)
+        )
+    if value is None:
+        return not message.HasField(name)
+    return message.HasField(name) and same(found, value, kind)
+
+
+def same(found: Any, value: Any, kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return same(found, value, kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(holds(found, field.name, value[field.name], field.type) for field in kind)
+    if isinstance(value, np.floating):
+        return bool(np.float16(found) == value)
+    if isinstance(value, dt.datetime) and kind.tz:
+        return bool(EPOCH + dt.timedelta(seconds=found.seconds, microseconds=found.nanos // 1000) == value)
+    if isinstance(value, dt.datetime | dt.time):
+        return bool(found == value.isoformat(timespec="microseconds"))
+    if isinstance(value, dt.date):
+        return bool(found == value.isoformat())
+    if isinstance(value, Decimal):
+        return Decimal(found) == value
+    return bool(found == value and type(found) is type(value))
+
+
+def null_inside(value: Any, kind: pa.DataType) -> bool:
+    """Tell whether a list, however deep inside, holds a NULL that is no list itself."""
+    if value is None or pa.types.is_dictionary(kind):
+        return False
+    if pa.types.is_struct(kind):
+        return any(null_inside(value[field.name], field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return any(null_inside(item, kind.item_type) for _, item in value)
+    if not isinstance(value, list):
+        return False
+    inner = kind.value_type
+    return any((item is None and not is_wrapped(inner)) or null_inside(item, inner) for item in value)
+
+
+@settings(max_examples=120, deadline=None)
+@given(batches())
+def test_what_googles_library_reads_is_what_the_rows_hold(batch: pa.RecordBatch) -> None:
+    assume(not problems("protobuf", batch.schema, record_name=NAME))
+    cls = message_class(document(batch.schema))
+    found = made(batch.schema).encode(batch, REF)
+    columns = [array.to_pylist() for array in batch.columns]
+    for row, value in enumerate(found.values):
+        with_null = [
+            field.name
+            for field, values in zip(batch.schema, columns, strict=True)
+            if null_inside(values[row], field.type)
+        ]
+        assert found.refused.get(row) == ((with_null[0], NULL_ELEMENT) if with_null else None)
+        if with_null:
+            assert value is None
+            continue
+        message = parsed(cls, value)
+        assert message.day == "2026-10-01"
+        for field, values in zip(batch.schema, columns, strict=True):
+            assert holds(message, field.name, values[row], field.type), field
+
+
+def test_a_new_column_moves_no_other_ones_number() -> None:
+    before = pa.schema({"a": pa.int64(), "c": pa.string()})
+    after = pa.schema({"b": pa.int64(), "c": pa.string(), "a": pa.int64()})
+    assert misfits(document(before), document(after)) == []
+    assert misfits(document(after), document(before)) == ["field b: not in the registered schema"]
+    fields = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(document(after))).message_type[0].field
+    assert {field.name: field.number for field in fields} == {"day": 1} | {name: number(name) for name in "abc"}
+    assert number("a") == 177_701_138
+
+
+def test_names_that_are_one_in_protobuf_are_a_problem_and_not_a_broken_schema() -> None:
+    # The synthetic oneof of ``a`` is called ``_a``.
+    (problem,) = problems("protobuf", pa.schema({"a": pa.int8(), "_a": pa.int8()}), record_name=NAME)
+    assert "rename" in problem
+    assert problems("protobuf", pa.schema({"userName": pa.int8(), "user_name": pa.int8()}), record_name=NAME) == []
+
+
+REGISTERED = """
+name: "events.proto"
+package: "connect"
+syntax: "proto3"
+dependency: "google/protobuf/timestamp.proto"
+message_type { name: "Another" }
+message_type {
+  name: "Events"
+  field { name: "n" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL }
+  field { name: "day" number: 7 type: TYPE_STRING label: LABEL_OPTIONAL }
+  field { name: "t" number: 3 type: TYPE_MESSAGE label: LABEL_OPTIONAL type_name: ".google.protobuf.Timestamp" }
+  field { name: "more" number: 4 type: TYPE_STRING label: LABEL_OPTIONAL }
+  field { name: "m" number: 5 type: TYPE_MESSAGE label: LABEL_REPEATED type_name: ".connect.Events.MEntry" }
+  nested_type {
+    name: "MEntry"
+    field { name: "key" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+    field { name: "value" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL }
+    options { map_entry: true }
+  }
+}
+"""
+
+
+def registered() -> str:
+    from google.protobuf import text_format
+
+    file = text_format.Parse(REGISTERED, descriptor_pb2.FileDescriptorProto())
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def test_values_are_written_by_the_numbers_of_the_registered_schema() -> None:
+    schema = pa.schema({"t": pa.timestamp("ms", "UTC"), "n": pa.int64(), "m": pa.map_(pa.string(), pa.int64())})
+    batch = pa.record_batch({"t": [EPOCH], "n": [-5], "m": [[("a", 1), ("b", -2)]]}, schema=schema)
+    assert misfits(document(schema), registered()) == []
+    found = made(schema).encode(batch, SchemaRef("s", 258, 3, registered()))
+    message = parsed(message_class(registered()), found.values[0], b"\2\2")
+    assert (message.n, message.day, message.t.seconds, message.more) == (-5, "2026-10-01", 0, "")
+    assert dict(message.m) == {"a": 1, "b": -2}
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"x": pa.int64()}, "field x: not in the registered schema"),
+        ({"n": pa.string()}, "field n: string here, int64 in the registered schema"),
+        ({"n": pa.list_(pa.int64())}, "field n: repeated int64 here, int64 in the registered schema"),
+        (
+            {"t": pa.struct([("a", pa.int8())])},
+            "field t: .connect.Events.TRecord here, .google.protobuf.Timestamp in the",
+        ),
+        ({"m": pa.map_(pa.string(), pa.string())}, "field m.value: string here, int64 in the registered schema"),
+    ],
+)
+def test_what_a_registered_schema_cannot_hold_is_named(columns: dict[str, pa.DataType], said: str) -> None:
+    (found,) = misfits(document(pa.schema(columns)), registered())
+    assert found.startswith(said)
+
+
+def test_a_schema_that_is_kept_as_source_text_is_refused() -> None:
+    with pytest.raises(DataError, match="source text"):
+        misfits(document(pa.schema({"a": pa.int8()})), 'syntax = "proto3"; message Events {}')

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from pydantic import ValidationError
+
+from airflow_provider_connect.sinks._kafka_topic_rules import (
+    FoundTopic,
+    TopicGroup,
+    TopicPlan,
+    TopicRules,
+    Writing,
+    dead_letter_plan,
+    ledger_plan,
+    ledger_problems,
+    topic_problems,
+)
+
+NOW = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
+DAY_MS = 86_400_000
+
+
+def found(partitions: int = 3, replicas: int = 3, **config: str) -> FoundTopic:
+    return FoundTopic("t", partitions, replicas, {name.replace("_", "."): value for name, value in config.items()})
+
+
+def problems(topic: FoundTopic, writing: Writing) -> list[str]:
+    return topic_problems(topic, writing, NOW)
+
+
+RULES = TopicRules(
+    partitions=6,
+    config={"cleanup.policy": "delete", "retention.ms": "1000"},
+    groups=(
+        TopicGroup(include=("big_.*",), exclude=(".*_small",), partitions=24, config={"retention.ms": "-1"}),
+        TopicGroup(include=("big_.*", "state_.*"), replication_factor=1, config={"cleanup.policy": "compact"}),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "plan"),
+    [
+        ("other", TopicPlan("other", 6, None, {"cleanup.policy": "delete", "retention.ms": "1000"})),
+        ("big_one", TopicPlan("big_one", 24, None, {"cleanup.policy": "delete", "retention.ms": "-1"})),
+        ("big_small", TopicPlan("big_small", 6, 1, {"cleanup.policy": "compact", "retention.ms": "1000"})),
+        ("not_big_one", TopicPlan("not_big_one", 6, None, {"cleanup.policy": "delete", "retention.ms": "1000"})),
+    ],
+)
+def test_the_first_group_that_matches_counts(name: str, plan: TopicPlan):
+    assert RULES.plan(name) == plan
+    assert RULES.plan(name).compacted == (plan.config["cleanup.policy"] == "compact")
+
+
+def test_a_group_is_checked_when_it_is_made():
+    with pytest.raises(ValidationError, match="no regular expression"):
+        TopicGroup(include=("a(",))
+    with pytest.raises(ValidationError, match="at least 1"):
+        TopicGroup(include=())
+    with pytest.raises(ValidationError, match="partition"):
+        TopicGroup(include=("a",), partition=3)  # type: ignore[call-arg]
+
+
+def test_rules_travel_as_json():
+    assert TopicRules.model_validate_json(RULES.model_dump_json()) == RULES
+
+
+@pytest.mark.parametrize(
+    ("topic", "writing", "says"),
+    [
+        (found(cleanup_policy="compact"), Writing(compacted=True, keyed=False), "refuses records without a key"),
+        (
+            found(cleanup_policy="compact,delete"),
+            Writing(compacted=False, keyed=False),
+            "refuses records without a key",
+        ),
+        (found(cleanup_policy="compact"), Writing(compacted=False, keyed=True), "keeps the last"),
+        (found(cleanup_policy="delete"), Writing(compacted=True, keyed=True), "forgets rows that do not change"),
+    ],
+)
+def test_cleanup_must_be_what_is_meant(topic: FoundTopic, writing: Writing, says: str):
+    [problem] = problems(topic, writing)
+    assert problem.startswith("topic 't': ")
+    assert says in problem
+
+
+@pytest.mark.parametrize(
+    ("topic", "writing"),
+    [
+        (found(cleanup_policy="delete"), Writing(compacted=False, keyed=False)),
+        (found(cleanup_policy="compact"), Writing(compacted=True, keyed=True)),
+        (found(cleanup_policy="delete, compact"), Writing(compacted=True, keyed=True)),
+        (found(), Writing(compacted=True, keyed=True)),  # an ACL hides its settings
+        (found(replicas=2, cleanup_policy="delete", min_insync_replicas="2"), Writing(compacted=False, keyed=True)),
+        (found(cleanup_policy="delete", retention_ms="1"), Writing(compacted=False, keyed=True)),
+    ],
+)
+def test_topics_that_are_right(topic: FoundTopic, writing: Writing):
+    assert problems(topic, writing) == []
+
+
+def test_more_acknowledgements_than_replicas():
+    [problem] = problems(found(replicas=1, min_insync_replicas="2"), Writing(compacted=False, keyed=True))
+    assert "min.insync.replicas is 2 and it has 1" in problem
+
+
+OLD = Writing(compacted=False, keyed=True, timestamps="event", oldest=NOW - dt.timedelta(days=30))
+
+
+@pytest.mark.parametrize(
+    ("topic", "says"),
+    [
+        (found(message_timestamp_type="LogAppendTime"), "LogAppendTime"),
+        (found(message_timestamp_before_max_ms=str(DAY_MS)), "message.timestamp.before.max.ms"),
+        (found(cleanup_policy="delete", retention_ms=str(7 * DAY_MS)), "deleted as soon as it is written"),
+    ],
+)
+def test_event_times_must_fit_the_topic(topic: FoundTopic, says: str):
+    [problem] = problems(topic, OLD)
+    assert says in problem
+    assert problems(topic, Writing(compacted=False, keyed=True)) == []
+
+
+def test_event_times_that_fit():
+    forever = found(cleanup_policy="delete", retention_ms="-1", message_timestamp_before_max_ms=str(2**63 - 1))
+    assert problems(forever, OLD) == []
+    assert problems(found(cleanup_policy="delete", retention_ms=str(31 * DAY_MS)), OLD) == []
+
+
+def test_limits_of_a_topic():
+    settings = {"max_message_bytes": "5000", "message_timestamp_after_max_ms": "60000", "cleanup_policy": "compact"}
+    limits = found(**settings).limits()
+    assert (limits.max_message_bytes, limits.partitions, limits.compacted) == (5000, 3, True)
+    assert limits.timestamp_after_max_ms == 60_000
+    assert limits.timestamp_before_max_ms == 2**63 - 1
+
+
+def test_limits_that_may_not_be_read_are_kafkas_own():
+    assert found().limits().max_message_bytes == 1_048_588
+    assert not found().limits().compacted
+
+
+def test_what_is_made_for_the_ledger_may_be_the_ledger():
+    plan = ledger_plan("l", None)
+    assert ledger_problems(FoundTopic("l", plan.partitions or 0, 1, plan.config)) == []
+    assert dead_letter_plan("d", 3) == TopicPlan("d", 1, 3, {"cleanup.policy": "delete"})
+
+
+@pytest.mark.parametrize(
+    ("topic", "says"),
+    [
+        (found(1, cleanup_policy="delete"), "cleanup.policy must be compact alone"),
+        (found(1, cleanup_policy="compact,delete"), "cleanup.policy must be compact alone"),
+        (found(2, cleanup_policy="compact"), "has 2 partitions"),
+        (found(1, 1, cleanup_policy="compact", min_insync_replicas="2"), "min.insync.replicas"),
+    ],
+)
+def test_topics_that_cannot_be_the_ledger(topic: FoundTopic, says: str):
+    [problem] = ledger_problems(topic)
+    assert says in problem
+    assert "ledger_topic=" in problem
