@@ -179,7 +179,7 @@ def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> d
     given = settings(connection)
     if not given.get("bootstrap.servers"):
         raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
-    quiet = {
+    unless_given = {
         "client.id": "airflow-provider-connect",
         # Lines below errors say nothing that the call's own error does not; debug= raises this by itself.
         "log_level": 3,
@@ -188,7 +188,7 @@ def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> d
         "statistics.interval.ms": 0,
         "error_cb": (heard or Heard()).hear,
     }
-    return quiet | given | {ALIASES.get(name, name): value for name, value in own.items()} | ours
+    return unless_given | given | {ALIASES.get(name, name): value for name, value in own.items()} | ours
 
 
 def producer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Producer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ _VAGUE = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "
 # What is said for good, by librdkafka 2.16 and OpenSSL 3. A broker that goes away in mid-handshake is a TLS error, too,
 # and a token server that does not answer is a failed sign-in; both pass.
 _TLS_FOR_GOOD = re.compile(r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b")
+_FRESH_SECONDS = 30.0
 _ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
 _TOKEN_FOR_GOOD = re.compile(
     r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
@@ -94,7 +96,10 @@ _BY_NAME: dict[str, tuple[type[ConnectError], str]] = {
     "INVALID_PARTITIONS": (ConfigError, "correct partitions"),
     "INVALID_CONFIG": (ConfigError, "the cluster refuses a setting of the topic: correct topic_config"),
     "POLICY_VIOLATION": (ConfigError, "a policy of the cluster forbids it: correct the topic's settings"),
-    "TOPIC_EXCEPTION": (ConfigError, "the topic's name is not legal: correct topic"),
+    "TOPIC_EXCEPTION": (
+        ConfigError,
+        "its name is not legal, or differs in '.' against '_' alone from a topic that is there",
+    ),
     "_INVALID_ARG": (ConfigError, "correct the setting"),
     "_UNSUPPORTED_FEATURE": (ConfigError, "the cluster is too old for it"),
     "UNSUPPORTED_VERSION": (ConfigError, "the cluster is too old for it"),
@@ -119,16 +124,19 @@ _BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
 class Heard:
     """What a client said beside its calls' own errors: the reason that hides behind a timeout.
 
-    librdkafka tries a refused sign-in again for ever, so the call itself only ever says that time is up.
+    librdkafka tries a refused sign-in again for ever, so the call itself only ever says that time is up. What was not
+    said again for half a minute is over: it tries every ten seconds or sooner.
+
+    :param errors: when each code was heard last, by :func:`time.monotonic`.
     """
 
-    errors: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def hear(self, error: KafkaError) -> None:
-        """Remember the newest error of each code; the client's ``error_cb``."""
+        """Remember the error; the client's ``error_cb``."""
         with self._lock:
-            self.errors[error.name()] = error
+            self.errors[_meaning(error)] = time.monotonic()
 
     def listen(self, client: Any) -> None:
         """Let a producer or an admin client say what it has to say; calls that wait do not."""
@@ -140,11 +148,16 @@ class Heard:
             self.hear(error.args[0])
 
     def reason(self) -> str | None:
-        """Return the code that explains a timeout, if one was heard that waiting does not mend."""
+        """Return the code that explains a timeout, if one was heard of late that waiting does not mend."""
+        since = time.monotonic() - _FRESH_SECONDS
         with self._lock:
-            heard = list(self.errors.values())
-        telling = [_meaning(error) for error in heard]
-        return next((name for name in telling if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
+            fresh = [name for name, heard in self.errors.items() if heard > since]
+        return next((name for name in fresh if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
+
+    def failure(self, doing: str) -> ConnectError | None:
+        """Return our error for :meth:`reason`, None without one."""
+        reason = self.reason()
+        return _classified(reason, doing) if reason is not None else None
 
 
 def _meaning(error: KafkaError) -> str:
@@ -198,8 +211,8 @@ def classify(error: BaseException, doing: str, heard: Heard | None = None) -> Co
     if kafka is None:
         return ConnectError(f"{doing}: unexpected {type(error).__name__}")
     name = _meaning(kafka)
-    behind = heard.reason() if heard is not None and name in _VAGUE else None
-    return _classified(behind or name, doing)
+    behind = heard.failure(doing) if heard is not None and name in _VAGUE else None
+    return behind or _classified(name, doing)
 
 
 def _classified(name: str, doing: str) -> ConnectError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka_connection import consumer
 from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
+from airflow_provider_connect.sinks._kafka_records import is_of
 
 _LOOK_BACK = 1000
 """Records at each partition's end: markers of transactions and aborted records may lie behind the last one."""
@@ -35,14 +35,8 @@ def has_records_of(connection: Connection, topic: str, key: StreamKey, timeout_s
                     error = message.error()
                     if error is not None and error.code() == KafkaError._PARTITION_EOF:
                         open_partitions.discard(message.partition())
-                    elif error is None and _is_of(message.headers(), key):
+                    elif error is None and is_of(message.headers(), key):
                         return True
     finally:
         reader.close()
     return False
-
-
-def _is_of(headers: Any, key: StreamKey) -> bool:
-    found = dict(headers or [])
-    mine = (key.connector.encode(), key.stream.encode())
-    return (found.get("connect.connector"), found.get("connect.stream")) == mine

@@ -77,7 +77,7 @@ def _misfits(own: Schema, other: Schema, where: str, found: list[str]) -> None:
 
 def _type_misfits(own: Schema, other: Schema, where: str, found: list[str]) -> None:
     mine, theirs = _types(own), _types(other)
-    if theirs and not (mine and all(kind in theirs or (kind, "number") == ("integer", *theirs) for kind in mine)):
+    if theirs and not (mine and all(kind in theirs or (kind == "integer" and "number" in theirs) for kind in mine)):
         found.append(f"{where}: {'/'.join(mine) or 'any'} here, {'/'.join(theirs)} in the registered schema")
         return
     if "properties" in own and "properties" in other:

@@ -36,6 +36,8 @@ def make_plan(
     :raises ConfigError: a topic cannot be made or used, or the day is too large for one transaction.
     :raises DataError: the registry does not take the schema.
     """
+    if publish.kind == "snapshot" and sink.cleanup == "compact":
+        _check_snapshot(sink)
     routes = _routes(sink, publish)
     needs_letters = sink.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
     names = sorted(set(routes.values()))
@@ -55,6 +57,14 @@ def make_plan(
         limits={name: topics.limits(name) for name in [*names, *([sink.dead_letters] if needs_letters else [])]},
         dead_letters=sink.dead_letters if needs_letters else None,
     )
+
+
+def _check_snapshot(sink: KafkaSink) -> None:
+    if sink.delivery != "exactly_once" or sink.atomicity != "day" or sink.route_column is not None:
+        raise ConfigError(
+            f"topic {sink.topic!r}: a snapshot is compared with what one topic holds, in one transaction: use "
+            "delivery='exactly_once', atomicity='day' and a topic without a column, or cleanup='delete'"
+        )
 
 
 def looked_at(sink: KafkaSink, topics: Topics, names: Sequence[str], oldest: Day | None) -> list[str]:

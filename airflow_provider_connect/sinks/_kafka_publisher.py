@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks import _kafka_dead_letters as dead_letters
 from airflow_provider_connect.sinks._kafka_connection import admin
 from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard
 from airflow_provider_connect.sinks._kafka_ledger import Claim, Entry, KafkaLedger, LedgerKey, LedgerTopic
 from airflow_provider_connect.sinks._kafka_offsets import Ends, ends, written
 from airflow_provider_connect.sinks._kafka_plan import make_plan
-from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records, Tolerated
+from airflow_provider_connect.sinks._kafka_put import Sender, Sent
+from airflow_provider_connect.sinks._kafka_records import Plan
+from airflow_provider_connect.sinks._kafka_snapshot import Snapshot, TopicReader
 from airflow_provider_connect.sinks._kafka_topics import Topics
 from airflow_provider_connect.sinks._kafka_transaction import (
     Acknowledged,
-    Outbox,
     Transaction,
     UndecidedError,
     transactional_id,
 )
 from airflow_provider_connect.stage import StagedFile
-from airflow_provider_connect.staged import batches, first_position
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,26 +32,10 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks.kafka import KafkaSink
 
+_ALL_DAYS = 1_000_000
 TURNS = 3
 """How often a share is sent whose outcome is unknown, or whose topics' limits have changed meanwhile."""
-BATCH_BYTES = 1_000_000
-_CHUNK = 1000
 _MAX_BATCH_BYTES = 1_000_000
-
-
-@dataclass(frozen=True)
-class Sent:
-    """What one share has become.
-
-    :param entry: what its own transaction wrote into the ledger; None where it had none.
-    """
-
-    rows: int
-    rejected: int
-    tombstones: int
-    offsets: dict[str, dict[int, tuple[int, int]]]
-    seconds: float
-    entry: Entry | None = None
 
 
 class Publisher:
@@ -120,7 +102,7 @@ class Publisher:
         if standing is not None and standing.token == plan.publish.intent.token:
             return standing
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, self._settings(plan))
-        rejected = self._send_source_rejects(outbox, plan)
+        rejected = Sender(self.sink, plan, outbox).send_source_rejects()
         entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
         outbox.send(self.sink.ledger_topic, self._about(plan).encoded(), entry.model_dump_json().encode(), [])
         outbox.flush()
@@ -134,15 +116,20 @@ class Publisher:
         with self._transaction(plan, part) as transaction:
             try:
                 transaction.fence()
-                standing = self._standing_entry(plan, part)
+                entries = self.ledger.entries(plan.publish.day.date)
+                standing = self._standing_entry(plan, entries, part)
                 if standing is not None:
                     row = standing.row
-                    return Sent(row.rows, row.counts.get("rejected", 0), 0, standing.offsets, 0.0, standing)
-                generation = plan.generation or self._next_generation(plan)
+                    rejected = row.counts.get("rejected", 0)
+                    return Sent(row.rows, rejected, offsets=standing.offsets, entry=standing)
+                newest = max((entry.row.generation for entry in entries.values()), default=0)
+                generation = plan.generation or newest + 1
+                snapshot = Snapshot(self._reader(plan)) if plan.is_snapshot else None
                 before = self._ends(plan)
                 transaction.begin()
-                sent = self._send(transaction, plan, files, schema, generation)
-                source_rejects = self._send_source_rejects(transaction, plan) if part is None else 0
+                sender = Sender(self.sink, plan, transaction, snapshot)
+                sent = sender.send(files, schema, generation)
+                source_rejects = sender.send_source_rejects() if part is None else 0
                 transaction.flush()
                 self._require_all(transaction, files, sent, source_rejects)
                 sent = replace(
@@ -159,57 +146,15 @@ class Publisher:
                 raise FencedError(self._who(plan, transaction, str(error))) from None
         return replace(sent, entry=entry)
 
-    def _send(
-        self, outbox: Outbox, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int
-    ) -> Sent:
-        records, tolerated = Records(self.sink, schema, plan, generation), Tolerated(self.sink)
-        rows = tombstones = 0
-        total = sum(file.rows for file in files)
-        started = time.monotonic()
-        for file in files:
-            for start, batch in batches(plan.publish.stage, file.path, BATCH_BYTES, first_position(file.path)):
-                for outgoing in records.of(batch, start):
-                    tolerated.take(outgoing.refused)
-                    self._hand_over(outbox, outgoing)
-                    if outgoing.refused and plan.dead_letters is not None:
-                        letters = dead_letters.of_rows(outgoing.refused, plan.publish)
-                        room = plan.limits[plan.dead_letters].max_message_bytes
-                        dead_letters.send(outbox, plan.dead_letters, letters, room)
-                    rows += len(outgoing.values)
-                    tombstones += outgoing.tombstones
-                if isinstance(outbox, Transaction):
-                    outbox.check_time(rows, total)
-        return Sent(rows, tolerated.rejected, tombstones, {}, time.monotonic() - started)
-
-    def _hand_over(self, outbox: Outbox, outgoing: Outgoing) -> None:
-        keys, values = outgoing.keys, outgoing.values
-        each = outgoing.size_bytes // max(1, len(values))
-        for first in range(0, len(values), _CHUNK):
-            chunk = slice(first, first + _CHUNK)
-            if outgoing.headers is None and outgoing.timestamps is None:
-                records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
-                outbox.send_batch(outgoing.topic, records, each * len(records))
-                continue
-            headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
-            stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
-            outbox.make_room(each * len(stamps))
-            outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps)
-
-    def _send_source_rejects(self, outbox: Outbox, plan: Plan) -> int:
-        if plan.dead_letters is None:
-            return 0
-        room = plan.limits[plan.dead_letters].max_message_bytes
-        letters = dead_letters.of_source(plan.publish, self.sink.topic)
-        return dead_letters.send(outbox, plan.dead_letters, letters, room)
-
     def _require_all(
         self, transaction: Transaction, files: tuple[StagedFile, ...], sent: Sent, source_rejects: int
     ) -> None:
         staged = sum(file.rows for file in files)
-        if sent.rows + sent.rejected != staged or transaction.accepted != staged + source_rejects:
+        expected = staged - sent.unchanged + sent.vanished + source_rejects
+        if sent.rows + sent.rejected != staged or transaction.accepted != expected:
             raise RetriableError(
-                f"{staged:,} rows were staged, but the client took {transaction.accepted - source_rejects:,} records "
-                f"of them: nothing is committed"
+                f"{staged:,} rows were staged and {expected:,} records should be sent, but the client took "
+                f"{transaction.accepted:,}: nothing is committed"
             )
 
     # Parts, each with a transaction
@@ -239,7 +184,7 @@ class Publisher:
                 return standing
             self._require_claim(plan)
             transaction.begin()
-            rejected = self._send_source_rejects(transaction, plan)
+            rejected = Sender(self.sink, plan, transaction).send_source_rejects()
             entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
             transaction.send(self.sink.ledger_topic, self._about(plan).encoded(), entry.model_dump_json().encode(), [])
             transaction.flush()
@@ -262,21 +207,30 @@ class Publisher:
     def _send_acknowledged(self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema) -> Sent:
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, self._settings(plan))
         before = self._ends(plan)
-        sent = self._send(outbox, plan, files, schema, plan.generation or 1)
+        sent = Sender(self.sink, plan, outbox).send(files, schema, plan.generation or 1)
         outbox.flush()
         return replace(sent, offsets=written(before, self._ends(plan)))
 
     # What all share
 
     def _transaction(self, plan: Plan, part: int | None) -> Transaction:
-        names = [*self._about(plan)[:3], str(plan.publish.day)]
         return Transaction(
             self.connection,
-            transactional_id(*names) if part is None else transactional_id(*names, part),
+            self._id(plan, part),
             self.sink.timeout_seconds,
             self.sink.transaction_timeout_seconds,
             self._settings(plan),
         )
+
+    def _id(self, plan: Plan, part: int | None) -> str:
+        """Return the transactional id; snapshots of a stream share one, since each builds on the one before."""
+        names = [*self._about(plan)[:3], "snapshot" if plan.is_snapshot else str(plan.publish.day)]
+        return transactional_id(*names) if part is None else transactional_id(*names, part)
+
+    def _reader(self, plan: Plan) -> TopicReader:
+        (topic,) = plan.topics
+        owner = self.key if self.sink.headers else None
+        return TopicReader(self.connection, topic, self.sink.timeout_seconds, owner)
 
     def _settings(self, plan: Plan) -> dict[str, Any]:
         # A batch larger than its topic takes is refused with every record in it.
@@ -304,10 +258,11 @@ class Publisher:
             raise SupersededError.by(entry.row.generation, self._where(plan), plan.publish.intent.run)
         return entry.row if entry else None
 
-    def _standing_entry(self, plan: Plan, part: int | None) -> Entry | None:
+    def _standing_entry(self, plan: Plan, entries: dict[LedgerKey, Entry], part: int | None) -> Entry | None:
         """Return what this intent has published already of what is about to be sent."""
-        entries = self.ledger.entries(plan.publish.day.date)
         standing = self._standing(plan, entries)
+        if plan.is_snapshot:
+            self._refuse_older_snapshot(plan)
         if part is not None:
             self._require_claim(plan)
             entry = entries.get(self._about(plan, part))
@@ -315,9 +270,12 @@ class Publisher:
         mine = standing is not None and standing.token == plan.publish.intent.token
         return entries[self._about(plan)] if mine else None
 
-    def _next_generation(self, plan: Plan) -> int:
-        entries = self.ledger.entries(plan.publish.day.date)
-        return max((entry.row.generation for entry in entries.values()), default=0) + 1
+    def _refuse_older_snapshot(self, plan: Plan) -> None:
+        """Raise SupersededError where the topic shows a newer snapshot, of whichever day."""
+        for entry in self.ledger.newest(_ALL_DAYS):
+            if entry.row.order > plan.publish.intent.order:
+                where = f"{self._where(plan)}, which shows {entry.row.day} already"
+                raise SupersededError.by(entry.row.generation, where, plan.publish.intent.run)
 
     def _claim(self, plan: Plan, generation: int | None) -> tuple[bytes, bytes]:
         claim = Claim(
@@ -335,6 +293,8 @@ class Publisher:
         counts = publish.manifest.polled.all_counts | {
             "rejected": sent.rejected,
             "tombstones": sent.tombstones,
+            "unchanged": sent.unchanged,
+            "vanished": sent.vanished,
             "publish_ms": int(sent.seconds * 1000),
         }
         row = LedgerRow(
@@ -347,7 +307,7 @@ class Publisher:
             attempt=publish.manifest.attempt,
             counts=counts,
             published_at=dt.datetime.now(dt.UTC),
-            reference=transactional_id(*self._about(plan)[:3], str(publish.day)),
+            reference=self._id(plan, None),
         )
         return Entry(row=row, run=publish.intent.run, offsets=sent.offsets, columns=plan.columns)
 

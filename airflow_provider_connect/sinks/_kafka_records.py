@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter
 from airflow_provider_connect.sinks._kafka_keys import keys
 from airflow_provider_connect.sinks._kafka_topic_rules import Limits
@@ -51,6 +51,11 @@ class Plan:
     dead_letters: str | None
     columns: dict[str, str]
     generation: int | None = None
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether only what changed is sent: the rows are all there are, and the topic keeps the last of each key."""
+        return self.publish.kind == "snapshot" and any(limits.compacted for limits in self.limits.values())
 
     @property
     def topics(self) -> list[str]:
@@ -231,6 +236,13 @@ def _as_json(batch: pa.RecordBatch, row: int) -> bytes:
 
     (record,) = batch.slice(row, 1).to_pylist()
     return json.dumps(record, default=told, ensure_ascii=False).encode(errors="replace")
+
+
+def is_of(headers: Any, key: StreamKey) -> bool:
+    """Tell whether a record's headers are those of a stream."""
+    found = dict(headers or [])
+    mine = (key.connector.encode(), key.stream.encode())
+    return (found.get("connect.connector"), found.get("connect.stream")) == mine
 
 
 class Tolerated:

@@ -78,13 +78,15 @@ class Outbox:
             if taken < len(records):
                 raise _first_error(records)
 
-    def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, timestamp: int = 0) -> None:
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
+    ) -> None:
         """Hand over one record; who sends many calls :meth:`make_room` now and then.
 
-        :param timestamp: milliseconds since 1970 (UTC); 0 for the client's clock.
+        :param partition: where to; by the partitioner without it.
         """
         with self.sending(topic):
-            self._producer.produce(topic, value, key, headers=headers, timestamp=timestamp)
+            self._producer.produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted += 1
 
     def send_each(

@@ -46,7 +46,7 @@ from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import ConverterName
-from airflow_provider_connect.sinks._kafka_names import check_template, column
+from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column
 from airflow_provider_connect.sinks._kafka_topic_rules import TopicGroup, TopicRules
 from airflow_provider_connect.stage import StagedFile
 from airflow_provider_connect.window import Day
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka_publisher import Publisher
     from airflow_provider_connect.sinks._kafka_records import Plan
 
+_DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 
 
@@ -186,6 +187,10 @@ class KafkaSink(Sink):
             )
         if not self.key_fields and (self.delete_where or self.cleanup == "compact"):
             problems.append("tombstones and compacted topics need key_fields")
+        if problem := check_topic(self.dead_letters):
+            problems.append(f"dead_letter_topic: {problem}")
+        if len({self.topic, self.ledger_topic, self.dead_letters}) < 3:
+            problems.append("topic, ledger_topic and dead_letter_topic must be three topics")
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -213,13 +218,17 @@ class KafkaSink(Sink):
     @property
     def dead_letters(self) -> str:
         """The topic of dead letters."""
-        return self.dead_letter_topic or f"{re.sub(r'[{}]', '', self.topic)}.dead_letters"
+        if self.dead_letter_topic is not None:
+            return self.dead_letter_topic
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", re.sub(r"[{}]", "", self.topic))
+        return f"{name[: MAX_NAME - len(_DEAD_LETTERS)]}{_DEAD_LETTERS}"
 
     @property
     def full_record_name(self) -> str:
         """The record's name in its schema."""
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
-        return self.record_name or f"connect.{''.join(word[0].upper() + word[1:] for word in ['', *words] if word)}"
+        name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
+        return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
     @property
     def rules(self) -> TopicRules:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks import _kafka_settings
 from airflow_provider_connect.sinks._kafka_connection import (
     SecretFreeLog,
     admin,
@@ -248,3 +251,18 @@ def test_the_log_does_not_repeat_itself(caplog: pytest.LogCaptureFixture):
         log.log(logging.ERROR, "%s [%s] %s", "FAIL", "client-1", f"refused (after {milliseconds}ms)")
     log.log(logging.ERROR, "%s [%s] %s", "FAIL", "client-1", "something else")
     assert len(caplog.records) == 2
+
+
+def test_the_page_names_what_is_refused():
+    page = (Path(__file__).parents[3] / "docs" / "kafka.md").read_text()
+    table = page.partition("<!-- refused -->")[2].partition("<!-- end of refused -->")[0]
+    named = {name for row in table.splitlines() for name in re.findall(r"`([a-z_.]+)`", row.partition(" | ")[0])}
+    assert {*_kafka_settings._BY_OPTION, *_kafka_settings._VALUES} <= named
+    assert set(_kafka_settings.refused(dict.fromkeys(named, "x"))) == named
+
+
+def test_the_page_shows_connections_that_are_right():
+    page = (Path(__file__).parents[3] / "docs" / "kafka.md").read_text().partition("## Connection")[2]
+    [extra] = re.findall(r"`(\{\"bootstrap\.servers\": \"…\", \"security\.protocol\".*?\})`", page)
+    given = json.loads(extra) | HERE
+    assert check_connection(kafka(given, login="me", password=SECRET), "exactly_once") == []

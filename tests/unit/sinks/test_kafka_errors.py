@@ -100,6 +100,23 @@ def test_what_was_heard_does_not_hide_an_error_that_says_more():
     assert type(classify(error("UNKNOWN_TOPIC_OR_PART"), "sending", heard)) is UnknownTopicError
 
 
+def test_what_was_not_said_again_is_over(monkeypatch: pytest.MonkeyPatch):
+    heard = Heard()
+    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    assert isinstance(heard.failure("sending"), ConfigError)
+    monkeypatch.setattr(_kafka_errors, "_FRESH_SECONDS", 0.0)
+    time.sleep(0.001)
+    assert heard.failure("sending") is None
+    assert type(classify(error("_TIMED_OUT"), "sending", heard)) is RetriableError
+
+
+def test_a_refusal_is_not_hidden_by_what_follows():
+    heard = Heard()
+    heard.hear(KafkaError(KafkaError._TRANSPORT, "ssl/tls alert bad certificate: SSL alert number 42"))
+    heard.hear(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    assert heard.reason() == "_SSL"
+
+
 def test_ours_and_strangers():
     ours = ConfigError("ours")
     assert classify(ours, "doing") is ours

@@ -1,0 +1,129 @@
+"""Sends the rows of staged files: as records, as dead letters, or not at all where a snapshot changed nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.sinks import _kafka_dead_letters as dead_letters
+from airflow_provider_connect.sinks._kafka_ledger import Entry
+from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records, Tolerated
+from airflow_provider_connect.sinks._kafka_snapshot import Snapshot
+from airflow_provider_connect.sinks._kafka_transaction import Outbox, Transaction
+from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.staged import batches, first_position
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks.kafka import KafkaSink
+
+BATCH_BYTES = 1_000_000
+_CHUNK = 1000
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one share has become.
+
+    :param rows: that became records, or were records already.
+    :param tombstones: records without a value among them.
+    :param unchanged: of a snapshot: rows whose record the topic has already.
+    :param vanished: of a snapshot: keys that got a tombstone; beside the rows.
+    :param entry: what its own transaction wrote into the ledger; None where it had none.
+    """
+
+    rows: int
+    rejected: int
+    tombstones: int = 0
+    unchanged: int = 0
+    vanished: int = 0
+    offsets: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    seconds: float = 0.0
+    entry: Entry | None = None
+
+
+class Sender:
+    """Sends one share through one producer.
+
+    :param snapshot: what the topic holds, where only what changed is to be sent.
+    """
+
+    def __init__(self, sink: KafkaSink, plan: Plan, outbox: Outbox, snapshot: Snapshot | None = None) -> None:
+        self.sink = sink
+        self.plan = plan
+        self.outbox = outbox
+        self.snapshot = snapshot
+        self._tolerated = Tolerated(sink)
+
+    def send(self, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int) -> Sent:
+        """Hand over every row; the broker may not have them yet.
+
+        :raises DataError: rows are no records, and are not tolerated.
+        """
+        records = Records(self.sink, schema, self.plan, generation)
+        rows = tombstones = 0
+        total = sum(file.rows for file in files)
+        started = time.monotonic()
+        for outgoing in self._outgoing(records, files):
+            rows += len(outgoing.values)
+            tombstones += outgoing.tombstones
+            self._set_aside(outgoing)
+            self._hand_over(outgoing if self.snapshot is None else self.snapshot.changes(outgoing))
+            if isinstance(self.outbox, Transaction):
+                self.outbox.check_time(rows, total)
+        vanished = self._bury(records)
+        return Sent(
+            rows,
+            self._tolerated.rejected,
+            tombstones,
+            self.snapshot.unchanged if self.snapshot else 0,
+            vanished,
+            seconds=time.monotonic() - started,
+        )
+
+    def send_source_rejects(self) -> int:
+        """Send what the source set aside to the dead letters; return how many."""
+        return self._post(dead_letters.of_source(self.plan.publish, self.sink.topic))
+
+    def _outgoing(self, records: Records, files: tuple[StagedFile, ...]) -> Iterator[Outgoing]:
+        for file in files:
+            for start, batch in batches(self.plan.publish.stage, file.path, BATCH_BYTES, first_position(file.path)):
+                yield from records.of(batch, start)
+
+    def _set_aside(self, outgoing: Outgoing) -> None:
+        if outgoing.refused:
+            self._tolerated.take(outgoing.refused)
+            self._post(dead_letters.of_rows(outgoing.refused, self.plan.publish))
+
+    def _post(self, letters: Iterator[dead_letters.Letter]) -> int:
+        topic = self.plan.dead_letters
+        return dead_letters.send(self.outbox, topic, letters, self.plan.limits[topic].max_message_bytes) if topic else 0
+
+    def _hand_over(self, outgoing: Outgoing) -> None:
+        keys, values = outgoing.keys, outgoing.values
+        each = outgoing.size_bytes // max(1, len(values))
+        for first in range(0, len(values), _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            if outgoing.headers is None and outgoing.timestamps is None:
+                records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
+                self.outbox.send_batch(outgoing.topic, records, each * len(records))
+                continue
+            headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
+            stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
+            self.outbox.make_room(each * len(stamps))
+            self.outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps)
+
+    def _bury(self, records: Records) -> int:
+        """Send a tombstone for every key that the snapshot has not, into the partition where its record lies."""
+        if self.snapshot is None:
+            return 0
+        self.snapshot.require_unique()
+        (topic,) = self.plan.topics
+        vanished = 0
+        for vanished, (partition, key) in enumerate(self.snapshot.vanished(), start=1):  # noqa: B007
+            self.outbox.make_room(len(key))
+            self.outbox.send(topic, key, None, records.constant if self.sink.headers else [], partition=partition)
+        return vanished

@@ -1,0 +1,198 @@
+"""Topics made, found and judged on a real broker."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._kafka_errors import UnknownTopicError
+from airflow_provider_connect.sinks._kafka_names import topics as names_of
+from airflow_provider_connect.sinks._kafka_topic_rules import TopicGroup, TopicRules
+from airflow_provider_connect.sinks._kafka_topics import Topics
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 20.0
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t-{uuid.uuid4().hex}"
+
+
+def topics(connection: Connection, timeout_seconds: float = SECONDS, /, **rules: object) -> Topics:
+    return Topics.open(connection, TopicRules.model_validate(rules), timeout_seconds)
+
+
+def make(broker: KafkaBroker, name: str, partitions: int = 1, **config: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    client = AdminClient(broker.connection_extra | {"log_level": "0"})
+    settings = {setting.replace("_", "."): value for setting, value in config.items()}
+    for future in client.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
+        future.result(timeout=SECONDS)
+
+
+def settings_of(broker: KafkaBroker, name: str) -> dict[str, str]:
+    from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+    client = AdminClient(broker.connection_extra | {"log_level": "0"})
+    [future] = client.describe_configs([ConfigResource(ResourceType.TOPIC, name)]).values()
+    return {entry.name: entry.value for entry in future.result(timeout=SECONDS).values()}
+
+
+def test_topics_are_made_by_their_rules(kafka_connection: Connection, broker: KafkaBroker, name: str):
+    group = TopicGroup(include=(".*-big",), partitions=5, config={"retention.ms": "-1"})
+    made = topics(kafka_connection, partitions=2, config={"cleanup.policy": "compact"}, groups=(group,))
+    assert made.ensure([name, f"{name}-big", name]) == []
+    assert (made.limits(name).partitions, made.limits(f"{name}-big").partitions) == (2, 5)
+    assert settings_of(broker, name)["cleanup.policy"] == "compact"
+    assert settings_of(broker, name)["retention.ms"] != "-1"
+    assert settings_of(broker, f"{name}-big")["retention.ms"] == "-1"
+    assert made.problems([name, f"{name}-big"], keyed=True) == []
+
+
+def test_a_topic_that_is_there_is_left_alone(kafka_connection: Connection, broker: KafkaBroker, name: str):
+    make(broker, name, 3, cleanup_policy="delete", retention_ms="-1")
+    assert topics(kafka_connection, partitions=7, config={"retention.ms": "5"}).ensure([name]) == []
+    assert topics(kafka_connection).limits(name).partitions == 3
+    assert settings_of(broker, name)["retention.ms"] == "-1"
+
+
+def test_runs_at_once_make_a_topic_once(kafka_connection: Connection, name: str):
+    names = [f"{name}-{number}" for number in range(20)]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: topics(kafka_connection, partitions=2).ensure(names), range(6)))
+    assert found == [[]] * 6
+
+
+def test_many_topics_at_once(kafka_connection: Connection, name: str):
+    events = [f"Event {number}" for number in range(250)]
+    names = list(names_of(f"{name}-{{event}}", events).values())
+    made = topics(kafka_connection, partitions=1)
+    assert made.ensure(names) == []
+    assert {made.limits(one).partitions for one in names} == {1}
+
+
+def test_nothing_is_made_where_that_is_not_wanted(kafka_connection: Connection, name: str):
+    looked = topics(kafka_connection, create_disposition="never", partitions=2, config={"retention.ms": "5"})
+    [problem] = looked.ensure([name])
+    assert f"topic '{name}' is missing, and create_disposition is 'never'" in problem
+    assert f"kafka-topics.sh --create --topic {name} --partitions 2 --config retention.ms=5" in problem
+    assert "is missing" in looked.ensure_ledger(name)[0]
+    assert "is missing" in looked.ensure_plain(name)[0]
+    assert looked.rehearse([name]) == []
+    with pytest.raises(UnknownTopicError, match="no such topic"):
+        looked.limits(name)
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ({"replication_factor": 3}, "lower replication_factor"),
+        ({"config": {"no.such.setting": "1"}}, "correct topic_config"),
+        ({"config": {"cleanup.policy": "burn"}}, "correct topic_config"),
+    ],
+)
+def test_what_cannot_be_made_is_told_and_may_be_rehearsed(
+    kafka_connection: Connection, name: str, rules: dict[str, object], says: str
+):
+    tried = topics(kafka_connection, **rules)
+    for found in (tried.rehearse([name]), tried.ensure([name])):
+        assert len(found) == 1
+        assert found[0].startswith(f"creating topic '{name}': Kafka says ")
+        assert says in found[0]
+
+
+def test_a_rehearsal_makes_nothing(kafka_connection: Connection, name: str):
+    tried = topics(kafka_connection, partitions=1)
+    assert tried.rehearse([name]) == []
+    with pytest.raises(UnknownTopicError):
+        tried.limits(name)
+    assert tried.ensure([name]) == []
+    assert tried.rehearse([name]) == []
+
+
+def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: KafkaBroker, name: str):
+    make(broker, f"{name}-compact", cleanup_policy="compact")
+    make(broker, f"{name}-isr", min_insync_replicas="2", retention_ms="-1")
+    make(broker, f"{name}-short", retention_ms="86400000")
+    names = [f"{name}-{end}" for end in ("compact", "isr", "short", "absent")]
+    old = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    found = topics(kafka_connection).problems(names, keyed=False, timestamps="event", oldest=old)
+    assert [text.partition(": ")[0] for text in found] == [f"topic '{one}'" for one in names[:3]]
+    assert "without a key" in found[0]
+    assert "min.insync.replicas is 2" in found[1]
+    assert "retention.ms" in found[2]
+    assert "keeps the last" in topics(kafka_connection).problems(names[:1], keyed=True)[0]
+    assert topics(kafka_connection, config={"cleanup.policy": "compact"}).problems(names[:1], keyed=True) == []
+
+
+def test_limits_are_those_of_the_topic(kafka_connection: Connection, broker: KafkaBroker, name: str):
+    limits = {"max_message_bytes": "2000", "message_timestamp_after_max_ms": "60000"}
+    make(broker, name, 2, **limits, message_timestamp_before_max_ms="120000")
+    found = topics(kafka_connection).limits(name)
+    assert (found.max_message_bytes, found.partitions, found.compacted) == (2000, 2, False)
+    assert (found.timestamp_after_max_ms, found.timestamp_before_max_ms) == (60_000, 120_000)
+
+
+def test_the_ledger_is_made_as_it_must_be(kafka_connection: Connection, broker: KafkaBroker, name: str):
+    made = topics(kafka_connection, partitions=9, config={"cleanup.policy": "delete", "retention.ms": "1"})
+    assert made.ensure_ledger(name) == []
+    assert made.ensure_ledger(name) == []
+    assert settings_of(broker, name)["cleanup.policy"] == "compact"
+    assert topics(kafka_connection).limits(name).partitions == 1
+
+
+@pytest.mark.parametrize(
+    ("partitions", "policy", "says"),
+    [(1, "delete", "compact alone"), (1, "compact,delete", "compact alone"), (2, "compact", "2 partitions")],
+)
+def test_another_topic_is_not_taken_for_the_ledger(
+    kafka_connection: Connection, broker: KafkaBroker, name: str, partitions: int, policy: str, says: str
+):
+    make(broker, name, partitions, cleanup_policy=policy)
+    [problem] = topics(kafka_connection).ensure_ledger(name)
+    assert says in problem
+
+
+def test_dead_letters_have_a_plain_topic(kafka_connection: Connection, broker: KafkaBroker, name: str):
+    made = topics(kafka_connection, partitions=4, config={"cleanup.policy": "compact"})
+    assert made.ensure_plain(name) == []
+    assert settings_of(broker, name)["cleanup.policy"] == "delete"
+    assert made.limits(name).partitions == 1
+    make(broker, f"{name}-compact", cleanup_policy="compact")
+    assert "without a key" in made.ensure_plain(f"{name}-compact")[0]
+
+
+def test_the_brokers_limit_of_a_transaction(kafka_connection: Connection):
+    assert topics(kafka_connection).max_transaction_timeout_ms() == 3_600_000
+
+
+def test_a_broker_that_is_away_is_waited_for_so_long_and_no_longer(tmp_path, name: str):
+    away = Connection(conn_id="k", extra={"bootstrap.servers": "127.0.0.1:1"})
+    for call in ("reach", "max_transaction_timeout_ms"):
+        started = time.monotonic()
+        with pytest.raises(RetriableError, match="no broker answers"):
+            getattr(topics(away, 1.0), call)()
+        assert time.monotonic() - started < 8
+    started = time.monotonic()
+    with pytest.raises(RetriableError, match="no broker answers"):
+        topics(away, 1.0).ensure([name])
+    assert time.monotonic() - started < 8
+
+
+def test_names_that_kafka_takes_for_one(kafka_connection: Connection, name: str):
+    made = topics(kafka_connection, partitions=1)
+    assert made.ensure([f"{name}.a.b"]) == []
+    [problem] = made.ensure([f"{name}.a_b"])
+    assert "differs in '.' against '_' alone" in problem
+    for value in ("x.y", "x_y"):
+        assert made.ensure(list(names_of(f"{name}.{{event}}", [value]).values())) == []

@@ -1,0 +1,165 @@
+"""What the registry's client makes of connections and of answers; the real registry has its tests in integration."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.sinks._kafka_registry import Registry, check_connection, subject, url
+from tests.bigquery_server import CANARY, Server
+
+DOCUMENT = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]})
+OTHER = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": "string"}]})
+
+
+def connection(host: str, **fields: Any) -> Connection:
+    return Connection(conn_id="registry_default", conn_type="http", host=host, **fields)
+
+
+def resolve(host: str, registration: Any = "auto_register", **fields: Any) -> Any:
+    with Registry(connection(host, **fields), timeout_seconds=0.3) as registry:
+        return registry.resolve("t-value", DOCUMENT, "AVRO", registration)
+
+
+def refusal(status: int, code: int, message: str = "x") -> tuple[int, Any]:
+    return status, {"error_code": code, "message": message}
+
+
+NO_SUBJECT = refusal(404, 40401)
+REGISTERED = (200, {"subject": "t-value", "id": 7, "version": 3, "schema": DOCUMENT})
+
+
+@pytest.mark.parametrize(("strategy", "name"), [("topic", "t-value"), ("record", "a.B"), ("topic_record", "t-a.B")])
+def test_subjects_are_named_as_confluents_strategies_do(strategy: Any, name: str) -> None:
+    assert subject(strategy, "t", "a.B") == name
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"host": "http://h:1/apis/ccompat/v7/"}, "http://h:1/apis/ccompat/v7"),
+        ({"host": "https://h/x", "port": 8081}, "https://h:8081/x"),
+        ({"host": "h", "port": 8081}, "http://h:8081"),
+        ({"host": "h", "path": "https"}, "https://h"),
+        ({"host": "http://[::1]:5"}, "http://[::1]:5"),
+    ],
+)
+def test_the_address_is_read_from_host_schema_and_port(fields: dict[str, Any], found: str) -> None:
+    assert url(connection(**fields)) == found
+    assert check_connection(connection(**fields)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"host": ""}, "must be the http(s) URL"),
+        ({"host": "ftp://h"}, "must be the http(s) URL"),
+        ({"host": "http://a:1,http://b:1"}, "URL of one schema registry"),
+        ({"host": "http://h:port"}, "no URL"),
+        ({"host": f"https://user:{CANARY}@h"}, "use the fields login and password"),
+        ({"host": "https://h", "login": "me"}, "login and password go together"),
+        ({"host": "http://h", "login": "me", "password": CANARY}, "in the clear"),
+        ({"host": "https://h", "extra": {"basic.auth.user.info": CANARY}}, "'basic.auth.user.info' is not known"),
+    ],
+)
+def test_a_wrong_connection_is_named_without_its_secrets(fields: dict[str, Any], said: str) -> None:
+    (problem,) = check_connection(connection(**fields))
+    assert said in problem
+    assert CANARY not in problem
+    with pytest.raises(ConfigError, match="registry_default"):
+        Registry(connection(**fields), 1)
+
+
+def test_files_that_do_not_exist_are_a_wrong_connection() -> None:
+    with pytest.raises(ConfigError, match="check the files"):
+        Registry(connection("https://h", extra={"ssl.ca.location": "/nowhere/ca.pem"}), 1)
+
+
+def test_a_schema_that_is_there_already_is_only_looked_up(server: Server) -> None:
+    server.answer = REGISTERED
+    found = resolve(server.url, login="me", password=CANARY)
+    assert (found.subject, found.id, found.version, found.document) == ("t-value", 7, 3, None)
+    assert server.asked == 1
+    assert server.passwords[0] is not None
+    assert server.passwords[0].startswith("Basic ")
+
+
+def test_compatibility_is_asked_before_a_schema_is_registered(server: Server) -> None:
+    server.first = [NO_SUBJECT, (200, {"is_compatible": False}), (200, {**REGISTERED[1], "schema": OTHER})]
+    with pytest.raises(DataError, match=r"'t-value'.* field x: long here, string in the registered schema"):
+        resolve(server.url)
+    assert server.asked == 3
+
+
+def test_a_subject_that_became_incompatible_meanwhile_is_named_too(server: Server) -> None:
+    newest = (200, {**REGISTERED[1], "schema": OTHER})
+    server.first = [NO_SUBJECT, (200, {"is_compatible": True}), refusal(409, 409), newest]
+    with pytest.raises(DataError, match="field x"):
+        resolve(server.url)
+
+
+def test_problems_are_found_without_registering(server: Server) -> None:
+    server.first = [(200, {"is_compatible": False}), (200, {**REGISTERED[1], "schema": OTHER})]
+    with Registry(connection(server.url), 1) as registry:
+        (problem,) = registry.problems("t-value", DOCUMENT, "AVRO", "auto_register")
+        assert "field x" in problem
+        server.answer = NO_SUBJECT
+        assert registry.problems("t-value", DOCUMENT, "AVRO", "auto_register") == []
+        (problem,) = registry.problems("t-value", DOCUMENT, "AVRO", "use_latest")
+        assert "has no schema" in problem
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (refusal(401, 40101), ConfigError, "check login, password"),
+        (refusal(403, 40301), ConfigError, "access denied"),
+        ((404, {"detail": "not here"}), ConfigError, "no schema registry under this address"),
+        (refusal(422, 42201, "invalid schema"), DataError, "invalid schema"),
+        (refusal(503, 50001), RetriableError, "answered 503"),
+        (refusal(429, 42901), RetriableError, "answered 429"),
+        ((200, []), ConfigError, "is no schema registry"),
+    ],
+)
+def test_answers_are_named_by_what_to_do(
+    server: Server, answer: tuple[int, Any], error: type[ConnectError], said: str
+) -> None:
+    server.answer = answer
+    with pytest.raises(error, match=said) as raised:
+        resolve(server.url, login="me", password=CANARY)
+    assert type(raised.value) is error
+    assert "registry_default" in str(raised.value)
+    assert CANARY not in str(raised.value)
+
+
+def test_a_registry_that_is_away_is_tried_again_later(closed: int, silent: int) -> None:
+    for port in (closed, silent):
+        with pytest.raises(RetriableError, match="no answer"):
+            resolve(f"http://127.0.0.1:{port}")
+
+
+def test_the_newest_schema_must_be_of_the_converters_kind_and_hold_the_rows(server: Server) -> None:
+    server.answer = (200, {**REGISTERED[1], "schema": OTHER})
+    with pytest.raises(DataError, match="version 3: cannot hold the rows: field x"):
+        resolve(server.url, "use_latest")
+    server.answer = (200, {**REGISTERED[1], "schemaType": "JSON"})
+    with pytest.raises(DataError, match="its schema is JSON"):
+        resolve(server.url, "use_latest")
+    server.answer = (200, {**REGISTERED[1], "references": [{"name": "a", "subject": "b", "version": 1}]})
+    with pytest.raises(DataError, match="refers to others"):
+        resolve(server.url, "use_latest")
+    server.answer = NO_SUBJECT
+    with pytest.raises(ConfigError, match="has no schema"):
+        resolve(server.url, "use_latest")
+
+
+def test_the_newest_schema_goes_with_its_id_where_it_is_another_text(server: Server) -> None:
+    wider = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", "long"]}]})
+    server.answer = (200, {**REGISTERED[1], "schema": wider})
+    assert resolve(server.url, "use_latest").document == wider
+    server.answer = REGISTERED
+    assert resolve(server.url, "use_latest").document is None

@@ -1,0 +1,130 @@
+"""The options of the Kafka sink: what is refused, all at once, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.stage import StagedFile
+
+PASSWORD = "canary'pass\"{{ 9c1e"  # noqa: S105
+FILES = tuple(StagedFile(path=f"{number}", rows=1, size_bytes=1) for number in range(3))
+
+
+def sink(**options: Any) -> KafkaSink:
+    return KafkaSink(**{"topic": "events"} | options)
+
+
+def refused(**options: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        sink(**options)
+    return str(caught.value)
+
+
+def test_an_unknown_option_gets_the_nearest_name_and_every_wrong_option_is_told_at_once() -> None:
+    text = refused(key_field=("a",), delivry="exactly_once", compression="brotli", partitions=0, timeout_seconds=-1)
+    assert "key_field: unknown option; did you mean 'key_fields'?" in text
+    assert "delivry: unknown option; did you mean 'delivery'?" in text
+    assert "compression: Input should be 'none', 'gzip', 'snappy', 'lz4' or 'zstd'" in text
+    assert "partitions: " in text
+    assert "timeout_seconds: " in text
+    assert "brotli" not in text
+
+
+def test_options_that_do_not_go_together_are_told_at_once() -> None:
+    text = refused(
+        delivery="at_least_once",
+        atomicity="partition",
+        value_field="event",
+        value_converter="avro",
+        key_fields=(),
+        delete_where="gone",
+    )
+    assert "atomicity: only with delivery='exactly_once'" in text
+    assert "value_field belongs to value_converter='string' or 'bytes'" in text
+    assert "registry_conn_id belongs to value_converter avro, json_schema, protobuf" in text
+    assert "need key_fields" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"value_converter": "string"}, "value_field belongs to"),
+        ({"value_field": "event"}, "value_field belongs to"),
+        ({"registry_conn_id": "registry"}, "registry_conn_id belongs to"),
+        ({"key_fields": (), "cleanup": "compact"}, "need key_fields"),
+        ({"topic": "no spaces"}, "no legal name of a topic"),
+        ({"topic": "{a}_{b}"}, "names 2 columns"),
+        ({"topic": "__consumer_offsets"}, "a topic of Kafka's own"),
+        ({"record_name": "1st"}, "record_name: "),
+        ({"ledger_topic": "a b"}, "ledger_topic: "),
+        ({"dead_letter_topic": "a b"}, "dead_letter_topic: 'a b' is no legal name"),
+        ({"dead_letter_topic": "events"}, "three topics"),
+        ({"ledger_topic": "events"}, "three topics"),
+        ({"ledger_topic": "l", "dead_letter_topic": "l"}, "three topics"),
+        ({"topic_groups": ({"include": ("(",)},)}, "topic_groups.0.include: no regular expression"),
+        ({"transaction_timeout_seconds": 1}, "transaction_timeout_seconds: "),
+    ],
+)
+def test_one_wrong_option(options: dict[str, Any], message: str) -> None:
+    assert message in refused(**options)
+
+
+def test_what_follows_from_the_topic() -> None:
+    plain = sink(topic="shop.web-events")
+    assert plain.target == "kafka://kafka_default/shop.web-events"
+    assert (plain.route_column, plain.dead_letters) == (None, "shop.web-events.dead_letters")
+    assert plain.full_record_name == "connect.ShopWebEvents"
+    template = sink(topic="mixpanel_{$event name}")
+    assert template.asset_uri == "kafka://kafka_default/mixpanel_%7B%24event%20name%7D"
+    assert template.route_column == "$event name"
+    assert sink(record_name="com.example.Event").full_record_name == "com.example.Event"
+
+
+@pytest.mark.parametrize("topic", ["{$event}", "mixpanel_{a b}", "1st_{day!}"])
+def test_names_that_are_made_of_a_template_are_legal(topic: str) -> None:
+    made = sink(topic=topic)
+    again = sink(topic=made.dead_letters, record_name=made.full_record_name)
+    assert again.topic == made.dead_letters
+
+
+def test_shares_are_the_day_or_its_files() -> None:
+    assert sink().shares(FILES) == [FILES]
+    assert sink().shares(()) == [()]
+    each = [(file,) for file in FILES]
+    assert sink(atomicity="partition").shares(FILES) == each
+    assert sink(delivery="at_least_once").shares(FILES) == each
+    assert sink(atomicity="partition").shares(()) == []
+
+
+def test_connections_are_named_and_checked_together() -> None:
+    made = sink(value_converter="avro", registry_conn_id="registry")
+    assert made.connection_ids == ("kafka_default", "registry")
+    assert sink().connection_ids == ("kafka_default",)
+    wrong = {
+        "kafka_default": Connection(
+            conn_id="kafka_default",
+            conn_type="kafka",
+            password=PASSWORD,
+            extra={"bootstrap.server": "h:1", "enable.idempotence": "false", "sasl.password": PASSWORD},
+        ),
+        "registry": Connection(conn_id="registry", host=f"http://user:{PASSWORD}@h:1", extra={"ssl.ca": "x"}),
+    }
+    problems = made.check(wrong)
+    assert len(problems) >= 4
+    text = "\n".join(problems)
+    assert "'bootstrap.servers'" in text
+    assert "enable.idempotence" in text
+    assert "connection 'registry'" in text
+    assert PASSWORD not in text
+
+
+def test_options_travel_as_json() -> None:
+    made = sink(topic_groups=({"include": ("a.*",), "partitions": 3},), topic_config={"retention.ms": "-1"})
+    assert KafkaSink.of(made.serialize()) == made
+    assert made.rules.plan("ab").partitions == 3
+    assert made.rules.plan("b").config == {"cleanup.policy": "delete", "retention.ms": "-1"}
