@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import json
+import math
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from airflow_provider_connect.stage import DATA_FILE
@@ -19,7 +24,7 @@ def batches(stage: str, path: str, batch_bytes: int, start: int = 0) -> Iterator
     :param batch_bytes: about how much a batch holds.
     :param start: position of the first row.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415  # a DAG file does without it
+    import pyarrow.parquet as pq  # a DAG file does without it
 
     folder = Folder(stage)
     with named_errors(f"{folder.url}/{path}"):
@@ -41,3 +46,31 @@ def first_position(path: str) -> int:
     match = DATA_FILE.fullmatch(path)
     assert match is not None
     return int(match["part"]) << 40
+
+
+def as_json(batch: Any, row: int) -> bytes:
+    """Return a row as JSON, for a dead letter: bytes in base64, what Python has no value for as Arrow prints it."""
+    values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def _value(array: Any, row: int) -> Any:
+    """Return a value for JSON; what Python's types cannot hold, such as the year 10000, as Arrow prints it."""
+    try:
+        return _plain(array[row].as_py())
+    except (ValueError, OverflowError):
+        return array.slice(row, 1).to_string()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value

@@ -99,7 +99,7 @@ def fetched(folder: Path = Path(sys.prefix) / "kafka") -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             (folder / "log4j2.properties").write_text(LOGGING)
-            _fetch_jars(folder)
+            fetch_jars(f"kafka_{SCALA}", folder)
             _format(folder)
             made.write_text(VERSION)
     return folder
@@ -124,18 +124,22 @@ def _spark_jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
-def _fetch_jars(folder: Path) -> None:
+def fetch_jars(module: str, folder: Path) -> None:
+    """Fetch a module of Apache Kafka, and all it needs, from Maven Central into ``folder/jars``.
+
+    :raises RuntimeError: it cannot be fetched: no network, or no room.
+    """
     store, ivy = folder / "trusted.p12", folder / "ivy"
     _write_trust_store(store)
     [jar] = _spark_jars().glob("ivy-*.jar")
     command = [str(java()), f"-Djavax.net.ssl.trustStore={store}"]
     command += [f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}", f"-Divy.default.ivy.user.dir={ivy}"]
     command += ["-jar", str(jar), "-warn", "-cache", str(ivy / "cache"), "-confs", "default", "-types", "jar", "bundle"]
-    command += ["-dependency", "org.apache.kafka", f"kafka_{SCALA}", VERSION]
+    command += ["-dependency", "org.apache.kafka", module, VERSION]
     command += ["-retrieve", f"{folder}/jars/[artifact]-[revision](-[classifier]).[ext]"]
     said = _run(command, FETCH_SECONDS, "fetching Apache Kafka from https://repo1.maven.org/maven2")
     # Ivy has also ended well without a single file.
-    if not (folder / "jars" / f"kafka_{SCALA}-{VERSION}.jar").exists():
+    if not (folder / "jars" / f"{module}-{VERSION}.jar").exists():
         raise RuntimeError(f"fetching Apache Kafka from https://repo1.maven.org/maven2 gave no jars:\n{tail(said)}")
     shutil.rmtree(ivy)
 

@@ -5,20 +5,16 @@ What BigQuery would refuse is found here, since it refuses a request or a whole 
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.sinks._bigquery_arrays import Fault, convert_array, true_rows
 from airflow_provider_connect.sinks._bigquery_json import repaired, unparsable
 from airflow_provider_connect.sinks._bigquery_types import Column
+from airflow_provider_connect.staged import as_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,9 +126,7 @@ def _without_faults(
 
 def _bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Bad:
     """Describe row ``row`` of a batch whose first row is at ``start`` in its file."""
-    values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
-    record = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    return cut(start + row, reason, record, column)
+    return cut(start + row, reason, as_json(batch, row), column)
 
 
 def cut(position: int, reason: str, record: bytes, column: str = "") -> Bad:
@@ -141,28 +135,6 @@ def cut(position: int, reason: str, record: bytes, column: str = "") -> Bad:
         reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
     return Bad(position, column, reason, record)
-
-
-def _value(array: pa.Array, row: int) -> Any:
-    """Return a value for JSON; what Python's types cannot hold, such as the year 10000, as Arrow prints it."""
-    try:
-        return _plain(array[row].as_py())
-    except (ValueError, OverflowError):
-        return array.slice(row, 1).to_string()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
-        return str(value)
-    return value
 
 
 def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:

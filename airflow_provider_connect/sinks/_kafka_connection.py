@@ -7,30 +7,23 @@ The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka
 
 from __future__ import annotations
 
-import base64
-import json
-import logging
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
+from airflow_provider_connect.sinks._kafka_errors import Heard, of
+from airflow_provider_connect.sinks._kafka_secrets import SecretFreeLog, secrets
 from airflow_provider_connect.sinks._kafka_settings import ALIASES, CONSUMER_ONLY, nearest, problems, refused
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
+T = TypeVar("T")
 GROUP = "airflow-connect"
 """Name that the reader of the ledger gives itself; it joins no group and commits no offset."""
-
-_SECRET_NAME = re.compile(r"password|secret|passphrase|key\.pem|_key_pem|oauthbearer\.config$|token$")
-_TOKEN = re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]+)*|(?i:\b(?:bearer|basic)\s+\S+)|auth=Bearer\s*\S+")
-_MIN_LINE = 8  # of a PEM text: shorter lines are its padding
-_LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def settings(connection: Connection) -> dict[str, str]:
@@ -79,53 +72,10 @@ def _servers(connection: Connection) -> str | None:
     return ",".join(host if re.search(r":\d+$", host) else f"{host}{port}" for host in hosts)
 
 
-def secrets(connection: Connection) -> frozenset[str]:
-    """Return every text that must never be shown, also as it stands in a header, a URL or a line of a PEM text."""
-    given = {str(value) for name, value in connection.extra.items() if value and _SECRET_NAME.search(name)}
-    if connection.password:
-        given.add(connection.password.get_secret_value())
-    user = connection.login.get_secret_value() if connection.login else ""
-    users = {user, *(str(connection.extra.get(name, "")) for name in ("sasl.username", "sasl.oauthbearer.client.id"))}
-    shown: set[str] = set()
-    for secret in given:
-        lines = {line.strip() for line in re.split(r"\\n|\n", secret) if len(line.strip()) >= _MIN_LINE}
-        pairs = {base64.b64encode(f"{name}:{secret}".encode()).decode() for name in users}
-        escaped = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
-        shown |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
-    return frozenset(text for text in shown if text)
-
-
-@dataclass(frozen=True)
-class SecretFreeLog:
-    """What librdkafka gets as its logger: its lines without the connection's secrets, and never louder than a warning.
-
-    What an error means is decided by whoever made the call, not by the library's log. A client that tries again for
-    ever says the same for ever: a line that differs in numbers alone is written once.
-    """
-
-    hidden: frozenset[str] = field(repr=False)
-    _said: set[str] = field(default_factory=set, repr=False)
-
-    def redacted(self, text: str) -> str:
-        """Return ``text`` with every secret, and whatever looks like a token, replaced."""
-        for secret in sorted(self.hidden, key=len, reverse=True):
-            text = text.replace(secret, "…")
-        return _TOKEN.sub("…", text)
-
-    def log(self, level: int, message: str, *arguments: object) -> None:
-        """Write one line; librdkafka calls this with its facility, the client's name and the text."""
-        line = self.redacted(message % arguments if arguments else message)
-        gist = re.sub(r"\d+", "", line)
-        if level > logging.DEBUG and gist in self._said:
-            return
-        self._said.add(gist)
-        _LOG.log(min(level, logging.WARNING), "%s", line)
-
-
-def check_connection(connection: Connection, delivery: str) -> list[str]:
+def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
     """Say what is wrong with a connection as far as it can be told without the network; an empty list if nothing.
 
-    :param delivery: the sink's; ``at_least_once`` needs an idempotent producer as well.
+    :param delivery: the sink's, for the messages; ``at_least_once`` needs an idempotent producer as well.
     """
     where = f"connection {connection.conn_id!r}"
     try:
@@ -134,7 +84,8 @@ def check_connection(connection: Connection, delivery: str) -> list[str]:
     except ConfigError as error:
         return [str(error)]
     not_allowed = refused(conf)
-    found = [f"{name}: {why} (delivery={delivery!r})" for name, why in sorted(not_allowed.items())]
+    with_it = f" (delivery={delivery!r})" if delivery else ""
+    found = [f"{name}: {why}{with_it}" for name, why in sorted(not_allowed.items())]
     found += problems(conf)
     rest = {name: value for name, value in conf.items() if name not in not_allowed}
     return [f"{where}: {text}" for text in [*found, *_verdict(library, connection, rest, known=bool(found))]]
@@ -158,21 +109,35 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, know
     while True:
         try:
             library.Producer(rest | {"enable.idempotence": True, "log_level": 0}, logger=log)
-        except library.KafkaException as error:
-            text = str(error.args[0].str())
-        except (TypeError, ValueError, AttributeError):
-            return [*found, "a setting is of the wrong kind: all must be text, numbers or booleans"]
+        except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
+            unknown, name = _named(error)
+            said = _said(error, log)
         else:
             return found
-        unknown, invalid = _UNKNOWN.search(text), _INVALID.search(text)
-        name = (unknown or invalid or {"name": None})["name"]
         given = next((one for one in rest if name in (one, *(old for old, new in ALIASES.items() if new == one))), None)
         if given is None:
-            return found if known or found else [log.redacted(text)]
+            return found if known or found else [said]
         del rest[given]
         found.append(
             f"{given}: no such setting; {nearest(given)}" if unknown else f"{given}: librdkafka refuses its value"
         )
+
+
+def _named(error: Exception) -> tuple[bool, str | None]:
+    """Return whether librdkafka does not know a setting, and the setting's name if the text has one."""
+    text = str(error)
+    unknown, invalid = _UNKNOWN.search(text), _INVALID.search(text)
+    found = unknown or invalid
+    return unknown is not None, found["name"] if found else None
+
+
+def _said(error: Exception, log: SecretFreeLog) -> str:
+    """Return what librdkafka says against a setting, without the setting's value."""
+    kafka = of(error)
+    if kafka is None:
+        return "a setting is of the wrong kind: all must be text, numbers or booleans"
+    _, name = _named(error)
+    return f"{name}: librdkafka refuses it" if name else log.redacted(str(kafka.str()))
 
 
 def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> dict[str, Any]:
@@ -191,6 +156,21 @@ def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> d
     return unless_given | given | {ALIASES.get(name, name): value for name, value in own.items()} | ours
 
 
+def _client(make: Callable[..., T], connection: Connection, conf: dict[str, Any]) -> T:
+    """Make a client.
+
+    :raises ConfigError: librdkafka refuses a setting; the message names it.
+    """
+    from confluent_kafka import KafkaException
+
+    log = SecretFreeLog(secrets(connection))
+    try:
+        return make(conf, logger=log)
+    except (KafkaException, TypeError, ValueError, AttributeError) as error:
+        wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_said(error, log)}"]
+        raise ConfigError("; ".join(wrong)) from None
+
+
 def producer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Producer:
     """Make an idempotent producer.
 
@@ -198,22 +178,20 @@ def producer(connection: Connection, heard: Heard | None = None, /, **own: Any) 
     :param own: settings that win over the connection's: ``**{"transactional.id": …}``.
     :raises ConfigError: librdkafka refuses a setting.
     """
-    confluent = _library()
-    conf = _conf(
-        connection, heard, {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False} | own
-    )
-    with kafka_errors(f"connection {connection.conn_id!r}"):
-        made: Producer = confluent.Producer(conf, logger=SecretFreeLog(secrets(connection)))
-    return made
+    kind: type[Producer] = _library().Producer
+    sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
+    return _client(kind, connection, _conf(connection, heard, sure | own))
 
 
 def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Consumer:
     """Make a consumer that reads what is committed, from offsets that it is given, and leaves no trace.
 
+    :param heard: collects what the client hears beside its calls' own errors.
+    :param own: settings that win over the connection's.
     :raises ConfigError: librdkafka refuses a setting.
     """
-    confluent = _library()
-    defaults = {
+    kind: type[Consumer] = _library().Consumer
+    sure = {
         "group.id": str(connection.extra.get("group.id") or GROUP),
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
@@ -222,22 +200,20 @@ def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) 
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
     }
-    conf = _conf(connection, heard, defaults | own)
-    with kafka_errors(f"connection {connection.conn_id!r}"):
-        made: Consumer = confluent.Consumer(conf, logger=SecretFreeLog(secrets(connection)))
-    return made
+    return _client(kind, connection, _conf(connection, heard, sure | own))
 
 
 def admin(connection: Connection, heard: Heard | None = None, /, **own: Any) -> AdminClient:
     """Make a client for topics and their settings.
 
+    :param heard: collects what the client hears beside its calls' own errors.
+    :param own: settings that win over the connection's.
     :raises ConfigError: librdkafka refuses a setting.
     """
     _library()
     from confluent_kafka.admin import AdminClient
 
-    with kafka_errors(f"connection {connection.conn_id!r}"):
-        return AdminClient(_conf(connection, heard, own), logger=SecretFreeLog(secrets(connection)))
+    return _client(AdminClient, connection, _conf(connection, heard, own))
 
 
 def _library() -> Any:

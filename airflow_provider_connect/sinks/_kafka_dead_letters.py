@@ -54,13 +54,13 @@ def send(outbox: Outbox, topic: str, letters: Iterable[Letter], max_message_byte
     sent = 0
     room = max_message_bytes - _HEADERS_BYTES
     for letter in letters:
-        value, headers = letter.value, letter.headers
-        size = len(value) + len(letter.key or b"")
-        if size > room:
-            value = value[: max(0, room - len(letter.key or b""))]
+        key, value, headers = letter
+        if len(value) + len(key or b"") > room:
+            key = key if len(key or b"") <= room // 2 else None
+            value = value[: max(0, room - len(key or b""))]
             headers = [*headers, ("connect.cut_from_bytes", str(len(letter.value)).encode())]
         outbox.make_room(len(value))
-        outbox.send(topic, letter.key if size <= room or len(letter.key or b"") < room else None, value, headers)
+        outbox.send(topic, key, value, headers)
         sent += 1
     return sent
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka_connection import consumer
 from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
@@ -16,7 +17,10 @@ _POLL_SECONDS = 0.1
 
 
 def has_records_of(connection: Connection, topic: str, key: StreamKey, timeout_seconds: float) -> bool:
-    """Tell whether the last records of a topic carry this stream's headers; those without headers do not tell."""
+    """Tell whether the last records of a topic carry this stream's headers; those without headers do not tell.
+
+    :raises RetriableError: a transaction that is open there hides the end, or the broker is away.
+    """
     from confluent_kafka import KafkaError, TopicPartition
 
     heard = Heard()
@@ -30,7 +34,12 @@ def has_records_of(connection: Connection, topic: str, key: StreamKey, timeout_s
                 starts.append(TopicPartition(topic, partition, max(low, high - _LOOK_BACK)))
             reader.assign(starts)
             open_partitions, deadline = set(partitions), time.monotonic() + timeout_seconds
-            while open_partitions and time.monotonic() < deadline:
+            while open_partitions:
+                if time.monotonic() > deadline:
+                    raise RetriableError(
+                        f"the end of topic {topic!r} could not be read within {timeout_seconds:.0f} s; it is expected "
+                        "to pass"
+                    )
                 for message in reader.consume(_LOOK_BACK, _POLL_SECONDS):
                     error = message.error()
                     if error is not None and error.code() == KafkaError._PARTITION_EOF:

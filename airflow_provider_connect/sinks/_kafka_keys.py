@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.sinks._kafka_arrays import Piece, Refused, decoded, utf8, values
 from airflow_provider_connect.sinks._kafka_encoded import Encoded, checked, encoded
-from airflow_provider_connect.sinks._kafka_json import Writer, is_text
+from airflow_provider_connect.sinks._kafka_json import Writer, is_text, unwritable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def problems(schema: pa.Schema, fields: tuple[str, ...]) -> list[str]:
+    """Name the columns that cannot be part of a key; [] when there is none."""
+    import pyarrow as pa
+
+    return [f"key_fields: {text}" for text in unwritable(pa.schema([schema.field(name) for name in fields]))]
 
 
 def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> Encoded:

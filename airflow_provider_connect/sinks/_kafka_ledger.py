@@ -87,7 +87,8 @@ class Entry(Wire):
 class Claim(Wire):
     """What a ``claim`` record says.
 
-    :param generation: reserved for the token where every part has a transaction of its own, else None.
+    :param generation: reserved for the token where no single transaction finds it, else None.
+    :param parts: how many staged files this claim, or one before it, sends in a transaction each.
     """
 
     token: str
@@ -95,6 +96,7 @@ class Claim(Wire):
     run: str
     attempt: str
     generation: int | None = None
+    parts: int = 0
     at: dt.datetime
 
 

@@ -9,6 +9,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import Connections, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import problems as value_problems
 from airflow_provider_connect.sinks._kafka_history import has_records_of
+from airflow_provider_connect.sinks._kafka_keys import problems as key_problems
 from airflow_provider_connect.sinks._kafka_ledger import Entry
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
 from airflow_provider_connect.sinks._kafka_plan import check_time, looked_at, schemas
@@ -75,6 +76,7 @@ class Preflight:
             found.append(f"timestamp_field: column {sink.timestamp_field!r} holds no timestamps")
         if sink.delete_where and not pa.types.is_boolean(schema.field(sink.delete_where).type):
             found.append(f"delete_where: column {sink.delete_where!r} holds no booleans")
+        found += key_problems(schema, sink.key_fields)
         return found + value_problems(
             sink.value_converter, schema, record_name=sink.full_record_name, value_field=sink.value_field
         )
@@ -109,7 +111,8 @@ class Preflight:
         ledger = Publisher(sink, self.key, self.connections).ledger
         newest = ledger.newest(1)
         if newest:
-            check_time(sink, newest[0].row.rows if sink.atomicity == "day" else 0, ledger)
+            in_one = sink.delivery == "exactly_once" and sink.atomicity == "day"
+            check_time(sink, newest[0].row.rows if in_one else 0, ledger)
             return self._drift(schema, newest[0])
         if sink.route_column is None and has_records_of(
             self.connections[sink.conn_id], sink.topic, self.key, sink.timeout_seconds

@@ -6,6 +6,7 @@ https://protobuf.dev/programming-guides/encoding/ (2026-11)
 from __future__ import annotations
 
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.sinks import _kafka_protobuf_schema as protobuf
@@ -36,6 +37,7 @@ from airflow_provider_connect.sinks._kafka_encoded import (
 )
 from airflow_provider_connect.sinks._kafka_fields import legal_name, name_problems
 from airflow_provider_connect.sinks._kafka_json import is_binary, is_text, numbers, once_each
+from airflow_provider_connect.sinks._kafka_protobuf_text import printed
 from airflow_provider_connect.sinks._kafka_varints import fixed, prefixed, varint, varints, zigzag
 
 if TYPE_CHECKING:
@@ -51,7 +53,11 @@ class ProtobufConverter(Converter):
     kind: ClassVar[Kind | None] = "PROTOBUF"
 
     def problems(self) -> list[str]:
-        """Name every column that Protobuf has no form for."""
+        """Name every column that Protobuf has no form for; or say that Google's library is missing."""
+        if find_spec("google.protobuf") is None:
+            return [
+                "google.protobuf is missing: install airflow-provider-connect[registry] where tasks and executors run"
+            ]
         found = name_problems(self.record_name) + [
             f"column {field.name!r}: Protobuf has no form for Arrow's {kind}: cast it in the source"
             for field in self.schema
@@ -60,17 +66,17 @@ class ProtobufConverter(Converter):
         return found or protobuf.problems(self.schema, self.record_name)
 
     def document(self) -> str:
-        """Return the descriptor of the one file, in base64."""
-        return self._document
+        """Return the source text of the one file."""
+        return printed(self._descriptor)
 
     @cached_property
-    def _document(self) -> str:
-        return protobuf.document(self.schema, self.record_name)
+    def _descriptor(self) -> Any:
+        return protobuf.descriptor(self.schema, self.record_name)
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return each row as one message, by the numbers of the registered schema."""
         start = framed(ref)
-        file = protobuf.parsed((ref and ref.document) or self._document)
+        file = protobuf.parsed(ref.document) if ref and ref.document else self._descriptor
         place, message = protobuf.message_of(file, self.record_name)
         writer = _Writer(protobuf.inner_messages(file))
         fields = {field.name: field for field in message.field}

@@ -11,7 +11,7 @@ import binascii
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks import _kafka_protobuf_text as source
 from airflow_provider_connect.sinks import _kafka_times as times
 from airflow_provider_connect.sinks._kafka_arrays import is_list
 from airflow_provider_connect.sinks._kafka_encoded import DAY
@@ -30,18 +30,18 @@ _RESERVED = range(19_000, 20_000)
 _NUMBERS = 1 << 29
 
 
-def document(schema: pa.Schema, record_name: str) -> str:
-    """Return the serialized descriptor in base64, the form that registries and Confluent's clients exchange."""
+def descriptor(schema: pa.Schema, record_name: str) -> Any:
+    """Return the descriptor of a file with the one message of the records: ``day``, then the columns."""
     from google.protobuf import descriptor_pb2
 
     namespace, name = split_name(record_name)
     file = descriptor_pb2.FileDescriptorProto(name=f"{record_name}.proto", package=namespace, syntax="proto3")
     file.dependency.append("google/protobuf/timestamp.proto")
     message = file.message_type.add(name=name)
-    message.field.add(name=DAY, number=_DAY_NUMBER, type=_types()["string"], label=1, json_name=DAY)
+    message.field.add(name=DAY, number=_DAY_NUMBER, type=_types()["string"], label=1)
     for field in schema:
         _add(message, f".{record_name}", field.name, field.type)
-    return base64.b64encode(file.SerializeToString(deterministic=True)).decode()
+    return file
 
 
 def problems(schema: pa.Schema, record_name: str) -> list[str]:
@@ -51,7 +51,7 @@ def problems(schema: pa.Schema, record_name: str) -> list[str]:
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     try:
-        pool.AddSerializedFile(base64.b64decode(document(schema, record_name)))
+        pool.AddSerializedFile(descriptor(schema, record_name).SerializeToString())
     except TypeError as error:
         return [f"Protobuf refuses the descriptor of these columns: {error}; rename them in the source"]
     return []
@@ -69,20 +69,17 @@ def number(name: str) -> int:
 
 
 def parsed(text: str) -> Any:
-    """Return the descriptor that a registry keeps.
+    """Return the descriptor of a schema as registries give it: source text, or the descriptor itself in base64.
 
-    :raises DataError: it is kept as source text, by a registry that does not turn it into a descriptor.
+    :raises DataError: it is neither.
     """
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 
     try:
         return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError, DecodeError):
-        raise DataError(
-            "the registered Protobuf schema is source text, and the registry does not give it as a descriptor "
-            "(format=serialized): register the descriptor in base64, or let schema_registration='auto_register' do it"
-        ) from None
+    except (binascii.Error, DecodeError):
+        return source.parsed(text)
 
 
 def message_of(file: Any, record_name: str) -> tuple[int, Any]:
@@ -167,7 +164,7 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
     if types.is_dictionary(kind):
         return _add(message, path, name, kind.value_type)
     legal = legal_name(name)
-    field = message.field.add(name=legal, number=number(legal), json_name=name)
+    field = message.field.add(name=legal, number=number(legal))
     if wraps(kind):
         field.label = field.LABEL_REPEATED
         _set_repeated(field, message, path, kind)

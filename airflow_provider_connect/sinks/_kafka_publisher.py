@@ -17,6 +17,7 @@ from airflow_provider_connect.sinks._kafka_plan import make_plan
 from airflow_provider_connect.sinks._kafka_put import Sender, Sent
 from airflow_provider_connect.sinks._kafka_records import Plan
 from airflow_provider_connect.sinks._kafka_snapshot import Snapshot, TopicReader
+from airflow_provider_connect.sinks._kafka_topic_rules import DEFAULT_MAX_MESSAGE_BYTES
 from airflow_provider_connect.sinks._kafka_topics import Topics
 from airflow_provider_connect.sinks._kafka_transaction import (
     Acknowledged,
@@ -60,14 +61,14 @@ class Publisher:
         if self.sink.delivery == "exactly_once" and self.sink.atomicity == "partition":
             return replace(plan, generation=self._reserve(plan))
         entries = self.ledger.entries(publish.day.date)
-        standing = self._standing(plan, entries)
-        claim = self._claim(plan, None)
-        outbox = Acknowledged(self.connection, self.sink.timeout_seconds, {})
-        outbox.send(self.sink.ledger_topic, claim[0], claim[1], [])
+        self._standing(plan, entries)
+        if self.sink.delivery == "at_least_once":
+            plan = replace(plan, generation=self._free_generation(plan, entries, self._newest_claim(plan)))
+        # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
+        outbox = Acknowledged(self.connection, self.sink.timeout_seconds, {"enable.idempotence": False})
+        outbox.send(self.sink.ledger_topic, *self._claim(plan, plan.generation), [])
         outbox.flush()
-        if self.sink.delivery == "exactly_once":
-            return plan
-        return replace(plan, generation=standing.generation + 1 if standing else 1)
+        return plan
 
     def put(self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema) -> Sent:
         """Send a share of the day. Executor.
@@ -101,6 +102,7 @@ class Publisher:
         standing = self._standing(plan, self.ledger.entries(plan.publish.day.date))
         if standing is not None and standing.token == plan.publish.intent.token:
             return standing
+        self._require_tolerated(plan, receipts)
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, self._settings(plan))
         rejected = Sender(self.sink, plan, outbox).send_source_rejects()
         entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
@@ -119,9 +121,8 @@ class Publisher:
                 entries = self.ledger.entries(plan.publish.day.date)
                 standing = self._standing_entry(plan, entries, part)
                 if standing is not None:
-                    row = standing.row
-                    rejected = row.counts.get("rejected", 0)
-                    return Sent(row.rows, rejected, offsets=standing.offsets, entry=standing)
+                    told = {name: standing.row.counts.get(name, 0) for name in ("rejected", "tombstones")}
+                    return Sent(standing.row.rows, **told, offsets=standing.offsets, entry=standing)
                 newest = max((entry.row.generation for entry in entries.values()), default=0)
                 generation = plan.generation or newest + 1
                 snapshot = Snapshot(self._reader(plan)) if plan.is_snapshot else None
@@ -160,20 +161,33 @@ class Publisher:
     # Parts, each with a transaction
 
     def _reserve(self, plan: Plan) -> int:
-        """Return a generation that no other intent, and no other try with other files, has used for a part."""
+        """Claim the day, end what others are sending of it, and return the generation.
+
+        After that no part of an earlier claim is committed any more: its producers are fenced, and new ones see that
+        the claim is another's. So what lies between the offsets in the ledger is of one generation.
+        """
         with self._transaction(plan, None) as transaction:
             transaction.fence()
             entries = self.ledger.entries(plan.publish.day.date)
             self._standing(plan, entries)
-            claim = self.ledger.topic.newest_claim(self._about(plan, what="claim"))
-            if claim is not None and claim.generation is not None and self._is_ours(claim, plan):
-                return claim.generation
-            used = [entry.row.generation for entry in entries.values()]
-            generation = max([*used, claim.generation or 0 if claim else 0]) + 1
+            earlier = self._newest_claim(plan)
+            generation = self._free_generation(plan, entries, earlier)
+            earlier_parts = earlier.parts if earlier else 0
+            parts = max(earlier_parts, len(plan.publish.manifest.polled.files))
             transaction.begin()
-            transaction.send(self.sink.ledger_topic, *self._claim(plan, generation), [])
+            transaction.send(self.sink.ledger_topic, *self._claim(plan, generation, parts), [])
             transaction.commit()
+        for part in range(earlier_parts):
+            with self._transaction(plan, part) as others:
+                others.fence()
         return generation
+
+    def _free_generation(self, plan: Plan, entries: dict[LedgerKey, Entry], claim: Claim | None) -> int:
+        """Return a generation that no other intent, and no other try with other files, has sent records of."""
+        claimed = claim.generation or 0 if claim else 0
+        if claim and claimed and self._is_ours(claim, plan):
+            return claimed
+        return max([claimed, *(entry.row.generation for entry in entries.values())]) + 1
 
     def _commit_parts(self, plan: Plan, receipts: list[Sent]) -> LedgerRow:
         with self._transaction(plan, None) as transaction:
@@ -183,6 +197,7 @@ class Publisher:
             if standing is not None and standing.token == plan.publish.intent.token:
                 return standing
             self._require_claim(plan)
+            self._require_tolerated(plan, receipts)
             transaction.begin()
             rejected = Sender(self.sink, plan, transaction).send_source_rejects()
             entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
@@ -191,8 +206,19 @@ class Publisher:
             transaction.commit()
         return entry.row
 
+    def _require_tolerated(self, plan: Plan, receipts: list[Sent]) -> None:
+        """Refuse more rows without a record than the day may have, of which no share had too many."""
+        rejected = sum(sent.rejected for sent in receipts)
+        if rejected > self.sink.max_rejects:
+            raise DataError(
+                f"{self._where(plan)}: {rejected:,} rows are no records, more than max_rejects={self.sink.max_rejects}"
+            )
+
+    def _newest_claim(self, plan: Plan) -> Claim | None:
+        return self.ledger.topic.newest_claim(self._about(plan, what="claim"))
+
     def _require_claim(self, plan: Plan) -> None:
-        claim = self.ledger.topic.newest_claim(self._about(plan, what="claim"))
+        claim = self._newest_claim(plan)
         if claim is None or not self._is_ours(claim, plan):
             raise RetriableError(
                 f"{self._where(plan)}: {claim.run if claim else 'another run'} has begun to publish this day too; "
@@ -233,13 +259,13 @@ class Publisher:
         return TopicReader(self.connection, topic, self.sink.timeout_seconds, owner)
 
     def _settings(self, plan: Plan) -> dict[str, Any]:
-        # A batch larger than its topic takes is refused with every record in it.
-        smallest = min(limits.max_message_bytes for limits in plan.limits.values())
+        # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
+        sizes = [limits.max_message_bytes for limits in plan.limits.values()]
         return {
             "compression.type": self.sink.compression,
             "partitioner": self.sink.partitioner,
-            "message.max.bytes": smallest,
-            "batch.size": min(_MAX_BATCH_BYTES, smallest),
+            "message.max.bytes": max(DEFAULT_MAX_MESSAGE_BYTES, *sizes),
+            "batch.size": min(_MAX_BATCH_BYTES, *sizes),
         }
 
     def _about(self, plan: Plan, part: int | None = None, what: Any = None) -> LedgerKey:
@@ -277,13 +303,14 @@ class Publisher:
                 where = f"{self._where(plan)}, which shows {entry.row.day} already"
                 raise SupersededError.by(entry.row.generation, where, plan.publish.intent.run)
 
-    def _claim(self, plan: Plan, generation: int | None) -> tuple[bytes, bytes]:
+    def _claim(self, plan: Plan, generation: int | None, parts: int = 0) -> tuple[bytes, bytes]:
         claim = Claim(
             token=plan.publish.intent.token,
             order=plan.publish.intent.order,
             run=plan.publish.intent.run,
             attempt=plan.publish.manifest.attempt,
             generation=generation,
+            parts=parts,
             at=dt.datetime.now(dt.UTC),
         )
         return self._about(plan, what="claim").encoded(), claim.model_dump_json().encode()
@@ -326,7 +353,7 @@ class Publisher:
         """Say who fenced this producer, as far as the ledger knows."""
         where = self._where(plan)
         try:
-            claim = self.ledger.topic.newest_claim(self._about(plan, what="claim"))
+            claim = self._newest_claim(plan)
         except (RetriableError, ConfigError):
             return f"{where}: {error}"
         if claim is not None and claim.attempt != plan.publish.manifest.attempt:

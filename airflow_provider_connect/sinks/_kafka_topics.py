@@ -18,7 +18,6 @@ from airflow_provider_connect.sinks._kafka_errors import (
     Heard,
     UnknownTopicError,
     classify,
-    kafka_errors,
 )
 from airflow_provider_connect.sinks._kafka_topic_rules import (
     FoundTopic,
@@ -70,18 +69,14 @@ class Topics:
         :raises ConfigError: it refuses the sign-in, TLS fails; known at the first refusal.
         :raises RetriableError: nobody answers.
         """
-        from confluent_kafka import KafkaException
-
         deadline = time.monotonic() + self.timeout_seconds
         while True:
             left = deadline - time.monotonic()
             try:
-                return len(self.client.list_topics(timeout=max(min(left, _ANSWER_SECONDS), 0.1)).brokers)
-            except KafkaException as error:
-                self.heard.listen(self.client)
-                failure = classify(error, "connecting to the cluster", self.heard)
-                if left <= _ANSWER_SECONDS or not isinstance(failure, RetriableError):
-                    raise failure from None
+                return len(self._brokers(max(min(left, _ANSWER_SECONDS), 0.1)))
+            except RetriableError:
+                if left <= _ANSWER_SECONDS:
+                    raise
 
     def ensure(self, names: Sequence[str]) -> list[str]:
         """Make the topics that are missing and wait until the cluster lists them; return what could not be made."""
@@ -133,11 +128,13 @@ class Topics:
 
     def max_transaction_timeout_ms(self) -> int | None:
         """Return the brokers' ``transaction.max.timeout.ms``; None where an ACL forbids to read it."""
-        with kafka_errors("asking for the brokers", self.heard):
-            brokers = self.client.list_topics(timeout=self.timeout_seconds).brokers
-        configs = self._configs("BROKER", [str(broker) for broker in brokers])
+        configs = self._configs("BROKER", self._brokers(self.timeout_seconds))
         found = [config.get("transaction.max.timeout.ms") for config in configs.values()]
         return min((int(value) for value in found if value), default=None)
+
+    def _brokers(self, timeout_seconds: float) -> list[str]:
+        asked = self.client.describe_cluster(request_timeout=timeout_seconds)
+        return [node.id_string for node in self._answer(asked, "connecting to the cluster").nodes]
 
     def _wrong(self, name: str, writing: Writing) -> list[str]:
         return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))

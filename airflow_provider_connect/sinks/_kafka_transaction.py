@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._kafka_connection import producer
+from airflow_provider_connect.sinks._kafka_connection import settings as connection_settings
 from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard, classify, is_fenced, kafka_errors, of
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ class Outbox:
         self.timeout_seconds = timeout_seconds
         self.accepted = 0
         self._sent_bytes = 0
-        self._producer: Producer = producer(connection, self.heard, **(defaults | settings))
+        given = connection_settings(connection)
+        ours = {name: value for name, value in defaults.items() if name not in given}
+        self._producer: Producer = producer(connection, self.heard, **(ours | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
         """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
@@ -134,11 +137,8 @@ class Outbox:
             if len(self._producer) < waiting:
                 waiting, since = len(self._producer), time.monotonic()
             elif time.monotonic() - since > self.timeout_seconds:
-                reason = self.heard.reason()
-                raise RetriableError(
-                    f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
-                    f"{f' ({reason})' if reason else ''}; it is expected to pass"
-                )
+                stuck = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
+                raise self.heard.failure("sending") or RetriableError(f"{stuck}; it is expected to pass")
 
     @contextlib.contextmanager
     def sending(self, topic: str | None = None) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,29 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
-from airflow_provider_connect.spark.parquet import REJECTS_SCHEMA, RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
-from airflow_provider_connect.window import ONE_DAY, Day
+from airflow_provider_connect.window import Day
 
 from ..bigquery import Target
-
-KEY = StreamKey(connector="conformance", stream="events")
-MONDAY = dt.date(2026, 10, 5)
-TUESDAY = MONDAY + ONE_DAY
-SCHEMA = pa.schema([pa.field("event", pa.string(), nullable=False), pa.field("n", pa.int64())])
-
-
-def intent(order: int) -> Intent:
-    return Intent(token=f"{order:032x}", order=order, run=f"dag/run-{order}/task")
-
-
-def events(*names: str) -> pa.Table:
-    return pa.table([pa.array(names, pa.string()), pa.array(range(len(names)), pa.int64())], schema=SCHEMA)
+from .frozen import KEY, MONDAY, SCHEMA, freeze
 
 
 def bench_of(target: Target, root: Path) -> SinkBench:
@@ -65,47 +49,9 @@ class SinkBench:
         chosen = {name: getattr(self.sink, name) for name in self.sink.model_fields_set} | options
         return replace(self, sink=BigQuerySink(**chosen), schema=schema or self.schema)
 
-    def stage(
-        self, day: dt.date, *files: pa.Table, order: int = 1, attempt: str = "1", rejects: Sequence[bytes] = ()
-    ) -> Publish:
+    def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
         """Freeze a day of some files, numbered as their partitions are."""
-        folder, name = Folder(str(self.root)), f"{order:016x}-{attempt}-{day:%Y%m%d}"
-        staged = []
-        for part, table in enumerate(files):
-            with RowWriter(folder, data_file(Day(date=day), name, part, "0"), table.schema) as writer:
-                for batch in table.to_batches():
-                    writer.write(batch)
-            staged += [writer.file] if writer.file else []
-        rows = sum(file.rows for file in staged)
-        polled = Polled(
-            files=tuple(staged),
-            rejects=self._rejects(folder, name, rejects),
-            rows_read=rows + len(rejects),
-            rows_written=rows,
-            counts={"rejected": len(rejects)},
-            digest=f"{order:032x}",
-        )
-        manifest = Manifest(day=Day(date=day), attempt=name, fingerprint="f", polled=polled)
-        labels = {"dag_id": "Dag", "task_id": "load", "run_id": f"run {order}"}
-        return Publish(
-            key=KEY,
-            day=manifest.day,
-            intent=intent(order),
-            manifest=manifest,
-            stage=str(self.root),
-            labels=labels,
-        )
-
-    def _rejects(self, folder: Folder, attempt: str, records: Sequence[bytes]) -> tuple[StagedFile, ...]:
-        if not records:
-            return ()
-        path = f"{attempt_folder(attempt)}/rejects-00000.parquet"
-        columns = [range(len(records)), ["no JSON"] * len(records), ["d"] * len(records), records]
-        with RowWriter(folder, path, REJECTS_SCHEMA) as writer:
-            arrays = [pa.array(c, field.type) for c, field in zip(columns, REJECTS_SCHEMA, strict=True)]
-            writer.write(pa.RecordBatch.from_arrays(arrays, schema=REJECTS_SCHEMA))
-        assert writer.file is not None
-        return (writer.file,)
+        return freeze(self.root, day, *files, **how)
 
     def preflight(self, *days: dt.date) -> list[str]:
         return self.sink.preflight(self.schema, KEY, [Day(date=day) for day in days or [MONDAY]], self.connections)

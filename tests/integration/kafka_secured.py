@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 from airflow_provider_connect.connection import Connection
@@ -38,6 +39,17 @@ class Certificate:
     key_pem: str
     key: rsa.RSAPrivateKey = field(repr=False)
     name: x509.Name = field(repr=False)
+
+    def encrypted(self, password: str) -> str:
+        """Return the key as PEM text under a password."""
+        under = serialization.BestAvailableEncryption(password.encode())
+        return self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, under).decode()
+
+    def keystore(self, password: str) -> bytes:
+        """Return certificate and key as a PKCS#12 store."""
+        under = serialization.BestAvailableEncryption(password.encode())
+        own = x509.load_pem_x509_certificate(self.pem.encode())
+        return pkcs12.serialize_key_and_certificates(b"client", self.key, own, None, under)
 
 
 def certificate(common_name: str, issuer: Certificate | None = None) -> Certificate:

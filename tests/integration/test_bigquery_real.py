@@ -19,7 +19,8 @@ from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError
 
 from ..bigquery import REAL_PROJECT, Target
-from .bigquery_bench import MONDAY, SCHEMA, TUESDAY, SinkBench, bench_of, events
+from .bigquery_bench import SinkBench, bench_of
+from .frozen import MONDAY, SCHEMA, TUESDAY, events
 
 pytestmark = [
     pytest.mark.slow,

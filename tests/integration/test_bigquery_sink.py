@@ -20,8 +20,9 @@ from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS
 from airflow_provider_connect.sinks._bigquery_table import drop
 
 from ..bigquery import Target, connection_to
-from .bigquery_bench import MONDAY, SCHEMA, TUESDAY, SinkBench, bench_of, events, intent
+from .bigquery_bench import SinkBench, bench_of
 from .bigquery_proxy import Answer, BigQueryProxy, Refuse
+from .frozen import MONDAY, SCHEMA, TUESDAY, events, intent
 
 pytestmark = pytest.mark.slow
 

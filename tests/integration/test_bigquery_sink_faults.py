@@ -27,8 +27,9 @@ from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.window import ONE_DAY
 
 from ..bigquery import connection_to, fresh_dataset
-from .bigquery_bench import KEY, MONDAY, SCHEMA, SinkBench, events, intent
+from .bigquery_bench import SinkBench
 from .bigquery_proxy import BigQueryProxy, Cut, Fail, Hold, Lose, Refuse, Rule, Slow
+from .frozen import KEY, MONDAY, SCHEMA, events, intent
 
 pytestmark = pytest.mark.slow
 

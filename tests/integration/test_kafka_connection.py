@@ -16,8 +16,9 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._kafka_connection import admin, check_connection, consumer, producer, secrets
+from airflow_provider_connect.sinks._kafka_connection import admin, check_connection, consumer, producer
 from airflow_provider_connect.sinks._kafka_errors import DeniedError, Heard, classify, kafka_errors
+from airflow_provider_connect.sinks._kafka_secrets import secrets
 from airflow_provider_connect.sinks._kafka_topic_rules import TopicRules
 from airflow_provider_connect.sinks._kafka_topics import Topics
 
@@ -70,6 +71,7 @@ def every_way_in(cluster: Secured, folder: Path) -> dict[str, Connection]:
     files = {"ca.pem": cluster.ca.pem, "client.pem": cluster.client.pem, "client.key": cluster.client.key_pem}
     for name, text in files.items():
         (folder / name).write_text(text)
+    (folder / "client.p12").write_bytes(cluster.client.keystore(PASSWORD))
     return {
         "PLAIN": cluster.sasl(),
         "SCRAM-SHA-256": cluster.sasl("scram256", "SCRAM-SHA-256"),
@@ -82,18 +84,32 @@ def every_way_in(cluster: Secured, folder: Path) -> dict[str, Connection]:
             ssl__certificate__location=str(folder / "client.pem"),
             ssl__key__location=str(folder / "client.key"),
         ),
+        "certificate in a keystore": cluster.connection(
+            "MTLS", ssl__keystore__location=str(folder / "client.p12"), ssl__keystore__password=PASSWORD
+        ),
+        "certificate with a password": cluster.mtls(
+            **{"ssl.key.pem": cluster.client.encrypted(PASSWORD), "ssl.key.password": PASSWORD}
+        ),
         "OAUTHBEARER": cluster.oauth(),
     }
 
 
-WAYS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "certificate as text", "certificate in files", "OAUTHBEARER"]
-
-
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "certificate as text", "certificate in files",
+     "certificate in a keystore", "certificate with a password", "OAUTHBEARER"],
+)  # fmt: skip
 def test_a_way_in(cluster: Secured, tmp_path: Path, way: str):
     connection = every_way_in(cluster, tmp_path)[way]
     assert check_connection(connection, "exactly_once") == []
     assert reach(connection) == 1
+
+
+def test_a_key_that_its_password_does_not_open(cluster: Secured):
+    wrong = {"ssl.key.pem": cluster.client.encrypted(PASSWORD), "ssl.key.password": "canary-wr0ng"}
+    [problem] = check_connection(cluster.mtls(**wrong), "exactly_once")
+    assert "ssl.key" in problem
+    assert "canary" not in problem
 
 
 def wrong_ways(cluster: Secured) -> dict[str, tuple[Connection, str]]:

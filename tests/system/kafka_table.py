@@ -55,7 +55,7 @@ class OnKafka(Table):
 
     def ledger(self) -> dict[str, Published]:
         found = ledger_entries(self.broker.bootstrap, LEDGER)
-        rows = [(key[3], entry["row"]) for key, entry in found if key[2] == self.target]
+        rows = [(key[3], entry["row"]) for key, entry in found if key[2] == self.topic]
         return {day: Published(row["generation"], row["rows"]) for day, row in rows}
 
     def left_after_sweep(self) -> list[str]:

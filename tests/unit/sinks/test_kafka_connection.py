@@ -14,14 +14,13 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks import _kafka_settings
 from airflow_provider_connect.sinks._kafka_connection import (
-    SecretFreeLog,
     admin,
     check_connection,
     consumer,
     producer,
-    secrets,
     settings,
 )
+from airflow_provider_connect.sinks._kafka_secrets import SecretFreeLog, secrets
 
 SECRET = 'canary/+ pass"word'
 HERE = {"bootstrap.servers": "127.0.0.1:1"}
@@ -210,6 +209,14 @@ def test_a_setting_that_librdkafka_refuses_is_a_config_error():
     with pytest.raises(ConfigError, match="connection 'k'") as caught:
         producer(kafka(HERE | {"linger.ms": SECRET}))
     assert SECRET not in str(caught.value)
+
+
+def test_a_client_that_cannot_be_made_names_what_is_wrong_on_this_machine():
+    extra = HERE | {"security.protocol": "SSL", "ssl.ca.location": "/no/such/file.pem"}
+    with pytest.raises(ConfigError, match=r"connection 'k': ssl\.ca\.location: no such file on this machine"):
+        admin(kafka(extra))
+    with pytest.raises(ConfigError, match=r"connection 'k': .*transaction\.timeout\.ms"):
+        producer(kafka(), **{"transactional.id": "x", "transaction.timeout.ms": "soon"})
 
 
 def test_secrets_are_known_in_every_form_in_which_they_travel():

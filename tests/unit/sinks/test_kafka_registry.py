@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,7 +61,7 @@ def test_the_address_is_read_from_host_schema_and_port(fields: dict[str, Any], f
     [
         ({"host": ""}, "must be the http(s) URL"),
         ({"host": "ftp://h"}, "must be the http(s) URL"),
-        ({"host": "http://a:1,http://b:1"}, "URL of one schema registry"),
+        ({"host": "http://a,http://b"}, "URL of one schema registry"),
         ({"host": "http://h:port"}, "no URL"),
         ({"host": f"https://user:{CANARY}@h"}, "use the fields login and password"),
         ({"host": "https://h", "login": "me"}, "login and password go together"),
@@ -140,6 +143,34 @@ def test_a_registry_that_is_away_is_tried_again_later(closed: int, silent: int) 
     for port in (closed, silent):
         with pytest.raises(RetriableError, match="no answer"):
             resolve(f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture
+def untrusted(server: Server, tmp_path: Path) -> str:
+    """The address of a server whose certificate nobody knows."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now, now + dt.timedelta(1)
+    )
+    file = tmp_path / "server.pem"
+    plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    file.write_bytes(key.private_bytes(serialization.Encoding.PEM, *plain) + pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
+    return server.url.replace("http://", "https://")
+
+
+def test_a_certificate_that_is_not_trusted_is_a_wrong_connection(untrusted: str) -> None:
+    with pytest.raises(ConfigError, match=r"not trusted; set ssl\.ca\.location"):
+        resolve(untrusted)
 
 
 def test_the_newest_schema_must_be_of_the_converters_kind_and_hold_the_rows(server: Server) -> None:

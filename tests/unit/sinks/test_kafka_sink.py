@@ -11,7 +11,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage import StagedFile
 
-PASSWORD = "canary'pass\"{{ 9c1e"  # noqa: S105
+PASSWORD = "canary'pass\"{{ 9c1e"
 FILES = tuple(StagedFile(path=f"{number}", rows=1, size_bytes=1) for number in range(3))
 
 

@@ -1,0 +1,203 @@
+"""Protobuf's source text: descriptors written as it, and as much of it read as tells how values are written.
+
+Registries keep source text; not every one gives the descriptor of it, or compares descriptors with one another.
+https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from airflow_provider_connect.errors import DataError
+
+_TOKEN = re.compile(
+    r"""//[^\n]* | /\*.*?\*/ | \s+ | (?P<token> "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [\w.+-]+ | . )""",
+    re.VERBOSE | re.DOTALL,
+)
+_SCALARS = (
+    "double",
+    "float",
+    "int64",
+    "uint64",
+    "int32",
+    "fixed64",
+    "fixed32",
+    "bool",
+    "string",
+    "bytes",
+    "uint32",
+    "sfixed32",
+    "sfixed64",
+    "sint32",
+    "sint64",
+)
+_LABELS = {"optional": 1, "required": 2, "repeated": 3}
+_SKIPPED = ("option", "reserved", "extensions")
+
+
+def printed(file: Any) -> str:
+    """Return a file's descriptor as source text; options, enums and services are not written."""
+    lines = [f'syntax = "{file.syntax}";']
+    lines += [f"package {file.package};"] if file.package else []
+    lines += ["", *(f"import {json.dumps(name)};" for name in file.dependency)]
+    for message in file.message_type:
+        lines += ["", *_message_lines(message)]
+    return "\n".join([*lines, ""])
+
+
+def parsed(text: str) -> Any:
+    """Return the descriptor of a source text; enums, options and services are left out.
+
+    :raises DataError: it is no source text that can be read here.
+    """
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto(syntax="proto2")
+    try:
+        _Parser(text, file).read()
+    except (IndexError, ValueError):
+        raise DataError(
+            "the registered Protobuf schema cannot be read: it is no descriptor and no source text"
+        ) from None
+    return file
+
+
+def _message_lines(message: Any) -> list[str]:
+    inner = [f"  {line}" for nested in message.nested_type for line in _message_lines(nested)]
+    fields = [f"  {_field_line(field)}" for field in message.field]
+    return [f"message {message.name} {{", *inner, *fields, "}"]
+
+
+def _field_line(field: Any) -> str:
+    kind = field.Type.Name(field.type).removeprefix("TYPE_").lower()
+    if field.type == field.TYPE_MESSAGE:
+        # A message of our own stands inside the one that has the field.
+        simple = field.type_name.rpartition(".")[2]
+        kind = field.type_name[1:] if field.type_name.startswith(".google.") else simple
+    label = "repeated " if field.label == field.LABEL_REPEATED else "optional " if field.proto3_optional else ""
+    return f"{label}{kind} {field.name} = {field.number};"
+
+
+class _Parser:
+    def __init__(self, text: str, file: Any) -> None:
+        self.tokens = [found["token"] for found in _TOKEN.finditer(text) if found["token"]]
+        self.place = 0
+        self.file = file
+        self.enums: set[str] = set()
+        self.messages: set[str] = set()
+        self.raw: list[tuple[Any, str]] = []
+
+    def read(self) -> None:
+        while self.place < len(self.tokens):
+            word = self._next()
+            if word == "syntax":
+                self._expect("=")
+                self.file.syntax = self._next().strip("\"'")
+                self._expect(";")
+            elif word == "package":
+                self.file.package = self._next()
+                self._expect(";")
+            elif word == "message":
+                self._message(self.file.message_type, f".{self.file.package}" if self.file.package else "")
+            elif word == "enum":
+                self._enum(f".{self.file.package}" if self.file.package else "")
+            elif word in ("import", "option"):
+                self._skip(";")
+            elif word in ("service", "extend"):
+                self._skip("}")
+            elif word != ";":
+                raise ValueError(word)
+        for field, scope in self.raw:
+            self._resolve(field, scope)
+
+    def _next(self) -> str:
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+    def _expect(self, word: str) -> None:
+        if self._next() != word:
+            raise ValueError(word)
+
+    def _skip(self, last: str) -> None:
+        """Pass over everything up to the end of a statement (``;``) or of a block (``}``), blocks inside included."""
+        depth, word = 0, ""
+        while depth > 0 or word != last:
+            word = self._next()
+            depth += (word == "{") - (word == "}")
+
+    def _message(self, into: Any, scope: str) -> None:
+        message = into.add(name=self._next())
+        path = f"{scope}.{message.name}"
+        self.messages.add(path)
+        self._expect("{")
+        self._members(message, path)
+
+    def _members(self, message: Any, path: str) -> None:
+        while (word := self._next()) != "}":
+            if word == ";":
+                continue
+            if word == "message":
+                self._message(message.nested_type, path)
+            elif word == "enum":
+                self._enum(path)
+            elif word == "oneof":
+                self.place += 1
+                self._expect("{")
+                self._members(message, path)
+            elif word in _SKIPPED:
+                self._skip(";")
+            elif word == "map" and self.tokens[self.place] == "<":
+                self._map(message, path)
+            else:
+                self._field(message, path, word)
+
+    def _enum(self, scope: str) -> None:
+        self.enums.add(f"{scope}.{self._next()}")
+        self._skip("}")
+
+    def _field(self, message: Any, path: str, word: str) -> None:
+        label = _LABELS.get(word)
+        kind = self._next() if label else word
+        field = self._named(message, label or 1)
+        field.proto3_optional = word == "optional" and self.file.syntax == "proto3"
+        self._typed(field, kind, path)
+
+    def _named(self, message: Any, label: int) -> Any:
+        name = self._next()
+        self._expect("=")
+        field = message.field.add(name=name, number=int(self._next(), 0), label=label)
+        self._skip(";")
+        return field
+
+    def _typed(self, field: Any, kind: str, path: str) -> None:
+        if kind in _SCALARS:
+            field.type = field.Type.Value(f"TYPE_{kind.upper()}")
+        else:
+            field.type_name = kind
+            self.raw.append((field, path))
+
+    def _map(self, message: Any, path: str) -> None:
+        self._expect("<")
+        key = self._next()
+        self._expect(",")
+        value = self._next()
+        self._expect(">")
+        field = self._named(message, 3)
+        entry = message.nested_type.add(name=f"{field.name}Entry")
+        entry.options.map_entry = True
+        self.messages.add(f"{path}.{entry.name}")
+        field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{entry.name}"
+        self._typed(entry.field.add(name="key", number=1, label=1), key, path)
+        self._typed(entry.field.add(name="value", number=2, label=1), value, path)
+
+    def _resolve(self, field: Any, scope: str) -> None:
+        """Find a type by its name, from the innermost scope outwards; what is imported has its full name."""
+        name = field.type_name
+        while not name.startswith("."):
+            if f"{scope}.{name}" in self.messages | self.enums or not scope:
+                name = f"{scope}.{name}"
+            scope = scope.rpartition(".")[0]
+        field.type_name = name
+        field.type = field.TYPE_ENUM if name in self.enums else field.TYPE_MESSAGE

@@ -1,0 +1,169 @@
+"""Publishing a staged day into a real broker on the same cores, as ratios to curl and to Kafka's own Java producer.
+
+curl reads the same day (``curl --compressed``); ``ProducerPerformance``, which comes with Kafka, writes as many records
+of the same size in one transaction, with the same compression, batches and topic settings, from random text: a slower
+case than real records, which compress better, so its records are those of the day itself (``--payload-file``). Rounds
+alternate, each figure is the median with the least and the greatest; the rules of ``day.py`` hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bigquery import KEY, stage_day, warm
+from day import DAYS, SOURCE, Bench, show, standin
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker, class_path, fetch_jars, fetched, java
+from airflow_provider_connect.sink import Intent, Publish
+from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.stage import Manifest, Polled
+from airflow_provider_connect.window import Day
+
+PARTITIONS = 3
+
+
+class Published(NamedTuple):
+    """One staged day, published in a warm process; seconds of ``put`` are those of its transaction."""
+
+    seconds: float
+    put_seconds: float
+    cpu_seconds: float
+    peak_mb: float
+
+
+def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled, order: int) -> Published:
+    """Publish a staged day, as driver and executor do together."""
+    sink = KafkaSink.of(options)
+    schema = MixpanelSource.of(SOURCE).row_schema()
+    connections = {sink.conn_id: connection}
+    problems = sink.preflight(schema, KEY, (), connections)
+    assert problems == [], problems
+    day = Day(date=DAYS[0])
+    manifest = Manifest(day=day, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled)
+    intent = Intent(token=f"{order:032x}", order=order, run="dag/run/task")
+    job = Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=stage)
+    cpu, started = time.process_time(), time.perf_counter()
+    token = sink.begin(job, schema, connections)
+    putting = time.perf_counter()
+    receipts = [sink.put(token, files, schema, connections) for files in sink.shares(polled.files)]
+    put_seconds = time.perf_counter() - putting
+    row = sink.commit(job, schema, token, receipts, connections)
+    seconds = time.perf_counter() - started
+    assert row.rows == polled.rows_written, (row.rows, polled.rows_written)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Published(seconds, put_seconds, time.process_time() - cpu, peak_mb)
+
+
+def values_of(stage: str, polled: Polled, path: Path, most: int = 50_000) -> None:
+    """Write values as the sink writes them, a line each, for the Java producer to choose from."""
+    from airflow_provider_connect.sinks._kafka_converters import converter
+    from airflow_provider_connect.staged import batches
+
+    made = converter("json", MixpanelSource.of(SOURCE).row_schema(), DAYS[0], record_name="r")
+    left = most
+    with path.open("wb") as file:
+        for staged in polled.files:
+            for _, batch in batches(stage, staged.path, 1_000_000):
+                for value in made.encode(batch, None).values[:left]:
+                    file.write((value or b"") + b"\n")
+                left -= min(left, batch.num_rows)
+                if not left:
+                    return
+
+
+def java_producer(broker: KafkaBroker, tools: Path, topic: str, payload: Path, records: int) -> float:
+    """Return the seconds that Kafka's own performance tool takes for the records, the start of its Java apart."""
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "compression.type": "lz4",
+        "linger.ms": "20",
+        "batch.size": "1000000",
+        "buffer.memory": "134217728",
+        "transaction.timeout.ms": "900000",
+        "transactional.id": f"java-{topic}",
+        "acks": "all",
+    }
+    command = [str(java()), "-Xmx512m", "-cp", f"{tools}/jars/*:{class_path(fetched())}"]
+    command += ["org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", str(records)]
+    command += ["--throughput", "-1", "--payload-file", str(payload), "--payload-delimiter", "\\n"]
+    command += ["--transaction-duration-ms", "900000", "--producer-props", *(f"{k}={v}" for k, v in settings.items())]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    lines = [line for line in said.stdout.splitlines() if "records sent" in line]
+    assert said.returncode == 0, said.stderr[-2000:] + said.stdout[-2000:]
+    assert lines, said.stdout[-2000:]
+    rate = float(lines[-1].split(" records/sec")[0].split(",")[-1])
+    return records / rate
+
+
+def measure(bench: Bench, broker: KafkaBroker, tools: Path, rounds: int, *, headers: bool) -> None:
+    """Publish one staged day a few times beside curl and the Java producer."""
+    connection = Connection(conn_id="kafka_default", conn_type="kafka", extra=broker.connection_extra)
+    stage = str(bench.folder / f"stage-{headers}")
+    poll_seconds, polled = warm(stage_day, bench.connection, DAYS[0], stage)
+    payload = bench.folder / "payload.txt"
+    values_of(stage, polled, payload)
+    curls, done, theirs = [], [], []
+    for turn in range(rounds + 1):
+        topic = f"events-{headers}-{turn}".lower()
+        options = {"topic": topic, "partitions": PARTITIONS, "headers": headers, "replication_factor": 1}
+        curl = bench.curl(DAYS[0])
+        one = warm(publish, options, connection, stage, polled, turn + 1)
+        KafkaSink.of(options | {"topic": f"{topic}-java"}).preflight(
+            MixpanelSource.of(SOURCE).row_schema(), KEY, (), {"kafka_default": connection}
+        )
+        their_seconds = java_producer(broker, tools, f"{topic}-java", payload, polled.rows_written)
+        if turn:  # the first one makes the ledger, and the broker's Java compiles what it needs
+            curls.append((curl + bench.curl(DAYS[0])) / 2)
+            done.append(one)
+            theirs.append(their_seconds)
+    print(f"headers={headers}: {polled.rows_written:,} rows, {PARTITIONS} partitions, one transaction, lz4")
+    pairs = list(zip(done, curls, theirs, strict=True))
+    show("curl --compressed", curls, "s")
+    show("ProducerPerformance (Java), the same records", theirs, "s")
+    show("publish, warm: wall", [each.seconds for each in done], "s")
+    show("  of which put (its transaction)", [each.put_seconds for each in done], "s")
+    show("  CPU of the client", [each.cpu_seconds for each in done], "s")
+    show("  rows/s in put, thousands", [polled.rows_written / each.put_seconds / 1000 for each in done], "")
+    show("  ratio to curl", [each.seconds / curl for each, curl, _ in pairs], "x")
+    show("  speed, ratio to ProducerPerformance", [java_s / each.put_seconds for each, _, java_s in pairs], "x")
+    show("  poll included, ratio to curl", [(poll_seconds + each.seconds) / curl for each, curl, _ in pairs], "x")
+    show("  peak memory of the process", [each.peak_mb for each in done], "MB")
+
+
+def main() -> int:
+    """Run the rounds and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=500_000, help="events of a day")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--headers", choices=["both", "with", "without"], default="both")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "connect-benchmark", help="keeps the made days"
+    )
+    options = parser.parse_args()
+    tools = options.cache / "kafka-tools"
+    if not (tools / "jars").exists():
+        tools.mkdir(parents=True)
+        fetch_jars("kafka-tools", tools)
+    with tempfile.TemporaryDirectory() as folder:
+        broker = KafkaBroker(Path(folder) / "kafka")
+        broker.start()
+        try:
+            with standin(options.events, DAYS[:1], options.cache) as url:
+                for headers in {"both": (False, True), "with": (True,), "without": (False,)}[options.headers]:
+                    measure(Bench(url, Path(folder)), broker, tools, options.rounds, headers=headers)
+        finally:
+            broker.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Topics in a cluster that takes its time, which a real one of one node does not."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._kafka_topic_rules import TopicRules
+from airflow_provider_connect.sinks._kafka_topics import Topics
+
+
+def done(result: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+    return future
+
+
+def error(name: str) -> KafkaException:
+    return KafkaException(KafkaError(getattr(KafkaError, name), "text"))
+
+
+class SlowCluster:
+    """Makes every topic, and knows it only after so many questions."""
+
+    def __init__(self, questions: int) -> None:
+        self.questions = questions
+        self.made: list[str] = []
+
+    def create_topics(self, wanted: list[Any], **_: Any) -> dict[str, Future[Any]]:
+        self.made += [topic.topic for topic in wanted]
+        return {topic.topic: done(None) for topic in wanted}
+
+    def describe_topics(self, names: Any, **_: Any) -> dict[str, Future[Any]]:
+        if self.made:
+            self.questions -= 1
+        known = SimpleNamespace(partitions=[SimpleNamespace(replicas=[1])])
+        missing = error("UNKNOWN_TOPIC_OR_PART")
+        return {name: done(known if self.made and self.questions < 0 else missing) for name in names.topic_names}
+
+    def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, Future[Any]]:
+        return {resource: done({}) for resource in resources}
+
+    def poll(self, _: float) -> int:
+        return 0
+
+
+def names(count: int) -> list[str]:
+    return [f"topic-{number}" for number in range(count)]
+
+
+def test_new_topics_are_waited_for():
+    cluster: Any = SlowCluster(questions=3)
+    topics = Topics(cluster, TopicRules(), timeout_seconds=10)
+    assert topics.ensure(names(2)) == []
+    assert cluster.questions == -1
+    assert topics.limits("topic-1").partitions == 1
+
+
+def test_topics_that_never_appear_are_retriable():
+    cluster: Any = SlowCluster(questions=10**9)
+    with pytest.raises(RetriableError, match="made, but not listed within 0 s: 'topic-0'"):
+        Topics(cluster, TopicRules(), timeout_seconds=0.2).ensure(names(1))
+
+
+class Refusing(SlowCluster):
+    """Answers every question with one error."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(0)
+        self.error = error(name)
+
+    def describe_topics(self, names: Any, **_: Any) -> dict[str, Future[Any]]:
+        return {name: done(self.error) for name in names.topic_names}
+
+    def describe_cluster(self, **_: Any) -> Future[Any]:
+        return done(self.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("_TIMED_OUT", RetriableError), ("TOPIC_AUTHORIZATION_FAILED", ConfigError), ("_AUTHENTICATION", ConfigError)],
+)
+def test_an_answer_that_is_an_error_is_never_taken_for_a_missing_topic(name: str, expected: type[Exception]):
+    cluster: Any = Refusing(name)
+    with pytest.raises(expected, match="looking at topic 'topic-0'"):
+        Topics(cluster, TopicRules(), timeout_seconds=0.1).ensure(names(1))
+    with pytest.raises(expected, match="connecting to the cluster"):
+        Topics(cluster, TopicRules(), timeout_seconds=0.1).reach()
