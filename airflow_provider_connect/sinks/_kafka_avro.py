@@ -62,7 +62,7 @@ class AvroConverter(Converter):
 
     @cached_property
     def _document(self) -> str:
-        return avro.document(self.schema, self.record_name)
+        return avro.document(self.schema, self.record_name, self.day)
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return each row as one record, written by the registered schema."""
@@ -74,7 +74,7 @@ class AvroConverter(Converter):
         pieces: list[Piece] = [start]
         for part in record["fields"]:
             name, kind = part["name"], part["type"]
-            if name == DAY:
+            if name == DAY and self.day is not None:
                 pieces += writer.constant(self.day.toordinal() - times.EPOCH_ORDINAL, kind)
             elif name in own:
                 array = checked(batch, own[name], refused)

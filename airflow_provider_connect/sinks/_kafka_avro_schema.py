@@ -16,6 +16,8 @@ from airflow_provider_connect.sinks._kafka_fields import comment, inner_name, le
 from airflow_provider_connect.sinks._kafka_json import is_binary, is_text
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     import pyarrow as pa
 
 Avro: TypeAlias = "str | dict[str, Any] | list[Any]"
@@ -24,10 +26,12 @@ Avro: TypeAlias = "str | dict[str, Any] | list[Any]"
 DATE = {"type": "int", "logicalType": "date"}
 
 
-def document(schema: pa.Schema, record_name: str) -> str:
-    """Return the schema of the records: ``day``, then the columns; what may be NULL is a union with null."""
+def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
+    """Return the schema of the records: ``day`` if given, then the columns; what may be NULL is a union with null."""
     namespace, name = split_name(record_name)
-    fields: list[dict[str, Any]] = [{"name": DAY, "type": DATE, "doc": "The day in the source's zone."}]
+    fields: list[dict[str, Any]] = []
+    if day is not None:
+        fields.append({"name": DAY, "type": DATE, "doc": "The day in the source's zone."})
     fields += [_field(field, name, nullable=field.nullable) for field in schema]
     record = {"type": "record", "name": name, "fields": fields}
     return json.dumps(record | ({"namespace": namespace} if namespace else {}), ensure_ascii=False)

@@ -31,12 +31,12 @@ _RAW = {"string": StringConverter, "bytes": BytesConverter}
 
 
 def converter(
-    name: str, schema: pa.Schema, day: dt.date, *, record_name: str, value_field: str | None = None
+    name: str, schema: pa.Schema, day: dt.date | None, *, record_name: str, value_field: str | None = None
 ) -> Converter:
     """Return the converter of that name.
 
     :param schema: the source's; see :func:`problems` for what must hold.
-    :param day: the value of every record's first field, ``day``; the raw converters have no such field.
+    :param day: the value of every record's first field, ``day``; None leaves it out, as the raw converters do.
     :param record_name: full name of the record: words of letters, digits and ``_``, joined by dots.
     :param value_field: the column that is the whole value; for ``string`` and ``bytes`` alone.
     """

@@ -49,12 +49,13 @@ class Converter(ABC):
     """Makes record values of Arrow batches, for one day and one schema. Cheap to make; knows no network.
 
     :param schema: the source's; batches have its columns, others beside them are ignored.
+    :param day: first field of every structured value; None leaves it out.
     :param record_name: full name of the record, for the languages that need one.
     """
 
     kind: ClassVar[Kind | None] = None
 
-    def __init__(self, schema: pa.Schema, day: dt.date, record_name: str) -> None:
+    def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
         self.schema = schema
         self.day = day
         self.record_name = record_name

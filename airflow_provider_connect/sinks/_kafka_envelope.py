@@ -31,7 +31,7 @@ _DATE = {"type": "int32", "name": f"{_LOGICAL}.Date", "version": 1}
 class EnvelopeConverter(JsonConverter):
     """JSON objects, each with Connect's schema of itself."""
 
-    def __init__(self, schema: pa.Schema, day: dt.date, record_name: str) -> None:
+    def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
         super().__init__(schema, day, record_name)
         self.writer = _ConnectWriter()
 
@@ -41,7 +41,7 @@ class EnvelopeConverter(JsonConverter):
 
     @cached_property
     def _envelope(self) -> bytes:
-        fields = [{"field": DAY, "optional": False, **_DATE}]
+        fields = [] if self.day is None else [{"field": DAY, "optional": False, **_DATE}]
         fields += [_field(field, optional=field.nullable) for field in self.schema]
         schema = {"type": "struct", "fields": fields, "optional": False, "name": self.record_name}
         return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
@@ -49,12 +49,14 @@ class EnvelopeConverter(JsonConverter):
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return each row with its schema."""
         refused = Refused()
-        days = self.day.toordinal() - times.EPOCH_ORDINAL
-        pieces: list[Piece] = [b'{"schema":', self._envelope, f',"payload":{{"{DAY}":{days}'.encode()]
+        pieces: list[Piece] = []
+        if self.day is not None:
+            pieces = [b",", f'"{DAY}":{self.day.toordinal() - times.EPOCH_ORDINAL}'.encode()]
         for field in self.schema:
             array = checked(batch, field, refused)
             pieces += [b",", text_of(field.name), b":", *self.writer.pieces(array, field, refused.of(field.name))]
-        return encoded([*pieces, b"}}"], batch.num_rows, refused)
+        start: list[Piece] = [b'{"schema":', self._envelope, b',"payload":{']
+        return encoded([*start, *pieces[1:], b"}}"], batch.num_rows, refused)
 
 
 class _ConnectWriter(Writer):

@@ -48,7 +48,7 @@ NULL = b"null"
 class JsonConverter(Converter):
     """Plain JSON objects, without a schema."""
 
-    def __init__(self, schema: pa.Schema, day: dt.date, record_name: str) -> None:
+    def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
         super().__init__(schema, day, record_name)
         self.writer = Writer()
 
@@ -57,18 +57,18 @@ class JsonConverter(Converter):
         return unwritable(self.schema)
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
-        """Return each row as one object: ``day``, then the columns."""
+        """Return each row as one object: ``day`` if it has one, then the columns."""
         refused = Refused()
         pieces = self.objects(batch, refused)
         return encoded(pieces, batch.num_rows, refused)
 
     def objects(self, batch: pa.RecordBatch, refused: Refused) -> list[Piece]:
         """Return the pieces of each row's object."""
-        pieces: list[Piece] = [f'{{"{DAY}":"{self.day.isoformat()}"'.encode()]
+        pieces: list[Piece] = [] if self.day is None else [b",", f'"{DAY}":"{self.day.isoformat()}"'.encode()]
         for field in self.schema:
             array = checked(batch, field, refused)
             pieces += [b",", text_of(field.name), b":", *self.writer.pieces(array, field, refused.of(field.name))]
-        return [*pieces, b"}"]
+        return [b"{", *pieces[1:], b"}"]
 
 
 def text_of(value: str) -> bytes:

@@ -38,9 +38,9 @@ class JsonSchemaConverter(JsonConverter):
 
     @cached_property
     def _document(self) -> str:
-        properties = {DAY: {"type": "string", "format": "date"}}
+        properties = {} if self.day is None else {DAY: {"type": "string", "format": "date"}}
         properties |= {field.name: _property(field, nullable=field.nullable) for field in self.schema}
-        required = [DAY, *(field.name for field in self.schema if not field.nullable)]
+        required = [name for name in properties if name == DAY or not self.schema.field(name).nullable]
         head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": self.record_name}
         return json.dumps(head | _object(properties) | {"required": required}, ensure_ascii=False)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish
-from airflow_provider_connect.sinks._kafka_converters import SchemaRef, converter
+from airflow_provider_connect.sinks._kafka_converters import Kind, SchemaRef, converter
 from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
 from airflow_provider_connect.sinks._kafka_records import Plan
@@ -84,28 +84,37 @@ def schemas(sink: KafkaSink, schema: pa.Schema, names: Iterable[str], connection
     :raises DataError: an earlier schema of the subject is incompatible.
     :raises RetriableError: the registry is away.
     """
-    made = converter(
-        sink.value_converter,
-        schema,
-        dt.date.min,
-        record_name=sink.full_record_name,
-        value_field=sink.value_field,
-    )
-    document = made.document()
-    if document is None or made.kind is None or sink.registry_conn_id is None:
+    if sink.registry_conn_id is None:
         return {}
-    from airflow_provider_connect.sinks._kafka_registry import Registry, subject  # noqa: PLC0415  # few need it
+    from airflow_provider_connect.sinks._kafka_registry import Registry  # noqa: PLC0415  # few need it
+
+    asked = {name: _question(sink, schema, name) for name in names}
+    with Registry(connections[sink.registry_conn_id], sink.timeout_seconds) as registry:
+        return {name: registry.resolve(*question, sink.schema_registration) for name, question in asked.items()}
+
+
+def schema_problems(sink: KafkaSink, schema: pa.Schema, name: str, connections: Connections) -> list[str]:
+    """Say why the registry would not take the schema of one topic; nothing is registered.
+
+    :raises RetriableError: the registry is away.
+    """
+    if sink.registry_conn_id is None:
+        return []
+    from airflow_provider_connect.sinks._kafka_registry import Registry  # noqa: PLC0415  # few need it
 
     with Registry(connections[sink.registry_conn_id], sink.timeout_seconds) as registry:
-        return {
-            name: registry.resolve(
-                subject(sink.subject_strategy, name, sink.full_record_name),
-                document,
-                made.kind,
-                sink.schema_registration,
-            )
-            for name in names
-        }
+        return registry.problems(*_question(sink, schema, name), sink.schema_registration)
+
+
+def _question(sink: KafkaSink, schema: pa.Schema, name: str) -> tuple[str, str, Kind]:
+    """Return a topic's subject, and the schema that it is to take."""
+    from airflow_provider_connect.sinks._kafka_registry import subject  # noqa: PLC0415  # few need it
+
+    made = converter(sink.value_converter, schema, sink.value_day(dt.date.min), record_name=sink.full_record_name)
+    document = made.document()
+    assert document is not None
+    assert made.kind is not None
+    return subject(sink.subject_strategy, name, sink.full_record_name), document, made.kind
 
 
 def check_time(sink: KafkaSink, rows: int, ledger: KafkaLedger) -> None:

@@ -12,7 +12,7 @@ from airflow_provider_connect.sinks._kafka_history import has_records_of
 from airflow_provider_connect.sinks._kafka_keys import problems as key_problems
 from airflow_provider_connect.sinks._kafka_ledger import Entry
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
-from airflow_provider_connect.sinks._kafka_plan import check_time, looked_at, schemas
+from airflow_provider_connect.sinks._kafka_plan import check_time, looked_at, schema_problems
 from airflow_provider_connect.sinks._kafka_publisher import Publisher
 from airflow_provider_connect.sinks._kafka_topics import Topics
 from airflow_provider_connect.window import Day
@@ -40,7 +40,7 @@ class Preflight:
         for step in (self._topics, self._transactions, lambda: self._ledger(schema)):
             found += self._told(step)
         if not found and self.sink.route_column is None:
-            found += self._told(lambda: self._schemas(schema))
+            found += self._told(lambda: schema_problems(self.sink, schema, self.sink.topic, self.connections))
         return found
 
     def _told(self, step: Callable[[], list[str]]) -> list[str]:
@@ -143,7 +143,3 @@ class Preflight:
                 if field.name not in newest.columns
             ]
         return found
-
-    def _schemas(self, schema: pa.Schema) -> list[str]:
-        schemas(self.sink, schema, [self.sink.topic], self.connections)
-        return []

@@ -6,7 +6,6 @@ https://protobuf.dev/programming-guides/encoding/ (2026-11)
 from __future__ import annotations
 
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.sinks import _kafka_protobuf_schema as protobuf
@@ -54,16 +53,18 @@ class ProtobufConverter(Converter):
 
     def problems(self) -> list[str]:
         """Name every column that Protobuf has no form for; or say that Google's library is missing."""
-        if find_spec("google.protobuf") is None:
+        try:
+            import google.protobuf  # noqa: F401
+        except ModuleNotFoundError as error:
             return [
-                "google.protobuf is missing: install airflow-provider-connect[registry] where tasks and executors run"
+                f"{error.name} is missing: install airflow-provider-connect[registry] where tasks and executors run"
             ]
         found = name_problems(self.record_name) + [
             f"column {field.name!r}: Protobuf has no form for Arrow's {kind}: cast it in the source"
             for field in self.schema
             if (kind := unwritable(field.type)) is not None
         ]
-        return found or protobuf.problems(self.schema, self.record_name)
+        return found or protobuf.problems(self.schema, self.record_name, self.day)
 
     def document(self) -> str:
         """Return the source text of the one file."""
@@ -71,7 +72,7 @@ class ProtobufConverter(Converter):
 
     @cached_property
     def _descriptor(self) -> Any:
-        return protobuf.descriptor(self.schema, self.record_name)
+        return protobuf.descriptor(self.schema, self.record_name, self.day)
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return each row as one message, by the numbers of the registered schema."""
@@ -81,8 +82,10 @@ class ProtobufConverter(Converter):
         writer = _Writer(protobuf.inner_messages(file))
         fields = {field.name: field for field in message.field}
         refused = Refused()
-        day = self.day.isoformat().encode()
-        pieces: list[Piece] = [start + _index(place), _tag(fields[DAY], _PREFIXED) + varint(len(day)) + day]
+        pieces: list[Piece] = [start + _index(place)]
+        if self.day is not None:
+            day = self.day.isoformat().encode()
+            pieces.append(_tag(fields[DAY], _PREFIXED) + varint(len(day)) + day)
         for field in self.schema:
             array = checked(batch, field, refused)
             pieces += writer.pieces(array, fields[legal_name(field.name)], refused.of(field.name))

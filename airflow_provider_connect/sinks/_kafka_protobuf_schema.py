@@ -19,6 +19,8 @@ from airflow_provider_connect.sinks._kafka_fields import legal_name, split_name
 from airflow_provider_connect.sinks._kafka_json import is_binary
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     import pyarrow as pa
 
 TIMESTAMP = ".google.protobuf.Timestamp"
@@ -30,28 +32,29 @@ _RESERVED = range(19_000, 20_000)
 _NUMBERS = 1 << 29
 
 
-def descriptor(schema: pa.Schema, record_name: str) -> Any:
-    """Return the descriptor of a file with the one message of the records: ``day``, then the columns."""
+def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
+    """Return the descriptor of a file with the one message of the records: ``day`` if given, then the columns."""
     from google.protobuf import descriptor_pb2
 
     namespace, name = split_name(record_name)
     file = descriptor_pb2.FileDescriptorProto(name=f"{record_name}.proto", package=namespace, syntax="proto3")
     file.dependency.append("google/protobuf/timestamp.proto")
     message = file.message_type.add(name=name)
-    message.field.add(name=DAY, number=_DAY_NUMBER, type=_types()["string"], label=1)
+    if day is not None:
+        message.field.add(name=DAY, number=_DAY_NUMBER, type=_types()["string"], label=1)
     for field in schema:
         _add(message, f".{record_name}", field.name, field.type)
     return file
 
 
-def problems(schema: pa.Schema, record_name: str) -> list[str]:
+def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[str]:
     """Say why there is no valid descriptor of a schema, such as two names that are one in Protobuf's JSON."""
     from google.protobuf import descriptor_pool, timestamp_pb2
 
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     try:
-        pool.AddSerializedFile(descriptor(schema, record_name).SerializeToString())
+        pool.AddSerializedFile(descriptor(schema, record_name, day).SerializeToString())
     except TypeError as error:
         return [f"Protobuf refuses the descriptor of these columns: {error}; rename them in the source"]
     return []

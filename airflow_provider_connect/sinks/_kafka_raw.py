@@ -19,7 +19,7 @@ class StringConverter(Converter):
     wanted = "strings"
     only_text = True
 
-    def __init__(self, schema: pa.Schema, day: dt.date, record_name: str, value_field: str | None) -> None:
+    def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str, value_field: str | None) -> None:
         super().__init__(schema, day, record_name)
         self.value_field = value_field
 

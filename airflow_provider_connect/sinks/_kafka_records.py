@@ -110,7 +110,7 @@ class Records:
         self.converter: Converter = converter(
             sink.value_converter,
             schema,
-            plan.publish.day.date,
+            sink.value_day(plan.publish.day.date),
             record_name=sink.full_record_name,
             value_field=sink.value_field,
         )

@@ -15,7 +15,8 @@ send records again, with the same key and event id. A reload appends the day onc
 **Ledger.** Compacted topic ``__connect_ledger``: a record for each (connector, stream, topic, day), written by the
 transaction of the data: generation, intent, rows, digest, counts, and the offsets between which the records lie.
 
-**Records.** Key: ``key_fields``. Value: ``value_converter``, with the day as first field ``day``. Headers
+**Records.** Key: ``key_fields``. Value: ``value_converter``, with the day as first field ``day`` unless the topic is
+compacted. Headers
 ``connect.…``: connector, stream, day, generation, event_id, position and, with a registry, schema_version;
 ``headers=False`` is faster.
 ``topic="mixpanel_{event}"`` makes a topic of each value of a column. Tombstones where ``delete_where`` is true.
@@ -37,6 +38,7 @@ Vendor facts: https://kafka.apache.org/documentation/, https://github.com/conflu
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -229,6 +231,10 @@ class KafkaSink(Sink):
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
+
+    def value_day(self, day: dt.date) -> dt.date | None:
+        """Return the day that a value begins with; None in a compacted topic, which shows each key's newest state."""
+        return None if self.cleanup == "compact" else day
 
     @property
     def rules(self) -> TopicRules:

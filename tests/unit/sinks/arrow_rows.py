@@ -101,6 +101,11 @@ def _struct(draw: st.DrawFn, kinds: st.SearchStrategy[Kind], names: st.SearchStr
     return struct, st.fixed_dictionaries({name: _nullable(kind) for name, kind in parts.items()})
 
 
+def python_time(value: Any) -> Any:
+    """Return a time as Python's own: where pandas happens to be loaded, Arrow gives nanoseconds as pandas' type."""
+    return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+
+
 def kinds(names: st.SearchStrategy[list[str]] = NAMES) -> st.SearchStrategy[Kind]:
     """Draw a type and what draws its values, NULL not among them but inside."""
     return st.recursive(

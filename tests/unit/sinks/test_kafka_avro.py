@@ -18,7 +18,7 @@ from airflow_provider_connect.sinks._kafka_avro_schema import misfits
 from airflow_provider_connect.sinks._kafka_converters import Converter, Encoded, SchemaRef, converter, problems
 from airflow_provider_connect.sinks._kafka_fields import legal_name
 from airflow_provider_connect.sinks._kafka_json import is_text
-from tests.unit.sinks.arrow_rows import batches
+from tests.unit.sinks.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
 REF = SchemaRef("topic-value", 258, 3)
@@ -62,6 +62,7 @@ def same(found: Any, value: Any, kind: pa.DataType) -> bool:
         return len(found) == len(value) and all(same(a, b, kind.value_type) for a, b in zip(found, value, strict=True))
     if isinstance(value, np.floating):
         return bool(np.float16(found) == value)
+    value = python_time(value)
     if isinstance(value, dt.datetime) and kind.tz:
         return bool(found == value and found.utcoffset() == dt.timedelta(0))
     return bool(found == value and type(found) is (Decimal if pa.types.is_uint64(kind) else type(value)))

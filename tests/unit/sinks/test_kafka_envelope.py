@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from airflow_provider_connect.sinks._kafka_converters import Encoded, converter
 from airflow_provider_connect.sinks._kafka_json import is_text
-from tests.unit.sinks.arrow_rows import batches
+from tests.unit.sinks.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added by what reads
@@ -75,6 +75,7 @@ def wanted(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, list):
         return [wanted(item, kind.value_type) for item in value]
     if isinstance(value, dt.datetime):
+        value = python_time(value)
         return value.astimezone(dt.UTC).replace(tzinfo=None) if kind.tz else value
     return float(value) if pa.types.is_floating(kind) else value
 

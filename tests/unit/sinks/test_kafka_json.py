@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 from airflow_provider_connect.sinks._kafka_converters import Encoded, converter, problems
 from airflow_provider_connect.sinks._kafka_json import is_binary, is_text
-from tests.unit.sinks.arrow_rows import batches
+from tests.unit.sinks.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
 
@@ -59,6 +59,7 @@ def leaf_same(found: Any, value: Any, kind: pa.DataType) -> bool:
     if isinstance(value, float | np.floating):
         narrow = {16: np.float16, 32: np.float32, 64: np.float64}[kind.bit_width]
         return narrow(found) == narrow(value) and math.copysign(1, found) == math.copysign(1, value)
+    value = python_time(value)
     if isinstance(value, dt.datetime):
         zone = "Z" if kind.tz else ""
         plain = value.astimezone(dt.UTC).replace(tzinfo=None) if kind.tz else value
@@ -90,6 +91,19 @@ def test_text_is_escaped_only_where_json_asks_for_it() -> None:
     made = one(pa.array(texts))
     assert [parsed(value)["c"] for value in made.values] == texts
     assert made.values[1] == '{"day":"2026-10-01","c":"é\u2028\U0001f600\x7f"}'.encode()
+
+
+@pytest.mark.parametrize("text", ["a\\b", 'a"b', "a\x1fb", "a\x7fb"])
+def test_each_special_character_is_escaped_without_another_one_beside_it(text: str) -> None:
+    made = one(pa.array(["x", text, None, ""]))
+    assert [parsed(value)["c"] for value in made.values] == ["x", text, None, ""]
+
+
+@pytest.mark.parametrize("kind", [pa.list_view(pa.string()), pa.large_list_view(pa.string())], ids=str)
+def test_a_list_of_another_layout_is_a_list(kind: pa.DataType) -> None:
+    array = pa.array([["x", None], None, [], ["y"]], kind)
+    assert [parsed(value)["c"] for value in one(array).values] == array.to_pylist()
+    assert [parsed(value)["c"] for value in one(array.slice(2)).values] == [[], ["y"]]
 
 
 def test_a_checked_document_is_spliced_byte_for_byte_and_an_unchecked_one_is_parsed_before() -> None:

@@ -18,7 +18,7 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter, problems
 from airflow_provider_connect.sinks._kafka_fields import legal_name
 from airflow_provider_connect.sinks._kafka_protobuf_schema import inner_messages, misfits, number, parsed
-from tests.unit.sinks.arrow_rows import batches
+from tests.unit.sinks.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
 NAME = "connect.Events"
@@ -98,6 +98,7 @@ def same(found: Any, value: Any, kind: pa.DataType) -> bool:
         return all(holds(found, field.name, value[field.name], field.type) for field in kind)
     if isinstance(value, np.floating):
         return bool(np.float16(found) == value)
+    value = python_time(value)
     if isinstance(value, dt.datetime) and kind.tz:
         return bool(EPOCH + dt.timedelta(seconds=found.seconds, microseconds=found.nanos // 1000) == value)
     if isinstance(value, dt.datetime | dt.time):

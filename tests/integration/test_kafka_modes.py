@@ -1,0 +1,381 @@
+"""How the Kafka sink delivers: a day or a file in a transaction, none at all, reloads, empty days, and its readers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError, SupersededError
+from airflow_provider_connect.sinks._kafka_transaction import Transaction, transactional_id
+from airflow_provider_connect.window import ONE_DAY
+
+from .frozen import MONDAY, TUESDAY, events
+from .kafka_scene import Scene, scene_of
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+CANARY = "canary-7f3a'\"{{"
+Reader = Callable[..., Iterator[Any]]
+
+
+@pytest.fixture
+def scene(broker: KafkaBroker, tmp_path: Path) -> Scene:
+    return scene_of(broker.bootstrap, tmp_path)
+
+
+@pytest.fixture
+def parts(scene: Scene) -> Scene:
+    """A sink with a transaction for each staged file."""
+    made = scene.having(atomicity="partition", partitions=2)
+    assert made.preflight() == []
+    return made
+
+
+def numbered(prefix: str, count: int) -> pa.Table:
+    return events(*(f"{prefix}{number}" for number in range(count)))
+
+
+def names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+# What the pages tell a reader to do
+
+
+def told(page: str, function: str) -> str:
+    """Return the code block of a page that defines a function."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    [block] = [block for block in blocks if f"def {function}(" in block]
+    return str(block)
+
+
+@pytest.fixture
+def newest() -> Reader:
+    """What the README tells a reader to do."""
+    found: dict[str, Any] = {}
+    exec(told("README.md", "newest"), found)
+    return found["newest"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def newest_without_headers() -> Reader:
+    found: dict[str, Any] = {}
+    assert told("docs/kafka.md", "newest") == told("README.md", "newest")
+    exec(told("docs/kafka.md", "newest") + told("docs/kafka.md", "newest_without_headers"), found)
+    return found["newest_without_headers"]  # type: ignore[no-any-return]
+
+
+def keys(reader: Reader, scene: Scene) -> list[str]:
+    settings = {"bootstrap.servers": scene.bootstrap}
+    return sorted(record.key().decode() for record in reader(settings, scene.sink.topic, scene.sink.ledger_topic))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"topic": "{event}"}, {"atomicity": "partition"}, {"delivery": "at_least_once"}]
+)
+def test_the_readmes_reader_sees_each_day_as_it_is_now(scene: Scene, newest: Reader, options: dict[str, Any]) -> None:
+    if "topic" in options:
+        options = {"topic": f"{scene.name}-{options['topic']}"}
+    sink = scene.having(partitions=2, **options)
+    assert sink.preflight() == []
+    sink.publish(sink.stage(MONDAY, events("a", "b"), events("c")))
+    sink.publish(sink.stage(TUESDAY, events("d")))
+    assert keys(newest, sink) == ["a", "b", "c", "d"]
+    sink.publish(sink.stage(MONDAY, events("b", "x"), order=2))
+    assert keys(newest, sink) == ["b", "d", "x"]
+    sink.publish(sink.stage(TUESDAY, order=2))
+    assert keys(newest, sink) == ["b", "x"]
+
+
+@pytest.mark.parametrize("options", [{}, {"atomicity": "partition"}])
+def test_without_headers_the_ledgers_offsets_tell(
+    scene: Scene, newest_without_headers: Reader, options: dict[str, Any]
+) -> None:
+    sink = scene.having(partitions=2, headers=False, **options)
+    assert sink.preflight() == []
+    days = [MONDAY + ONE_DAY * number for number in range(4)]
+    for order, size in ((1, 300), (2, 200)):
+        staged = [
+            sink.stage(day, numbered(f"{day:%d}-", size), numbered(f"{day:%d}+", size), order=order) for day in days
+        ]
+        with ThreadPoolExecutor(4) as pool:
+            assert [row.generation for row in pool.map(sink.publish, staged)] == [order] * 4
+    wanted = [f"{day:%d}{sign}{number}" for day in days for sign in "-+" for number in range(200)]
+    assert keys(newest_without_headers, sink) == sorted(wanted)
+    assert {record.headers == {} for record in sink.records()} == {True}
+
+
+def test_the_readmes_reader_waits_for_an_open_transaction_of_another_day(
+    scene: Scene, newest: Reader, kafka_connection: Connection
+) -> None:
+    assert scene.preflight() == []
+    with Transaction(kafka_connection, transactional_id(scene.name), 20, 60) as other:
+        other.fence()
+        other.begin()
+        other.send(scene.sink.topic, b"other", b"{}", [("connect.day", b"2026-10-06")])
+        other.flush()
+        scene.publish(scene.stage(MONDAY, events("a", "b")))
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(keys, newest, scene)
+            with pytest.raises(TimeoutError):
+                found.result(timeout=1.0)
+            other.commit()
+            assert found.result(timeout=20) == ["a", "b"]
+
+
+# A transaction for each staged file
+
+
+def test_parts_are_sent_at_once_and_a_retry_skips_what_is_there(parts: Scene) -> None:
+    staged = parts.stage(MONDAY, *(numbered(f"{part}-", 50) for part in range(4)))
+    token = parts.begin(staged)
+    with ThreadPoolExecutor(4) as pool:
+        first = list(pool.map(lambda part: parts.put(token, staged, part)[0], (0, 2)))
+    assert parts.ledger.row(MONDAY) is None
+    ends = len(parts.records())
+    assert ends == 100
+    again = parts.begin(staged)
+    assert again.generation == token.generation == 1
+    receipts = parts.put(again, staged)
+    assert [receipts[0].entry, receipts[2].entry] == [first[0].entry, first[1].entry]
+    row = parts.commit(again, staged, receipts)
+    assert (row.rows, row.generation) == (200, 1)
+    assert parts.keys() == {1: sorted(f"{part}-{number}" for part in range(4) for number in range(50))}
+    assert parts.commit(again, staged, receipts) == row == parts.ledger.row(MONDAY)
+    entry = parts.entry()
+    for record in parts.records():
+        begin, end = entry["offsets"][record.topic][str(record.partition)]
+        assert begin <= record.offset < end
+
+
+def test_two_runs_of_a_day_part_by_part_never_mix(parts: Scene) -> None:
+    older = parts.stage(MONDAY, numbered("o", 3), numbered("O", 3), numbered("Ö", 3))
+    newer = parts.stage(MONDAY, numbered("n", 3), order=2)
+    first = parts.begin(older)
+    parts.put(first, older, 0)
+    second = parts.begin(newer)
+    assert (first.generation, second.generation) == (1, 2)
+    with pytest.raises(RetriableError, match=r"dag/run-2/task has begun to publish this day too"):
+        parts.put(first, older, 2)
+    receipts = parts.put(second, newer)
+    with pytest.raises(RetriableError, match="dag/run-2/task has begun"):
+        parts.commit(first, older, [])
+    assert parts.commit(second, newer, receipts).generation == 2
+    assert parts.keys() == {1: names("o", 3), 2: names("n", 3)}
+    with pytest.raises(SupersededError, match="newer run has published generation 2"):
+        parts.begin(older)
+    again = parts.stage(MONDAY, numbered("a", 2), order=3)
+    assert parts.publish(again).generation == 3
+
+
+def test_a_part_that_is_being_sent_is_ended_by_the_run_that_claims_the_day(
+    parts: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, newer = parts.stage(MONDAY, numbered("o", 3), numbered("O", 3)), parts.stage(MONDAY, events("n"), order=2)
+    first = parts.begin(older)
+    begun = Transaction.begin
+
+    def overtaken(transaction: Transaction) -> None:
+        """Let the newer run claim the day when the older one has sent its last record of a part."""
+        begun(transaction)
+        monkeypatch.setattr(Transaction, "begin", begun)
+        tokens.append(parts.begin(newer))
+
+    tokens: list[Any] = []
+    monkeypatch.setattr(Transaction, "begin", overtaken)
+    with pytest.raises(RetriableError, match=r"fenced by dag/run-2/task \(attempt"):
+        parts.put(first, older, 1)
+    assert parts.commit(tokens[0], newer, parts.put(tokens[0], newer)).generation == 2
+    assert parts.keys() == {2: ["n0"] if False else ["n"]}
+
+
+def test_another_attempt_of_a_run_whose_files_differ_gets_a_generation_of_its_own(parts: Scene) -> None:
+    first = parts.stage(MONDAY, numbered("a", 2), numbered("b", 2))
+    parts.put(parts.begin(first), first, 0)
+    second = parts.stage(MONDAY, numbered("b", 2), numbered("a", 2), attempt="2")
+    assert parts.publish(second).generation == 2
+    assert parts.keys() == {1: names("a", 2), 2: names("a", 2) + names("b", 2)}
+
+
+def test_rejects_are_counted_over_all_parts(scene: Scene) -> None:
+    schema = pa.schema([pa.field("event", pa.string()), pa.field("x", pa.float64())])
+    bad = pa.table([["e"] * 2, [float("nan")] * 2], schema=schema)
+    for delivery in ({"atomicity": "partition"}, {"delivery": "at_least_once"}):
+        sink = scene.having(schema, errors_tolerance="all", max_rejects=3, **delivery)
+        assert sink.preflight() == []
+        with pytest.raises(DataError, match="4 rows are no records, more than max_rejects=3"):
+            sink.publish(sink.stage(MONDAY, bad, bad))
+        assert sink.ledger.row(MONDAY) is None
+        looser = sink.having(max_rejects=4)
+        row = looser.publish(looser.stage(MONDAY, bad, bad, order=2, rejects=[b"{"]))
+        assert (row.rows, row.counts["rejected"]) == (0, 5)
+        scene = scene.having(topic=f"{scene.name}-2", ledger_topic=f"{scene.name}-2-ledger")
+
+
+# Without transactions
+
+
+def test_at_least_once_a_retry_sends_again_under_the_same_generation(scene: Scene) -> None:
+    sink = scene.having(delivery="at_least_once")
+    assert sink.preflight() == []
+    staged = sink.stage(MONDAY, events("a"), events("b"))
+    token = sink.begin(staged)
+    sink.put(token, staged, 0)
+    row = sink.publish(staged)
+    assert (row.rows, row.generation) == (2, 1)
+    assert sink.keys() == {1: ["a", "a", "b"]}
+    twice = [record for record in sink.records() if record.key == b"a"]
+    assert twice[0].headers == twice[1].headers
+    assert twice[0].headers["connect.event_id"] == "a"
+    assert sink.ledger.row(MONDAY) == row
+    token = sink.begin(staged)
+    assert sink.commit(token, staged, sink.put(token, staged)) == row
+    assert sink.publish(sink.stage(MONDAY, events("c"), order=2)).generation == 2
+    with pytest.raises(SupersededError):
+        sink.publish(staged)
+
+
+def test_at_least_once_two_runs_of_a_day_have_generations_of_their_own(scene: Scene) -> None:
+    sink = scene.having(delivery="at_least_once")
+    assert sink.preflight() == []
+    older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
+    first, second = sink.begin(older), sink.begin(newer)
+    sink.put(first, older)
+    assert sink.commit(second, newer, sink.put(second, newer)).generation == 2
+    assert sink.keys() == {1: ["o"], 2: ["n"]}
+
+
+# Days without rows, and reloads
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"atomicity": "partition"}, {"delivery": "at_least_once"}, {"topic": "{event}"}]
+)
+def test_an_empty_day_is_published_and_replaces_one_with_rows(scene: Scene, options: dict[str, Any]) -> None:
+    if "topic" in options:
+        options = {"topic": f"{scene.name}-{options['topic']}"}
+    sink = scene.having(**options)
+    assert sink.preflight() == []
+    row = sink.publish(sink.stage(MONDAY))
+    assert (row.rows, row.generation) == (0, 1)
+    assert sink.entry()["offsets"] == {}
+    assert sink.publish(sink.stage(MONDAY, events("a"), order=2)).generation == 2
+    row = sink.publish(sink.stage(MONDAY, order=3))
+    assert (row.rows, row.generation) == (0, 3)
+    assert sink.ledger.row(MONDAY) == row
+    assert list(sink.ledger.days()) == [MONDAY]
+
+
+# K6: what takes longer than a transaction may
+
+
+def test_k6_a_timeout_that_the_broker_does_not_allow_is_told_with_both_numbers(scene: Scene) -> None:
+    [problem] = scene.having(transaction_timeout_seconds=1200).preflight()
+    assert problem == (
+        "transaction_timeout_seconds=1,200 is more than the broker allows (transaction.max.timeout.ms=900,000): lower "
+        "the one or raise the other"
+    )
+    assert scene.having(transaction_timeout_seconds=1200, delivery="at_least_once").preflight() == []
+
+
+def test_k6_a_day_that_takes_too_long_is_refused_with_the_numbers(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka_plan.ROWS_PER_SECOND", 20)
+    sink = scene.having(transaction_timeout_seconds=10)
+    assert sink.preflight() == []
+    large = sink.stage(MONDAY, numbered("a", 101))
+    with pytest.raises(ConfigError, match=r"101 rows in one transaction take about 5 s at 20 rows/s \(assumed"):
+        sink.publish(large)
+    assert sink.records(isolation="read_uncommitted") == []
+    in_parts = sink.having(atomicity="partition")
+    assert in_parts.publish(in_parts.stage(MONDAY, numbered("a", 51), numbered("b", 50))).rows == 101
+    [problem] = sink.preflight(TUESDAY)
+    assert "or set atomicity='partition'" in problem
+    assert "101 rows" in problem
+    assert in_parts.preflight(TUESDAY) == []
+    assert sink.having(delivery="at_least_once").preflight(TUESDAY) == []
+
+
+# The ledger, and what is never told
+
+
+def test_a_day_is_forgotten_by_a_record_without_a_value(scene: Scene, kafka_connection: Connection) -> None:
+    from confluent_kafka import Producer
+
+    assert scene.preflight() == []
+    scene.publish(scene.stage(MONDAY, events("a")))
+    row = scene.publish(scene.stage(TUESDAY, events("b")))
+    producer = Producer({"bootstrap.servers": scene.bootstrap, "log_level": 0})
+    for what in ("day", "claim"):
+        key = f'["conformance","events","{scene.sink.topic}","2026-10-05","{what}"]'
+        producer.produce(scene.sink.ledger_topic, key=key, value=None)
+    assert producer.flush(20) == 0
+    assert scene.ledger.row(MONDAY) is None
+    assert list(scene.ledger.days()) == [TUESDAY]
+    assert scene.ledger.row(TUESDAY) == row
+    assert scene.publish(scene.stage(MONDAY, events("a"))).generation == 1
+
+
+def test_a_foreign_record_in_the_ledger_is_no_guess(scene: Scene) -> None:
+    from confluent_kafka import Producer
+
+    assert scene.preflight() == []
+    producer = Producer({"bootstrap.servers": scene.bootstrap, "log_level": 0})
+    producer.produce(scene.sink.ledger_topic, key=b"mine", value=CANARY)
+    assert producer.flush(20) == 0
+    with pytest.raises(ConfigError, match="holds a record at offset 0 that no Kafka sink wrote") as caught:
+        scene.ledger.days()
+    assert CANARY not in str(caught.value)
+    assert any("use a ledger_topic of its own" in problem for problem in scene.preflight())
+
+
+def test_no_message_has_a_secret(scene: Scene, tmp_path: Path) -> None:
+    secret = {"sasl.username": "u", "sasl.password": CANARY, "sasl.mechanism": "PLAIN"}
+    connections = {
+        "kafka_default": Connection(
+            conn_id="kafka_default",
+            conn_type="kafka",
+            extra={"bootstrap.servers": scene.bootstrap, "security.protocol": "SASL_PLAINTEXT", **secret},
+        ),
+        "registry": Connection(
+            conn_id="registry", conn_type="http", host="http://127.0.0.1:9", login="u", password=CANARY
+        ),
+    }
+    refused = scene.having(timeout_seconds=3)
+    errors = []
+    for options in ({}, {"value_converter": "avro", "registry_conn_id": "registry"}):
+        sink = refused.having(**options).sink
+        for attempt in (Scene(sink, connections, scene.bootstrap, tmp_path, scene.name),):
+            with pytest.raises(ConnectError) as caught:
+                errors += attempt.preflight()
+                attempt.publish(scene.stage(MONDAY, events("a")))
+            errors.append(str(caught.value))
+    assert errors
+    assert all(CANARY not in text for text in errors)
+
+
+def test_days_at_once_into_one_topic_are_apart(scene: Scene) -> None:
+    sink = scene.having(partitions=3)
+    assert sink.preflight() == []
+    days = [MONDAY + dt.timedelta(number) for number in range(8)]
+    staged = [sink.stage(day, numbered(f"{day:%d}-", 40), numbered(f"{day:%d}+", 40)) for day in days]
+    with ThreadPoolExecutor(8) as pool:
+        assert [row.rows for row in pool.map(sink.publish, staged)] == [80] * 8
+    assert list(sink.ledger.days()) == days
+    for day in days:
+        assert len(sink.keys(day)[1]) == 80
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap, "log_level": 0})
+    found = admin.list_topics(sink.sink.topic, timeout=10).topics[sink.sink.topic]
+    assert len(found.partitions) == 3
