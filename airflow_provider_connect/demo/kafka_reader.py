@@ -67,6 +67,8 @@ class Reader:
     def read(self) -> Iterator[Record]:
         """Yield what has come since, up to the end of every partition; nothing while there is no topic.
 
+        In one partition no transaction is seen in part; in several, those that commit meanwhile may be.
+
         :raises RuntimeError: nothing comes for a while, and the ends do not either.
         """
         from confluent_kafka import TopicPartition
@@ -83,7 +85,8 @@ class Reader:
             for message in self._consumer.consume(_BATCH, _LOOK_SECONDS):
                 if self._is_end(message):
                     unread.discard(_partition(message))
-                elif message.error() is None:
+                # What has come behind an end is the beginning of a transaction: the next read gets all of it.
+                elif message.error() is None and _partition(message) in unread:
                     deadline = time.monotonic() + READ_SECONDS
                     record = _record(message)
                     self._next[record.partition] = record.offset + 1
@@ -143,7 +146,7 @@ def ledger_entries(bootstrap: str, topic: str) -> list[tuple[list[Any], dict[str
 def _partition(message: Message) -> int:
     partition = message.partition()
     if partition is None:
-        raise RuntimeError("librdkafka told of an end without its partition")
+        raise RuntimeError("librdkafka gave a message without its partition")
     return partition
 
 

@@ -25,6 +25,7 @@ from airflow_provider_connect.sinks._kafka_arrays import (
     Refuse,
     Refused,
     below,
+    binary,
     bytes_of,
     decoded,
     gathered,
@@ -96,6 +97,8 @@ class Writer:
 
     def pieces(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
         """Return the pieces of a column's JSON values; NULL is ``null``."""
+        if array.null_count == len(array):
+            return [NULL]
         array = decoded(array)
         return optional(array, self._value(array, field, refuse), b"", NULL)
 
@@ -175,9 +178,9 @@ def documents(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
     import msgspec
     import numpy as np
 
-    texts = utf8(array, refuse)
     if mark == "checked":
-        return texts
+        return binary(array)
+    texts = utf8(array, refuse)
     decoder = msgspec.json.Decoder(strict=False)
     bad = np.zeros(len(texts), bool)
     for row, text in enumerate(texts.to_pylist()):

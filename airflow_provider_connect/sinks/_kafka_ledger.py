@@ -18,7 +18,7 @@ import contextlib
 import datetime as dt
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 _BATCH = 10_000
 _LOOK_SECONDS = 0.05
 _LEAVE_SECONDS = 10.0
+_OWN_SECONDS = 1.0
+"""What a commit may take that is under way; one that is dead is ended by the next try alone."""
+_ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 _WHATS = ("day", "part", "claim")
 
 W = TypeVar("W", bound=Wire)
@@ -64,7 +67,8 @@ class LedgerKey(NamedTuple):
         :raises ValueError: it is none that :meth:`encoded` makes.
         """
         connector, stream, topic, day, what, *part = json.loads(key or b"null")
-        if not all(isinstance(text, str) for text in (connector, stream, topic, day)) or what not in _WHATS:
+        texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
+        if not texts or what not in _WHATS or not all(isinstance(number, int) for number in part):
             raise ValueError("no key of this ledger")
         return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
 
@@ -109,17 +113,21 @@ class LedgerTopic:
         self.timeout_seconds = timeout_seconds
 
     def read(
-        self, wants: Callable[[LedgerKey], bool], undecided: Literal["wait", "leave"] = "wait"
+        self,
+        wants: Callable[[LedgerKey], bool],
+        undecided: Literal["wait", "leave"] = "wait",
+        own: Callable[[LedgerKey], bool] | None = None,
     ) -> dict[LedgerKey, bytes]:
         """Return the newest committed record of every wanted key; of a topic that is not there, none.
 
         :param undecided: what to do about wanted records that an open transaction of others hides: wait until they
             are decided, or leave them out after a wait.
+        :param own: whose open transaction is not waited for, as the reader itself is about to end it.
         :raises ConfigError: the topic holds what no Kafka sink wrote, or lost records to retention.
         :raises RetriableError: the broker is away, or wanted records stay undecided.
         """
         patience = self.timeout_seconds if undecided == "wait" else min(self.timeout_seconds, _LEAVE_SECONDS)
-        deadline = time.monotonic() + patience
+        started = time.monotonic()
         found: dict[LedgerKey, bytes] = {}
         with self._reader("read_committed") as reader:
             ends = dict.fromkeys(self._partitions(reader), 0)
@@ -128,14 +136,19 @@ class LedgerTopic:
                 ends |= self._take(reader, set(ends), found, wants)
                 high = {partition: self._watermarks(reader, partition)[1] for partition in ends}
                 hidden = {partition: end for partition, end in ends.items() if end < high[partition]}
-                if not hidden or not self._any_hidden(hidden, wants):
+                hiding = self._hiding(hidden, wants) if hidden else None
+                if hiding is None:
                     return found
-                if time.monotonic() > deadline:
+                waited = time.monotonic() - started
+                if own is not None and own(hiding) and waited > min(patience, _OWN_SECONDS):
+                    return found
+                if waited > patience:
                     if undecided == "leave":
                         return found
                     raise RetriableError(
-                        f"ledger topic {self.name!r}: an open transaction of another publish hides records of this "
-                        f"stream for {self.timeout_seconds:.0f} s already; its transaction timeout ends it"
+                        f"ledger topic {self.name!r}: an open transaction of {hiding.connector}/{hiding.stream} "
+                        f"{hiding.day} into {hiding.topic!r} hides records of this stream for "
+                        f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction timeout"
                     )
                 time.sleep(_LOOK_SECONDS)
                 self._assign(reader, ends)
@@ -183,8 +196,7 @@ class LedgerTopic:
         if low > 0:
             raise ConfigError(
                 f"ledger topic {self.name!r} has lost its oldest records (it begins at offset {low}): something other "
-                "than compaction deletes from it. Set cleanup.policy=compact alone, and write what is missing by hand, "
-                "or use another ledger_topic"
+                f"than compaction deletes from it. {_ADVICE}"
             )
         return low, high
 
@@ -212,6 +224,11 @@ class LedgerTopic:
                     self._note(message, found, wants)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ends[message.partition() or 0] = message.offset() or 0
+                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                    raise ConfigError(
+                        f"ledger topic {self.name!r} has lost its oldest records: something other than compaction "
+                        f"deletes from it. {_ADVICE}"
+                    )
                 elif not error.retriable():
                     raise KafkaException(error)
         return ends
@@ -229,13 +246,22 @@ class LedgerTopic:
             if (value := message.value()) is not None:  # by hand: the day is to be forgotten
                 found[key] = value
 
-    def _any_hidden(self, hidden: dict[int, int], wants: Callable[[LedgerKey], bool]) -> bool:
-        """Tell whether wanted records lie behind what readers of committed records see."""
-        seen: dict[LedgerKey, bytes] = {}
+    def _hiding(self, hidden: dict[int, int], wants: Callable[[LedgerKey], bool]) -> LedgerKey | None:
+        """Return whose transaction hides wanted records from readers of committed ones; None if none is hidden.
+
+        The record at which they stop is the first of the transaction that is open.
+        """
+        keys: list[LedgerKey] = []
+        wanted: dict[LedgerKey, bytes] = {}
+
+        def look(key: LedgerKey) -> bool:
+            keys.append(key)
+            return wants(key) and key.what != "claim"
+
         with self._reader("read_uncommitted") as reader:
             self._assign(reader, hidden)
-            self._take(reader, set(hidden), seen, lambda key: wants(key) and key.what != "claim")
-        return bool(seen)
+            self._take(reader, set(hidden), wanted, look)
+        return keys[0] if wanted else None
 
 
 def parsed(kind: type[W], value: bytes, topic: str) -> W:
@@ -265,9 +291,13 @@ class KafkaLedger(Ledger):
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, what, part)
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, None if it never was."""
-        entry = self.entries(day).get(self.about(day))
-        return entry.row if entry else None
+        """Return the newest published state of a day, None if it never was.
+
+        What a transaction of this very day has open for long is not published: who publishes the day next ends it.
+        """
+        key = self.about(day)
+        found = self.topic.read(lambda seen: seen == key, own=lambda seen: seen[:4] == key[:4])
+        return parsed(Entry, found[key], self.topic.name).row if key in found else None
 
     def days(self) -> DaySet:
         """Return every published day; one that an open transaction of others hides for long is left out for now."""
@@ -279,9 +309,18 @@ class KafkaLedger(Ledger):
         keys = sorted(found, key=lambda key: key.day, reverse=True)[:days]
         return [parsed(Entry, found[key], self.topic.name) for key in keys]
 
-    def entries(self, day: dt.date) -> dict[LedgerKey, Entry]:
-        """Return what is published of a day, and of its parts."""
-        found = self.topic.read(lambda key: key.day == day and (self._mine(key, "day") or self._mine(key, "part")))
+    def entries(self, day: dt.date, only: Collection[LedgerKey] | None = None) -> dict[LedgerKey, Entry]:
+        """Return what is published of a day, and of its parts.
+
+        :param only: the records that matter, and are waited for; all by default.
+        """
+        found = self.topic.read(
+            lambda key: (
+                key in only
+                if only is not None
+                else key.day == day and (self._mine(key, "day") or self._mine(key, "part"))
+            )
+        )
         return {key: parsed(Entry, value, self.topic.name) for key, value in found.items()}
 
     def _mine(self, key: LedgerKey, what: str) -> bool:

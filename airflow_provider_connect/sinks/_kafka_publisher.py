@@ -60,9 +60,11 @@ class Publisher:
         plan = make_plan(self.sink, publish, schema, self.connections, self.ledger)
         if self.sink.delivery == "exactly_once" and self.sink.atomicity == "partition":
             return replace(plan, generation=self._reserve(plan))
-        entries = self.ledger.entries(publish.day.date)
-        self._standing(plan, entries)
-        if self.sink.delivery == "at_least_once":
+        if self.sink.delivery == "exactly_once":
+            self._require_newest(plan, self.ledger.row(publish.day.date))
+        else:
+            entries = self.ledger.entries(publish.day.date)
+            self._standing(plan, entries)
             plan = replace(plan, generation=self._free_generation(plan, entries, self._newest_claim(plan)))
         # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, {"enable.idempotence": False})
@@ -118,11 +120,13 @@ class Publisher:
         with self._transaction(plan, part) as transaction:
             try:
                 transaction.fence()
-                entries = self.ledger.entries(plan.publish.day.date)
+                only = None if part is None else {self._about(plan), self._about(plan, part)}
+                entries = self.ledger.entries(plan.publish.day.date, only)
                 standing = self._standing_entry(plan, entries, part)
                 if standing is not None:
                     told = {name: standing.row.counts.get(name, 0) for name in ("rejected", "tombstones")}
-                    return Sent(standing.row.rows, **told, offsets=standing.offsets, entry=standing)
+                    seconds = standing.row.counts.get("publish_ms", 0) / 1000
+                    return Sent(standing.row.rows, **told, offsets=standing.offsets, seconds=seconds, entry=standing)
                 newest = max((entry.row.generation for entry in entries.values()), default=0)
                 generation = plan.generation or newest + 1
                 snapshot = Snapshot(self._reader(plan)) if plan.is_snapshot else None
@@ -168,19 +172,23 @@ class Publisher:
         """
         with self._transaction(plan, None) as transaction:
             transaction.fence()
+            earlier = self._newest_claim(plan)
+            earlier_parts = earlier.parts if earlier else 0
+            self._end_parts(plan, earlier_parts)  # what they have open hides what is published of the day
             entries = self.ledger.entries(plan.publish.day.date)
             self._standing(plan, entries)
-            earlier = self._newest_claim(plan)
             generation = self._free_generation(plan, entries, earlier)
-            earlier_parts = earlier.parts if earlier else 0
             parts = max(earlier_parts, len(plan.publish.manifest.polled.files))
             transaction.begin()
             transaction.send(self.sink.ledger_topic, *self._claim(plan, generation, parts), [])
             transaction.commit()
-        for part in range(earlier_parts):
+        self._end_parts(plan, earlier_parts)
+        return generation
+
+    def _end_parts(self, plan: Plan, parts: int) -> None:
+        for part in range(parts):
             with self._transaction(plan, part) as others:
                 others.fence()
-        return generation
 
     def _free_generation(self, plan: Plan, entries: dict[LedgerKey, Entry], claim: Claim | None) -> int:
         """Return a generation that no other intent, and no other try with other files, has sent records of."""
@@ -192,7 +200,7 @@ class Publisher:
     def _commit_parts(self, plan: Plan, receipts: list[Sent]) -> LedgerRow:
         with self._transaction(plan, None) as transaction:
             transaction.fence()
-            entries = self.ledger.entries(plan.publish.day.date)
+            entries = self.ledger.entries(plan.publish.day.date, {self._about(plan)})
             standing = self._standing(plan, entries)
             if standing is not None and standing.token == plan.publish.intent.token:
                 return standing
@@ -264,8 +272,8 @@ class Publisher:
         return {
             "compression.type": self.sink.compression,
             "partitioner": self.sink.partitioner,
-            "message.max.bytes": max(DEFAULT_MAX_MESSAGE_BYTES, *sizes),
-            "batch.size": min(_MAX_BATCH_BYTES, *sizes),
+            "message.max.bytes": max([DEFAULT_MAX_MESSAGE_BYTES, *sizes]),
+            "batch.size": min([_MAX_BATCH_BYTES, *sizes]),
         }
 
     def _about(self, plan: Plan, part: int | None = None, what: Any = None) -> LedgerKey:
@@ -280,9 +288,12 @@ class Publisher:
         :raises SupersededError: it was published for a newer intent.
         """
         entry = entries.get(self._about(plan))
-        if entry is not None and entry.row.order > plan.publish.intent.order:
-            raise SupersededError.by(entry.row.generation, self._where(plan), plan.publish.intent.run)
+        self._require_newest(plan, entry.row if entry else None)
         return entry.row if entry else None
+
+    def _require_newest(self, plan: Plan, standing: LedgerRow | None) -> None:
+        if standing is not None and standing.order > plan.publish.intent.order:
+            raise SupersededError.by(standing.generation, self._where(plan), plan.publish.intent.run)
 
     def _standing_entry(self, plan: Plan, entries: dict[LedgerKey, Entry], part: int | None) -> Entry | None:
         """Return what this intent has published already of what is about to be sent."""
@@ -382,5 +393,5 @@ def _total(receipts: list[Sent], source_rejects: int) -> Sent:
         rejected=sum(sent.rejected for sent in receipts) + source_rejects,
         tombstones=sum(sent.tombstones for sent in receipts),
         offsets=offsets,
-        seconds=max((sent.seconds for sent in receipts), default=0.0),
+        seconds=sum(sent.seconds for sent in receipts),  # of all transactions: what one would have taken
     )

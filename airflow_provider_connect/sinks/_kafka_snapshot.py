@@ -40,9 +40,10 @@ class TopicReader:
         self.topic = topic
         self.timeout_seconds = timeout_seconds
         self.owner = owner
+        self._ends: dict[int, int] = {}
 
     def batches(self) -> Iterator[list[Message]]:
-        """Yield all records, oldest first within each partition.
+        """Yield all records, oldest first within each partition; another time the same, and none that came since.
 
         :raises RetriableError: a transaction that is open there hides records behind it.
         :raises ConfigError: the topic holds records of others.
@@ -71,8 +72,10 @@ class TopicReader:
                     records.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     partition = message.partition()
-                    _, high = reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)
-                    if message.offset() >= high:
+                    place = TopicPartition(self.topic, partition)
+                    end = self._ends.get(partition, reader.get_watermark_offsets(place, cached=True)[1])
+                    if message.offset() >= end:
+                        self._ends[partition] = end
                         unread.discard(partition)
                 elif not error.retriable():
                     raise KafkaException(error)

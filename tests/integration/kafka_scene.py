@@ -1,4 +1,4 @@
-"""A Kafka sink of any options and columns over the session's broker, and its topics and ledger as a consumer sees them."""
+"""A Kafka sink of any options and columns over the session's broker, and its topics as a consumer sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole Kafka sink on a real broker: what a record is, which topics there are, what is refused and where it goes."""
+"""The whole Kafka sink on a real broker: what a record is, which topics there are, what is refused."""
 
 from __future__ import annotations
 
@@ -405,7 +405,5 @@ def test_a_lost_ledger_is_no_new_one(scene: Scene) -> None:
     [problem] = scene.having(ledger_topic=f"{scene.name}-other").preflight()
     assert "holds records of conformance/events, but ledger topic" in problem
     assert "Restore it, name it in ledger_topic, or publish into another topic" in problem
-    foreign = scene.having(ledger_topic=f"{scene.name}-foreign")
-    make_topic(scene.bootstrap, foreign.sink.ledger_topic, cleanup__policy="compact")
-    with pytest.raises(ConfigError, match="has lost its oldest|no Kafka sink wrote"):
+    with pytest.raises(ConfigError, match="no Kafka sink wrote"):
         scene.having(ledger_topic=scene.sink.topic, topic=f"{scene.name}-more").ledger.row(MONDAY)

@@ -1,0 +1,210 @@
+"""Snapshots into a compacted topic: only what changed is sent, and a tombstone for what vanished."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect import registry, sources
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.sink import Intent, StreamKey
+from airflow_provider_connect.spark import poll, put
+from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.window import Day
+
+from ..kafka import Target, records
+from .kafka_bench import Watch
+
+pytestmark = pytest.mark.slow
+
+KEY = StreamKey(connector="shelf", stream="items")
+FIRST, SECOND, THIRD = (dt.date(2026, 10, day) for day in (5, 6, 7))
+
+
+@pytest.fixture(autouse=True)
+def shelf_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(Path(__file__).parent / "connectors" / "sources")
+    monkeypatch.setattr(sources, "__path__", [*sources.__path__, folder])
+
+
+@dataclass
+class Shop:
+    """The source, and the topic that follows it."""
+
+    options: dict[str, Any]
+    connections: dict[str, Connection]
+    bootstrap: str
+    root: Path
+
+    def snapshot(self, day: dt.date, items: dict[str, int], order: int, parts: int = 1, **options: Any) -> DayReport:
+        """Move a snapshot as the driver does; the executors' halves are called directly."""
+        sink_options = self.options | options
+        job = JobConfig(
+            source_name="shelf",
+            source={"items": items, "parts": parts},
+            sink_name="kafka",
+            sink=sink_options,
+            days=(Day(date=day),),
+            intent=Intent(token=f"{order:032x}", order=order, run=f"dag/run-{order}/task"),
+            attempt=f"{order:016x}-1",
+            report="/unused/report.json",
+            progress_seconds=1,
+        )
+        source, sink = registry.source_class("shelf").of(job.source), registry.sink_class("kafka").of(sink_options)
+        schema, root = source.row_schema(), Folder(str(self.root))
+        assert sink.preflight(schema, KEY, job.days, self.connections) == []
+        send = functools.partial(
+            put.run, sink_name="kafka", sink=sink_options, schema=schema, connections=self.connections
+        )
+        days = Days(
+            job=job,
+            source=source,
+            sink=sink,
+            source_connection=Connection(conn_id="shelf"),
+            connections=self.connections,
+            key=KEY,
+            schema=schema,
+            root=root,
+            keeps_stage=False,
+            progress=Progress(root, 60, 1),
+            poll_parts=lambda tasks: list(poll.run(tasks, connection=Connection(conn_id="shelf"))),
+            put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
+        )
+        return days.move(job.days[0])
+
+    def sent(self) -> list[tuple[str, int | None]]:
+        """Return all records that were ever sent, a tombstone as None, in the order of their partitions."""
+        found = records(self.bootstrap, self.options["topic"])
+        return [((r.key or b"").decode(), None if r.value is None else json.loads(r.value)["count"]) for r in found]
+
+    def counts(self, day: dt.date) -> tuple[int, int]:
+        """Return what the ledger counted as unchanged and vanished."""
+        row = registry.sink_class("kafka").of(self.options).ledger(KEY, self.connections).row(day)
+        assert row is not None
+        return row.counts["unchanged"], row.counts["vanished"]
+
+    def state(self) -> dict[str, int]:
+        """Return what a reader of the topic knows at its end."""
+        newest = dict(self.sent())
+        return {item: count for item, count in newest.items() if count is not None}
+
+
+@pytest.fixture
+def shop(kafka_target: Target, tmp_path: Path) -> Shop:
+    sink = kafka_target.sink
+    options = {
+        "topic": sink.topic,
+        "ledger_topic": sink.ledger_topic,
+        "key_fields": ["item"],
+        "cleanup": "compact",
+        "partitions": 3,
+        "timeout_seconds": 20,
+    }
+    return Shop(options, kafka_target.connections, kafka_target.bootstrap, tmp_path)
+
+
+def test_only_what_changed_is_sent_and_what_vanished_gets_a_tombstone(shop: Shop) -> None:
+    first = {"apple": 1, "pear": 2, "plum": 3}
+    report = shop.snapshot(FIRST, first, order=1, parts=2)
+    assert (report.status, report.rows_written, report.failure) == ("published", 3, None)
+    assert shop.state() == first
+    before = sorted(shop.sent())
+
+    second = {"apple": 1, "pear": 20, "fig": 4}
+    report = shop.snapshot(SECOND, second, order=2)
+    assert (report.status, report.rows_written) == ("published", 3)
+    assert shop.counts(SECOND) == (1, 1)
+    assert shop.state() == second
+    new = sorted(set(shop.sent()) - set(before), key=str)
+    assert new == [("fig", 4), ("pear", 20), ("plum", None)]
+
+    report = shop.snapshot(THIRD, second, order=3)
+    assert (report.status, shop.counts(THIRD)) == ("published", (3, 0))
+    assert len(shop.sent()) == len(before) + 3
+
+
+def test_a_tombstone_lies_in_the_partition_of_what_it_buries_and_what_comes_back_is_sent(shop: Shop) -> None:
+    shop.snapshot(FIRST, {f"item-{n}": n for n in range(50)}, order=1)
+    shop.snapshot(SECOND, {}, order=2)
+    places: dict[bytes, set[int]] = {}
+    for record in records(shop.bootstrap, shop.options["topic"]):
+        places.setdefault(record.key or b"", set()).add(record.partition)
+    assert len(places) == 50
+    assert all(len(partitions) == 1 for partitions in places.values())
+    assert shop.state() == {}
+    shop.snapshot(THIRD, {"item-7": 7}, order=3)
+    assert shop.state() == {"item-7": 7}
+
+
+def test_values_carry_no_day_and_headers_do(shop: Shop) -> None:
+    shop.snapshot(FIRST, {"apple": 1}, order=1)
+    [record] = records(shop.bootstrap, shop.options["topic"])
+    assert json.loads(record.value or b"") == {"item": "apple", "count": 1}
+    assert record.day == str(FIRST)
+
+
+def test_an_older_snapshot_does_not_undo_a_newer_one_of_another_day(shop: Shop) -> None:
+    shop.snapshot(SECOND, {"apple": 2}, order=7)
+    report = shop.snapshot(FIRST, {"apple": 1, "pear": 1}, order=6)
+    assert report.status == "superseded"
+    assert report.failure is not None
+    assert f"shows {SECOND} already" in report.failure.message
+    assert shop.state() == {"apple": 2}
+
+
+def test_the_same_intent_again_sends_nothing(shop: Shop) -> None:
+    shop.snapshot(FIRST, {"apple": 1}, order=1)
+    report = shop.snapshot(FIRST, {"apple": 5}, order=1)
+    assert report.status == "already_published"
+    assert shop.sent() == [("apple", 1)]
+
+
+def test_a_topic_with_records_of_others_is_left_alone(shop: Shop, kafka_target: Target) -> None:
+    shop.snapshot(FIRST, {"apple": 1}, order=1)
+    from confluent_kafka import Producer
+
+    other = Producer({"bootstrap.servers": shop.bootstrap})
+    other.produce(shop.options["topic"], b"value", b"theirs")
+    assert other.flush(20) == 0
+    report = shop.snapshot(SECOND, {"apple": 2}, order=2)
+    assert report.failure is not None
+    assert report.failure.type == "ConfigError"
+    assert "did not write" in report.failure.message
+    assert "theirs" not in report.failure.message
+
+
+def test_a_key_that_comes_twice_fails_the_snapshot_and_changes_nothing(shop: Shop) -> None:
+    shop.snapshot(FIRST, {"apple": 1, "pear": 1}, order=1)
+    before = shop.sent()
+    # The count is no key: both rows have the same.
+    report = shop.snapshot(SECOND, {"fig": 1, "plum": 1}, order=2, key_fields=["count"])
+    assert report.failure is not None
+    assert report.failure.type == "DataError"
+    assert "1 rows of the snapshot have the key of another row" in report.failure.message
+    assert shop.sent() == before
+
+
+@pytest.mark.parametrize("options", [{"delivery": "at_least_once"}, {"atomicity": "partition"}])
+def test_what_a_snapshot_cannot_do_is_said(shop: Shop, options: dict[str, Any]) -> None:
+    report = shop.snapshot(FIRST, {"apple": 1}, order=1, **options)
+    assert report.failure is not None
+    assert report.failure.type == "ConfigError"
+    assert "in one transaction" in report.failure.message
+
+
+def test_readers_see_a_snapshot_whole(shop: Shop) -> None:
+    shop.snapshot(FIRST, {"apple": 1}, order=1)
+    with Watch(shop.bootstrap, shop.options["topic"]) as watch:
+        for order in range(2, 5):
+            shop.snapshot(FIRST, {f"item-{n}": n * order for n in range(200)}, order=order)
+        watch.caught_up()
+    assert shop.state() == {f"item-{n}": n * 4 for n in range(200)}

@@ -1,0 +1,72 @@
+"""Dead letters of the sink and of the source, with the headers that Connect gives them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks._kafka_dead_letters import Letter, of_rows, of_source
+from airflow_provider_connect.sinks._kafka_records import Refused
+from airflow_provider_connect.spark.parquet import write_rejects
+from airflow_provider_connect.stage import Manifest, Polled
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.tally import Reject
+from airflow_provider_connect.window import Day
+
+DAY = Day(date=dt.date(2026, 10, 5))
+PREFIX = "__connect.errors."
+
+
+def publish(root: Path, polled: Polled | None = None) -> Publish:
+    manifest = Manifest(day=DAY, attempt="0a-1-20261005", fingerprint="f", polled=polled or Polled())
+    return Publish(
+        key=StreamKey(connector="mixpanel", stream="export"),
+        day=DAY,
+        intent=Intent(token="t", order=1, run="dag/run/task"),
+        manifest=manifest,
+        stage=str(root),
+    )
+
+
+def headers(letter: Letter) -> dict[str, str]:
+    found = {name: value.decode() for name, value in letter.headers if isinstance(value, bytes)}
+    assert len(found) == len(letter.headers)
+    return found
+
+
+def test_a_refused_row_names_its_place_its_column_and_its_topic(tmp_path: Path) -> None:
+    bad = Refused((3 << 40) + 7, "events", "VALUE_CONVERTER", "x", "NaN", b"k", b'{"x": "nan"}')
+    [letter] = of_rows([bad], publish(tmp_path))
+    assert (letter.key, letter.value) == (b"k", b'{"x": "nan"}')
+    assert headers(letter) == {
+        f"{PREFIX}topic": "events",
+        f"{PREFIX}partition": "3",
+        f"{PREFIX}offset": "7",
+        f"{PREFIX}connector.name": "mixpanel/export",
+        f"{PREFIX}task.id": "0a-1-20261005",
+        f"{PREFIX}stage": "VALUE_CONVERTER",
+        f"{PREFIX}class.name": "airflow_provider_connect.sinks.kafka.KafkaSink",
+        f"{PREFIX}exception.class.name": "airflow_provider_connect.errors.DataError",
+        f"{PREFIX}exception.message": "column 'x': NaN",
+        "connect.day": "2026-10-05",
+    }
+
+
+def test_a_row_that_is_refused_as_a_whole_names_no_column(tmp_path: Path) -> None:
+    [letter] = of_rows([Refused(0, "events", "TASK_PUT", None, "too large", None, b"{}")], publish(tmp_path))
+    assert headers(letter)[f"{PREFIX}exception.message"] == "too large"
+    assert letter.key is None
+
+
+def test_what_the_source_set_aside_is_kept_as_it_was_sent(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    given = [[Reject(0, "no JSON", b"{"), Reject(9, "no JSON", b"\xff\0")], [Reject(4, "no time", b"{}")]]
+    files = tuple(write_rejects(folder, f"rejects-{part}.parquet", rejects) for part, rejects in enumerate(given))
+    letters = list(of_source(publish(tmp_path, Polled(rejects=tuple(filter(None, files)))), "events"))
+    assert [letter.value for letter in letters] == [b"{", b"\xff\0", b"{}"]
+    told = [headers(letter) for letter in letters]
+    assert [(one[f"{PREFIX}partition"], one[f"{PREFIX}offset"]) for one in told] == [("0", "0"), ("0", "9"), ("1", "4")]
+    assert {one[f"{PREFIX}stage"] for one in told} == {"TASK_POLL"}
+    assert told[2][f"{PREFIX}exception.message"] == "no time"
+    assert told[0][f"{PREFIX}class.name"] == "mixpanel"

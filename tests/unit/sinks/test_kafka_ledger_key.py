@@ -1,0 +1,87 @@
+"""What ledger records are made of: keys that are told apart, values that travel, and foreign ones that are refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka_ledger import Claim, Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka_offsets import written
+from airflow_provider_connect.sinks._kafka_transaction import transactional_id
+
+DAY = dt.date(2026, 10, 5)
+KEYS = st.builds(
+    LedgerKey,
+    st.text(max_size=5),
+    st.text(max_size=5),
+    st.text(max_size=5),
+    st.dates(),
+    st.sampled_from(["day", "part", "claim"]),
+    st.none() | st.integers(0, 99),
+)
+
+
+@given(KEYS)
+def test_a_key_comes_back_as_it_was(key: LedgerKey) -> None:
+    assert LedgerKey.parse(key.encoded()) == key
+
+
+@given(KEYS, KEYS)
+def test_different_keys_are_different_bytes(one: LedgerKey, other: LedgerKey) -> None:
+    assert (one.encoded() == other.encoded()) == (one == other)
+
+
+def test_a_key_is_what_the_docs_say() -> None:
+    assert LedgerKey("mixpanel", "export", "t_{event}", DAY).encoded() == (
+        b'["mixpanel","export","t_{event}","2026-10-05","day"]'
+    )
+    assert json.loads(LedgerKey("c", "s", "t", DAY, "part", 3).encoded()) == ["c", "s", "t", "2026-10-05", "part", 3]
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [None, b"", b"mine", b"\xff", b"7", b"{}", b"[]", b'["c","s","t","2026-10-05"]', b'["c","s","t","today","day"]',
+     b'["c","s","t","2026-10-05","week"]', b'["c","s",7,"2026-10-05","day"]', b'["c","s","t","2026-10-05","day",1,2]',
+     b'["c","s","t","2026-10-05","part","one"]', b'["c","s","t","2026-10-05",["day"]]'],
+)  # fmt: skip
+def test_a_foreign_key_is_none(foreign: bytes | None) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        LedgerKey.parse(foreign)
+
+
+def test_values_travel() -> None:
+    row = LedgerRow(day=DAY, generation=2, token="t", order=1, rows=3)
+    entry = Entry(row=row, run="dag/run", offsets={"t": {0: (1, 5), 3: (0, 2)}}, columns={"event": "string"})
+    text = entry.model_dump_json().encode()
+    assert parsed(Entry, text, "ledger") == entry
+    assert json.loads(text)["offsets"] == {"t": {"0": [1, 5], "3": [0, 2]}}
+    claim = Claim(token="t", order=1, run="r", attempt="a", parts=2, at=dt.datetime(2026, 10, 5, tzinfo=dt.UTC))
+    assert parsed(Claim, claim.model_dump_json().encode(), "ledger") == claim
+
+
+@pytest.mark.parametrize("value", [b"", b"canary", b"{}", b'{"row": {"canary": 1}, "run": "r"}'])
+def test_a_foreign_value_is_an_error_without_it(value: bytes) -> None:
+    with pytest.raises(ConfigError, match="'ledger' holds a record that cannot be read") as caught:
+        parsed(Entry, value, "ledger")
+    assert "canary" not in str(caught.value)
+
+
+def test_a_transactional_id_is_the_same_for_every_try_and_begins_as_rights_are_given() -> None:
+    one = transactional_id("c", "s", "t", "2026-10-05")
+    assert one == transactional_id("c", "s", "t", "2026-10-05")
+    assert one.startswith("connect-")
+    others = [("c", "s", "t", "2026-10-06"), ("c", "s", "t", "2026-10-05", 0), ("c", "s", "t2", "2026-10-05"),
+              ("cs", "", "t", "2026-10-05")]  # fmt: skip
+    assert len({one, *(transactional_id(*names) for names in others)}) == len(others) + 1
+
+
+def test_spans_are_what_grew() -> None:
+    before = {"a": {0: 5, 1: 7}, "b": {0: 0}}
+    after = {"a": {0: 9, 1: 7}, "b": {0: 0}, "new": {0: 2, 1: 0}}
+    assert written(before, after) == {"a": {0: (5, 9)}, "new": {0: (0, 2)}}
