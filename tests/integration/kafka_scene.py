@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.connection import Connection
@@ -21,6 +23,8 @@ from airflow_provider_connect.window import Day
 
 from ..kafka import records
 from .frozen import KEY, MONDAY, SCHEMA, freeze
+
+SETTLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,31 @@ class Scene:
 
     def entry(self, day: dt.date = MONDAY) -> dict[str, Any]:
         """Return what the ledger has of a day, as JSON."""
+        self.settle(self.sink.ledger_topic)
         found = {key[3]: entry for key, entry in ledger_entries(self.bootstrap, self.sink.ledger_topic)}
         return found[str(day)]
 
     def records(self, topic: str | None = None, isolation: Any = "read_committed") -> list[Record]:
         """Return the records of a topic, the sink's own by default."""
-        return records(self.bootstrap, topic or self.sink.topic, isolation)
+        name = topic or self.sink.topic
+        if isolation == "read_committed":
+            self.settle(name)
+        return records(self.bootstrap, name, isolation)
+
+    def settle(self, topic: str) -> None:
+        """Wait until readers see what is committed: a commit is answered before every partition has its marker."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while self._ends(topic, "read_committed") != self._ends(topic, "read_uncommitted"):
+            assert time.monotonic() < deadline, f"a transaction is open in {topic}"
+            time.sleep(0.01)
+
+    def _ends(self, topic: str, isolation: str) -> dict[int, int]:
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation})
+        try:
+            partitions = reader.list_topics(topic, timeout=10).topics[topic].partitions
+            return {part: reader.get_watermark_offsets(TopicPartition(topic, part), 10)[1] for part in partitions}
+        finally:
+            reader.close()
 
     def values(self, topic: str | None = None) -> list[dict[str, Any]]:
         return [json.loads(record.value or b"null") for record in self.records(topic)]

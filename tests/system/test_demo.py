@@ -60,10 +60,11 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path: Path):
     assert list(marked(mark(tmp_path))) == []
 
 
-def test_an_interrupted_demo_ends_its_emulator(tmp_path: Path):
+@pytest.mark.parametrize(("sink", "command"), [("bigquery", "bqemulator"), ("kafka", "kafka.Kafka")])
+def test_an_interrupted_demo_ends_its_server(tmp_path: Path, sink: str, command: str):
     shutil.copytree(DAGS, tmp_path / "dags")
-    demo = start(tmp_path, "--sink", "bigquery")
-    wait_for(lambda: "bqemulator" in commands(mark(tmp_path)), 90, "an emulator")
+    demo = start(tmp_path, "--sink", sink)
+    wait_for(lambda: command in commands(mark(tmp_path)), 90, f"a {command}")
     demo.send_signal(signal.SIGINT)
     output, _ = demo.communicate(timeout=180)
     assert demo.returncode == 130, output

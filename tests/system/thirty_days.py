@@ -41,7 +41,7 @@ def catch_up(system: System, dag_id: str, fault_rate: float) -> None:
         assert not failed, system.log(failed[0], dag_id)
         return sum(run["state"] == "success" for run in runs) == 30
 
-    wait_for(all_done, 400, "thirty successful runs")
+    wait_for(all_done, 600, "thirty successful runs")
     days = local_days(system)
     assert system.rows(dag_id) == days
     published = system.written_by[dag_id].ledger()
