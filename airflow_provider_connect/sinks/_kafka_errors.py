@@ -110,6 +110,10 @@ _BY_NAME: dict[str, tuple[type[ConnectError], str]] = {
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": (ConfigError, "the topic's message.format.version is too old"),
     "SECURITY_DISABLED": (ConfigError, "the cluster has no authorizer"),
     "KAFKA_STORAGE_ERROR": (RetriableError, "a broker cannot write to its disk: see whether it is full"),
+    **dict.fromkeys(
+        ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"),
+        (ConfigError, "its oldest records are gone: set cleanup.policy=compact alone, and publish into a new topic"),
+    ),
     "_RESOLVE": (RetriableError, "a host's name is not known: check bootstrap.servers and the brokers' own names"),
 }
 _OTHERWISE = (RetriableError, "it is expected to pass")

@@ -92,6 +92,7 @@ class Claim(Wire):
     """What a ``claim`` record says.
 
     :param generation: reserved for the token where no single transaction finds it, else None.
+    :param used: the highest generation that a claim before this one may have sent records of.
     :param parts: how many staged files this claim, or one before it, sends in a transaction each.
     """
 
@@ -100,6 +101,7 @@ class Claim(Wire):
     run: str
     attempt: str
     generation: int | None = None
+    used: int = 0
     parts: int = 0
     at: dt.datetime
 
@@ -155,12 +157,17 @@ class LedgerTopic:
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
         """Return who began last to publish a day, committed or not; None if nobody is known."""
+        found = self.undecided(lambda seen: seen == key)
+        return parsed(Claim, found[key], self.name) if key in found else None
+
+    def undecided(self, wants: Callable[[LedgerKey], bool]) -> dict[LedgerKey, bytes]:
+        """Return the newest record of every wanted key, committed or not."""
         found: dict[LedgerKey, bytes] = {}
         with self._reader("read_uncommitted") as reader:
             ends = dict.fromkeys(self._partitions(reader), 0)
             self._assign(reader, ends)
-            self._take(reader, set(ends), found, lambda seen: seen == key)
-        return parsed(Claim, found[key], self.name) if key in found else None
+            self._take(reader, set(ends), found, wants)
+        return found
 
     @contextlib.contextmanager
     def _reader(self, isolation: str) -> Iterator[Consumer]:
@@ -303,11 +310,18 @@ class KafkaLedger(Ledger):
         """Return every published day; one that an open transaction of others hides for long is left out for now."""
         return DaySet.of(key.day for key in self.topic.read(lambda key: self._mine(key, "day"), "leave"))
 
-    def newest(self, days: int) -> list[Entry]:
-        """Return what is published of the newest days, the newest first."""
-        found = self.topic.read(lambda key: self._mine(key, "day"), "leave")
+    def newest(self, days: int, undecided: Literal["wait", "leave"] = "leave") -> list[Entry]:
+        """Return what is published of the newest days, the newest first.
+
+        :param undecided: as for :meth:`LedgerTopic.read`.
+        """
+        found = self.topic.read(lambda key: self._mine(key, "day"), undecided)
         keys = sorted(found, key=lambda key: key.day, reverse=True)[:days]
         return [parsed(Entry, found[key], self.topic.name) for key in keys]
+
+    def has_claims(self) -> bool:
+        """Tell whether anybody ever began to publish a day of this stream."""
+        return bool(self.topic.undecided(lambda key: self._mine(key, "claim")))
 
     def entries(self, day: dt.date, only: Collection[LedgerKey] | None = None) -> dict[LedgerKey, Entry]:
         """Return what is published of a day, and of its parts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish
@@ -36,8 +36,7 @@ def make_plan(
     :raises ConfigError: a topic cannot be made or used, or the day is too large for one transaction.
     :raises DataError: the registry does not take the schema.
     """
-    if publish.kind == "snapshot" and sink.cleanup == "compact":
-        _check_snapshot(sink)
+    content = _content(sink, publish)
     routes = _routes(sink, publish)
     needs_letters = sink.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
     names = sorted(set(routes.values()))
@@ -51,6 +50,7 @@ def make_plan(
         check_time(sink, _largest(sink, publish), ledger)
     return Plan(
         publish=publish,
+        content=content,
         routes=routes,
         refs=schemas(sink, schema, names, connections),
         columns={field.name: str(field.type) for field in schema},
@@ -59,12 +59,21 @@ def make_plan(
     )
 
 
-def _check_snapshot(sink: KafkaSink) -> None:
-    if sink.delivery != "exactly_once" or sink.atomicity != "day" or sink.route_column is not None:
+def _content(sink: KafkaSink, publish: Publish) -> Literal["rows", "changes"]:
+    """Return what is sent of the source's rows.
+
+    :raises ConfigError: the sink cannot compare a snapshot with its topic.
+    """
+    if publish.kind == "day" or sink.cleanup == "delete":
+        return "rows"
+    whole = sink.delivery == "exactly_once" and sink.atomicity == "day"
+    if not whole or sink.route_column is not None or not sink.headers:
         raise ConfigError(
-            f"topic {sink.topic!r}: a snapshot is compared with what one topic holds, in one transaction: use "
-            "delivery='exactly_once', atomicity='day' and a topic without a column, or cleanup='delete'"
+            f"topic {sink.topic!r}: a snapshot is compared with what one topic of its own holds, in one transaction: "
+            "use delivery='exactly_once', atomicity='day', headers=True and a topic without a column, or "
+            "cleanup='delete'"
         )
+    return "changes"
 
 
 def looked_at(sink: KafkaSink, topics: Topics, names: Sequence[str], oldest: Day | None) -> list[str]:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
+from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._kafka_claims import Claims
 from airflow_provider_connect.sinks._kafka_connection import admin
 from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard
-from airflow_provider_connect.sinks._kafka_ledger import Claim, Entry, KafkaLedger, LedgerKey, LedgerTopic
+from airflow_provider_connect.sinks._kafka_ledger import Entry, KafkaLedger, LedgerKey, LedgerTopic
 from airflow_provider_connect.sinks._kafka_offsets import Ends, ends, written
 from airflow_provider_connect.sinks._kafka_plan import make_plan
 from airflow_provider_connect.sinks._kafka_put import Sender, Sent
@@ -56,6 +57,11 @@ class Publisher:
         topic = LedgerTopic(self.connection, self.sink.ledger_topic, self.sink.timeout_seconds)
         return KafkaLedger(topic, self.key, self.sink.topic)
 
+    @property
+    def claims(self) -> Claims:
+        """Who publishes the stream's days."""
+        return Claims(self.sink, self.ledger)
+
     def begin(self, publish: Publish, schema: pa.Schema) -> Plan:
         """Make the day's topics and schemas ready, and say in the ledger who publishes it now. Driver."""
         plan = make_plan(self.sink, publish, schema, self.connections, self.ledger)
@@ -66,10 +72,10 @@ class Publisher:
         else:
             entries = self.ledger.entries(publish.day.date)
             self._standing(plan, entries)
-            plan = replace(plan, generation=self._free_generation(plan, entries, self._newest_claim(plan)))
+            plan = replace(plan, generation=self.claims.free_generation(plan, entries, self.claims.newest(plan)))
         # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, {"enable.idempotence": False})
-        outbox.send(self.sink.ledger_topic, *self._claim(plan, plan.generation), [])
+        outbox.send(self.sink.ledger_topic, *self.claims.record(plan, self.claims.newest(plan)), [])
         outbox.flush()
         return plan
 
@@ -108,7 +114,7 @@ class Publisher:
         self._require_tolerated(plan, receipts)
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, self._settings(plan))
         rejected = Sender(self.sink, plan, outbox).send_source_rejects()
-        entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
+        entry = self._entry(plan, plan.generation or 1, Sent.total(receipts, rejected))
         outbox.send(self.sink.ledger_topic, self._about(plan).encoded(), entry.model_dump_json().encode(), [])
         outbox.flush()
         return entry.row
@@ -125,10 +131,11 @@ class Publisher:
                 entries = self.ledger.entries(plan.publish.day.date, only)
                 standing = self._standing_entry(plan, entries, part)
                 if standing is not None:
-                    return _sent_before(standing)
-                newest = max((entry.row.generation for entry in entries.values()), default=0)
+                    return Sent.of(standing)
+                used = self.claims.used_before(plan)
+                newest = max([used, *(entry.row.generation for entry in entries.values())])
                 generation = plan.generation or newest + 1
-                snapshot = Snapshot(self._reader(plan)) if plan.is_snapshot else None
+                snapshot = Snapshot(self._reader(plan)) if plan.content == "changes" else None
                 before = self._ends(plan)
                 transaction.begin()
                 sender = Sender(self.sink, plan, transaction, snapshot)
@@ -147,7 +154,7 @@ class Publisher:
                 transaction.send(self.sink.ledger_topic, about.encoded(), entry.model_dump_json().encode(), [])
                 transaction.commit()
             except FencedError as error:
-                raise FencedError(self._who(plan, transaction, str(error))) from None
+                raise FencedError(self.claims.who_fenced(plan, transaction, str(error))) from None
         return replace(sent, entry=entry)
 
     def _require_all(
@@ -171,15 +178,15 @@ class Publisher:
         """
         with self._transaction(plan, None) as transaction:
             transaction.fence()
-            earlier = self._newest_claim(plan)
+            earlier = self.claims.newest(plan)
             earlier_parts = earlier.parts if earlier else 0
             self._end_parts(plan, earlier_parts)  # what they have open hides what is published of the day
             entries = self.ledger.entries(plan.publish.day.date)
             self._standing(plan, entries)
-            generation = self._free_generation(plan, entries, earlier)
-            parts = max(earlier_parts, len(plan.publish.manifest.polled.files))
+            generation = self.claims.free_generation(plan, entries, earlier)
+            claimed = replace(plan, generation=generation)
             transaction.begin()
-            transaction.send(self.sink.ledger_topic, *self._claim(plan, generation, parts), [])
+            transaction.send(self.sink.ledger_topic, *self.claims.record(claimed, earlier), [])
             transaction.commit()
         self._end_parts(plan, earlier_parts)
         return generation
@@ -192,13 +199,6 @@ class Publisher:
         with ThreadPoolExecutor(8) as pool:  # each waits for a quarter of a second
             list(pool.map(end, range(parts)))
 
-    def _free_generation(self, plan: Plan, entries: dict[LedgerKey, Entry], claim: Claim | None) -> int:
-        """Return a generation that no other intent, and no other try with other files, has sent records of."""
-        claimed = claim.generation or 0 if claim else 0
-        if claim and claimed and self._is_ours(claim, plan):
-            return claimed
-        return max([claimed, *(entry.row.generation for entry in entries.values())]) + 1
-
     def _commit_parts(self, plan: Plan, receipts: list[Sent]) -> LedgerRow:
         with self._transaction(plan, None) as transaction:
             transaction.fence()
@@ -206,11 +206,11 @@ class Publisher:
             standing = self._standing(plan, entries)
             if standing is not None and standing.token == plan.publish.intent.token:
                 return standing
-            self._require_claim(plan)
+            self.claims.require_own(plan)
             self._require_tolerated(plan, receipts)
             transaction.begin()
             rejected = Sender(self.sink, plan, transaction).send_source_rejects()
-            entry = self._entry(plan, plan.generation or 1, _total(receipts, rejected))
+            entry = self._entry(plan, plan.generation or 1, Sent.total(receipts, rejected))
             transaction.send(self.sink.ledger_topic, self._about(plan).encoded(), entry.model_dump_json().encode(), [])
             transaction.flush()
             transaction.commit()
@@ -221,22 +221,9 @@ class Publisher:
         rejected = sum(sent.rejected for sent in receipts)
         if rejected > self.sink.max_rejects:
             raise DataError(
-                f"{self._where(plan)}: {rejected:,} rows are no records, more than max_rejects={self.sink.max_rejects}"
+                f"{self.claims.where(plan)}: {rejected:,} rows are no records, more than "
+                f"max_rejects={self.sink.max_rejects}"
             )
-
-    def _newest_claim(self, plan: Plan) -> Claim | None:
-        return self.ledger.topic.newest_claim(self._about(plan, what="claim"))
-
-    def _require_claim(self, plan: Plan) -> None:
-        claim = self._newest_claim(plan)
-        if claim is None or not self._is_ours(claim, plan):
-            raise RetriableError(
-                f"{self._where(plan)}: {claim.run if claim else 'another run'} has begun to publish this day too; "
-                "the next try goes on or ends as superseded"
-            )
-
-    def _is_ours(self, claim: Claim, plan: Plan) -> bool:
-        return (claim.token, claim.attempt) == (plan.publish.intent.token, plan.publish.manifest.attempt)
 
     # Without a transaction
 
@@ -260,13 +247,12 @@ class Publisher:
 
     def _id(self, plan: Plan, part: int | None) -> str:
         """Return the transactional id; snapshots of a stream share one, since each builds on the one before."""
-        names = [*self._about(plan)[:3], "snapshot" if plan.is_snapshot else str(plan.publish.day)]
+        names = [*self._about(plan)[:3], "snapshot" if plan.content == "changes" else str(plan.publish.day)]
         return transactional_id(*names) if part is None else transactional_id(*names, part)
 
     def _reader(self, plan: Plan) -> TopicReader:
         (topic,) = plan.topics
-        owner = self.key if self.sink.headers else None
-        return TopicReader(self.connection, topic, self.sink.timeout_seconds, owner)
+        return TopicReader(self.connection, topic, self.sink.timeout_seconds, self.key)
 
     def _settings(self, plan: Plan) -> dict[str, Any]:
         # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
@@ -281,9 +267,6 @@ class Publisher:
     def _about(self, plan: Plan, part: int | None = None, what: Any = None) -> LedgerKey:
         return self.ledger.about(plan.publish.day.date, what or ("day" if part is None else "part"), part)
 
-    def _where(self, plan: Plan) -> str:
-        return f"{self.key} {plan.publish.day} into {self.sink.topic!r}"
-
     def _standing(self, plan: Plan, entries: dict[LedgerKey, Entry]) -> LedgerRow | None:
         """Return what the ledger has of the day.
 
@@ -295,15 +278,15 @@ class Publisher:
 
     def _require_newest(self, plan: Plan, standing: LedgerRow | None) -> None:
         if standing is not None and standing.order > plan.publish.intent.order:
-            raise SupersededError.by(standing.generation, self._where(plan), plan.publish.intent.run)
+            raise SupersededError.by(standing.generation, self.claims.where(plan), plan.publish.intent.run)
 
     def _standing_entry(self, plan: Plan, entries: dict[LedgerKey, Entry], part: int | None) -> Entry | None:
         """Return what this intent has published already of what is about to be sent."""
         standing = self._standing(plan, entries)
-        if plan.is_snapshot:
+        if plan.content == "changes":
             self._refuse_older_snapshot(plan)
         if part is not None:
-            self._require_claim(plan)
+            self.claims.require_own(plan)
             entry = entries.get(self._about(plan, part))
             return entry if entry and entry.row.generation == plan.generation else None
         mine = standing is not None and standing.token == plan.publish.intent.token
@@ -311,22 +294,11 @@ class Publisher:
 
     def _refuse_older_snapshot(self, plan: Plan) -> None:
         """Raise SupersededError where the topic shows a newer snapshot, of whichever day."""
-        for entry in self.ledger.newest(_ALL_DAYS):
-            if entry.row.order > plan.publish.intent.order:
-                where = f"{self._where(plan)}, which shows {entry.row.day} already"
+        mine = (plan.publish.intent.order, plan.publish.day.date)
+        for entry in self.ledger.newest(_ALL_DAYS, "wait"):
+            if (entry.row.order, entry.row.day) > mine:
+                where = f"{self.claims.where(plan)}, which shows {entry.row.day} already"
                 raise SupersededError.by(entry.row.generation, where, plan.publish.intent.run)
-
-    def _claim(self, plan: Plan, generation: int | None, parts: int = 0) -> tuple[bytes, bytes]:
-        claim = Claim(
-            token=plan.publish.intent.token,
-            order=plan.publish.intent.order,
-            run=plan.publish.intent.run,
-            attempt=plan.publish.manifest.attempt,
-            generation=generation,
-            parts=parts,
-            at=dt.datetime.now(dt.UTC),
-        )
-        return self._about(plan, what="claim").encoded(), claim.model_dump_json().encode()
 
     def _entry(self, plan: Plan, generation: int, sent: Sent) -> Entry:
         publish = plan.publish
@@ -361,45 +333,3 @@ class Publisher:
     def _with_new_limits(self, plan: Plan) -> Plan:
         topics = Topics.open(self.connection, self.sink.rules, self.sink.timeout_seconds)
         return replace(plan, limits={name: topics.limits(name) for name in plan.limits})
-
-    def _who(self, plan: Plan, transaction: Transaction, error: str) -> str:
-        """Say who fenced this producer, as far as the ledger knows."""
-        where = self._where(plan)
-        try:
-            claim = self._newest_claim(plan)
-        except (RetriableError, ConfigError):
-            return f"{where}: {error}"
-        if claim is not None and claim.attempt != plan.publish.manifest.attempt:
-            began = f"which began to publish at {claim.at:%F %T} UTC"
-            return f"{where}: fenced by {claim.run} (attempt {claim.attempt}), {began}"
-        if transaction.seconds > self.sink.transaction_timeout_seconds:
-            return (
-                f"{where}: the broker ended the transaction, which was open for {transaction.seconds:.0f} s and may be "
-                f"for {self.sink.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or set "
-                "atomicity='partition'"
-            )
-        return f"{where}: fenced by another task of this same attempt, or by a retry of it"
-
-
-def _sent_before(entry: Entry) -> Sent:
-    counts = entry.row.counts
-    told = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
-    return Sent(entry.row.rows, **told, offsets=entry.offsets, seconds=counts.get("publish_ms", 0) / 1000, entry=entry)
-
-
-def _total(receipts: list[Sent], source_rejects: int) -> Sent:
-    """Sum the shares into their day; spans of the same partition become one that holds them all."""
-    offsets: dict[str, dict[int, tuple[int, int]]] = {}
-    for sent in receipts:
-        for topic, partitions in sent.offsets.items():
-            known = offsets.setdefault(topic, {})
-            for partition, (first, end) in partitions.items():
-                low, high = known.get(partition, (first, end))
-                known[partition] = (min(low, first), max(high, end))
-    return Sent(
-        rows=sum(sent.rows for sent in receipts),
-        rejected=sum(sent.rejected for sent in receipts) + source_rejects,
-        tombstones=sum(sent.tombstones for sent in receipts),
-        offsets=offsets,
-        seconds=sum(sent.seconds for sent in receipts),  # of all transactions: what one would have taken
-    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.prefetch import prefetch
 from airflow_provider_connect.sinks import _kafka_dead_letters as dead_letters
 from airflow_provider_connect.sinks._kafka_ledger import Entry
 from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records, Tolerated
@@ -45,6 +47,32 @@ class Sent:
     seconds: float = 0.0
     entry: Entry | None = None
 
+    @classmethod
+    def of(cls, entry: Entry) -> Sent:
+        """Return what an earlier try has sent, as the ledger has it."""
+        counts = entry.row.counts
+        told = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
+        seconds = counts.get("publish_ms", 0) / 1000
+        return cls(entry.row.rows, **told, offsets=entry.offsets, seconds=seconds, entry=entry)
+
+    @classmethod
+    def total(cls, receipts: list[Sent], source_rejects: int) -> Sent:
+        """Sum the shares into their day; spans of the same partition become one that holds them all."""
+        offsets: dict[str, dict[int, tuple[int, int]]] = {}
+        for sent in receipts:
+            for topic, partitions in sent.offsets.items():
+                known = offsets.setdefault(topic, {})
+                for partition, (first, end) in partitions.items():
+                    low, high = known.get(partition, (first, end))
+                    known[partition] = (min(low, first), max(high, end))
+        return cls(
+            rows=sum(sent.rows for sent in receipts),
+            rejected=sum(sent.rejected for sent in receipts) + source_rejects,
+            tombstones=sum(sent.tombstones for sent in receipts),
+            offsets=offsets,
+            seconds=sum(sent.seconds for sent in receipts),  # of all transactions: what one would have taken
+        )
+
 
 class Sender:
     """Sends one share through one producer.
@@ -68,13 +96,15 @@ class Sender:
         rows = tombstones = 0
         total = sum(file.rows for file in files)
         started = time.monotonic()
-        for outgoing in self._outgoing(records, files):
-            rows += len(outgoing.values)
-            tombstones += outgoing.tombstones
-            self._set_aside(outgoing)
-            self._hand_over(outgoing if self.snapshot is None else self.snapshot.changes(outgoing))
-            if isinstance(self.outbox, Transaction):
-                self.outbox.check_time(rows, total)
+        # Reading and encoding run beside the sending: both spend most of their time outside of Python's lock.
+        with closing(prefetch(self._outgoing(records, files), depth=1)) as made:
+            for outgoing in made:
+                rows += len(outgoing.values)
+                tombstones += outgoing.tombstones
+                self._set_aside(outgoing)
+                self._hand_over(outgoing if self.snapshot is None else self.snapshot.changes(outgoing))
+                if isinstance(self.outbox, Transaction):
+                    self.outbox.check_time(rows, total)
         vanished = self._bury(records)
         return Sent(
             rows,
@@ -108,14 +138,15 @@ class Sender:
         each = outgoing.size_bytes // max(1, len(values))
         for first in range(0, len(values), _CHUNK):
             chunk = slice(first, first + _CHUNK)
-            if outgoing.headers is None and outgoing.timestamps is None:
+            if outgoing.headers is None and outgoing.timestamps is None and outgoing.partitions is None:
                 records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
                 self.outbox.send_batch(outgoing.topic, records, each * len(records))
                 continue
             headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
             stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
             self.outbox.make_room(each * len(stamps))
-            self.outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps)
+            partitions = outgoing.partitions[chunk] if outgoing.partitions is not None else [-1] * len(values[chunk])
+            self.outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions)
 
     def _bury(self, records: Records) -> int:
         """Send a tombstone for every key that the snapshot has not, into the partition where its record lies."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Publish, StreamKey
@@ -38,6 +38,7 @@ below a topic's limit, but waits until its time is up (https://github.com/conflu
 class Plan:
     """What ``begin`` found out for one publish; carried to every ``put``.
 
+    :param content: what is sent: every row, or of a snapshot what changed.
     :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
     :param refs: the registered schema for each topic.
     :param limits: what each topic takes.
@@ -47,17 +48,13 @@ class Plan:
     """
 
     publish: Publish
+    content: Literal["rows", "changes"]
     routes: dict[str | None, str]
     refs: dict[str, SchemaRef]
     limits: dict[str, Limits]
     dead_letters: str | None
     columns: dict[str, str]
     generation: int | None = None
-
-    @property
-    def is_snapshot(self) -> bool:
-        """Whether only what changed is sent: the rows are all there are, and the topic keeps the last of each key."""
-        return self.publish.kind == "snapshot" and any(limits.compacted for limits in self.limits.values())
 
     @property
     def topics(self) -> list[str]:
@@ -89,6 +86,7 @@ class Outgoing:
 
     :param headers: of each; None where there are none.
     :param timestamps: milliseconds since 1970 of each, 0 where the row has none; None where nobody asks for them.
+    :param partitions: where each must go, -1 where the partitioner decides; None where it decides for all.
     """
 
     topic: str
@@ -96,6 +94,7 @@ class Outgoing:
     values: list[bytes | None]
     headers: list[Headers] | None
     timestamps: list[int] | None
+    partitions: list[int] | None = field(default=None, kw_only=True)
     size_bytes: int
     tombstones: int
     refused: list[Refused] = field(default_factory=list)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _BATCH = 10_000
 _LOOK_SECONDS = 0.1
+_ANY_PARTITION = -1
 _DEAD = b"\0" * 16
 """Stands for the value of a tombstone; no digest of a value is equal to it but by one chance in 2^128."""
 
@@ -32,10 +33,10 @@ _DEAD = b"\0" * 16
 class TopicReader:
     """Reads a topic from its first record to its last, as readers of committed records see it.
 
-    :param owner: whose records alone the topic may hold; None where records do not tell.
+    :param owner: whose records alone the topic may hold.
     """
 
-    def __init__(self, connection: Connection, topic: str, timeout_seconds: float, owner: StreamKey | None) -> None:
+    def __init__(self, connection: Connection, topic: str, timeout_seconds: float, owner: StreamKey) -> None:
         self.connection = connection
         self.topic = topic
         self.timeout_seconds = timeout_seconds
@@ -89,7 +90,7 @@ class TopicReader:
                 )
 
     def _of_owner(self, records: list[Message]) -> list[Message]:
-        if self.owner is not None and not all(is_of(message.headers(), self.owner) for message in records):
+        if not all(is_of(message.headers(), self.owner) for message in records):
             raise ConfigError(
                 f"topic {self.topic!r} holds records that {self.owner} did not write, which a snapshot would delete: "
                 "use a topic of its own"
@@ -105,12 +106,17 @@ class Snapshot:
 
         self.reader = reader
         self.unchanged = 0
-        self._keys, self._values = _newest(reader)
+        self._keys, self._values, self._partitions = _newest(reader)
         self._seen = np.zeros(len(self._keys), dtype=bool)
         self._sent: list[np.ndarray[Any, Any]] = []
 
     def changes(self, outgoing: Outgoing) -> Outgoing:
-        """Return the records that say something new."""
+        """Return the records that say something new; of a key that the topic has, for the partition it lies in.
+
+        Whatever became of the number of partitions since: two records of a key in two partitions would both stay.
+        """
+        import numpy as np
+
         keys, values = _digests(outgoing.keys), _digests(outgoing.values)
         self._sent.append(keys)
         places, known = self._places(keys)
@@ -119,8 +125,11 @@ class Snapshot:
         same[known] = self._values[places[known]] == values[known]
         self.unchanged += int(same.sum())
         rows = (~same).nonzero()[0].tolist()
+        at = np.full(len(keys), _ANY_PARTITION)
+        at[known] = self._partitions[places[known]]
         return replace(
             outgoing,
+            partitions=at[rows].tolist(),
             keys=[outgoing.keys[row] for row in rows],
             values=[outgoing.values[row] for row in rows],
             headers=None if outgoing.headers is None else [outgoing.headers[row] for row in rows],
@@ -166,19 +175,20 @@ class Snapshot:
         return places, self._keys[places] == keys
 
 
-def _newest(reader: TopicReader) -> tuple[Any, Any]:
-    """Return the digests of all keys, sorted, and of the newest value of each."""
+def _newest(reader: TopicReader) -> tuple[Any, Any, Any]:
+    """Return the digests of all keys, sorted, and of the newest value of each, and where it lies."""
     import numpy as np
 
-    keys, values = [_digests([])], [_digests([])]
+    keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]
     for records in reader.batches():
+        partitions.append(np.array([message.partition() for message in records], np.int32))
         keys.append(_digests([message.key() for message in records]))
         values.append(_digests([message.value() for message in records]))
-    every_key, every_value = np.concatenate(keys), np.concatenate(values)
+    every_key = np.concatenate(keys)
     order = every_key.argsort(kind="stable")
-    every_key, every_value = every_key[order], every_value[order]
+    every_key, every_value, place = every_key[order], np.concatenate(values)[order], np.concatenate(partitions)[order]
     last = np.append(every_key[1:] != every_key[:-1], len(every_key) > 0)[: len(every_key)]
-    return every_key[last], every_value[last]
+    return every_key[last], every_value[last], place[last]
 
 
 def _digests(texts: Sequence[bytes | None]) -> np.ndarray[Any, Any]:

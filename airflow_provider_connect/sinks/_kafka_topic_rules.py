@@ -195,10 +195,10 @@ def _policy(topic: FoundTopic, writing: Writing) -> Iterator[str]:
             "its cleanup.policy is compact: of records with one key it keeps the last; use cleanup='compact' if that "
             "is meant, else cleanup.policy=delete on the topic"
         )
-    elif topic.policy == {"delete"} and writing.compacted:
+    elif topic.policy and topic.policy != {"compact"} and writing.compacted:
         yield (
-            "its cleanup.policy is delete, which forgets rows that do not change: set it to compact, or use "
-            "cleanup='delete'"
+            "its cleanup.policy has delete in it, which forgets rows that do not change: set it to compact alone, or "
+            "use cleanup='delete'"
         )
 
 

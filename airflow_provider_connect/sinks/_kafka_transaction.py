@@ -92,19 +92,21 @@ class Outbox:
             self._producer.produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted += 1
 
-    def send_each(
+    def send_each(  # noqa: PLR0917  # as many as a record has fields
         self,
         topic: str,
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         headers: Sequence[Headers],
         timestamps: Sequence[int],
+        partitions: Sequence[int],
     ) -> None:
-        """Hand over records of one topic with headers or timestamps, which ``produce_batch`` does not take."""
+        """Hand over records of one topic with headers, times or partitions, which ``produce_batch`` does not take."""
         produce = self._producer.produce
         with self.sending(topic):
-            for key, value, own_headers, timestamp in zip(keys, values, headers, timestamps, strict=True):
-                produce(topic, value, key, headers=own_headers, timestamp=timestamp)
+            records = zip(keys, values, headers, timestamps, partitions, strict=True)
+            for key, value, own_headers, timestamp, partition in records:
+                produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
         self.accepted += len(values)
 
     def make_room(self, size_bytes: int) -> None:
@@ -150,7 +152,10 @@ class Outbox:
 def _first_error(records: list[dict[str, Any]]) -> Exception:
     from confluent_kafka import KafkaException
 
-    return KafkaException(next(record["_error"] for record in records if "_error" in record))
+    errors = [record["_error"] for record in records if "_error" in record]
+    if not errors:
+        return RetriableError("the client did not take every record and does not say why: nothing is committed")
+    return KafkaException(errors[0])
 
 
 class Acknowledged(Outbox):
@@ -228,7 +233,10 @@ class Transaction(Outbox):
 
     @contextlib.contextmanager
     def sending(self, topic: str | None = None) -> Iterator[None]:
-        """Name what the client raises; behind "fatal" it is the reason that counts, which only an abort tells."""
+        """Name what the client raises; behind "fatal" and "erroneous state" it is the reason that counts.
+
+        Only a step of the transaction tells it: one that is out of turn is refused with the error that broke it.
+        """
         from confluent_kafka import KafkaError, KafkaException
 
         with super().sending(topic):
@@ -238,6 +246,8 @@ class Transaction(Outbox):
                 kafka = of(error)
                 if kafka is not None and kafka.code() == KafkaError._FATAL:
                     self._producer.abort_transaction(1.0)
+                if kafka is not None and kafka.code() == KafkaError._STATE:
+                    self._producer.begin_transaction()
                 raise
 
     @property
@@ -251,11 +261,24 @@ class Transaction(Outbox):
         :raises ConfigError: the transaction's time is nearly over, and it will not be finished.
         """
         if self.seconds > _SHARE_OF_TIME * self.transaction_timeout_seconds:
-            raise ConfigError(
-                f"{done:,} of {total:,} records took {self.seconds:.0f} s, and a transaction may be open for "
-                f"{self.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds (and the broker's "
-                "transaction.max.timeout.ms), or set atomicity='partition'"
-            )
+            raise self._too_slow(done, total)
+
+    def flush(self) -> None:
+        """Wait until the broker has answered for every record.
+
+        :raises RetriableError: it took none for the whole timeout.
+        :raises ConfigError: the transaction's time is over; what was not sent by then is forgotten.
+        """
+        super().flush()
+        if self.seconds > self.transaction_timeout_seconds:
+            raise self._too_slow(self.accepted, self.accepted)
+
+    def _too_slow(self, done: int, total: int) -> ConfigError:
+        return ConfigError(
+            f"{done:,} of {total:,} records took {self.seconds:.0f} s, and a transaction may be open for "
+            f"{self.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds (and the broker's "
+            "transaction.max.timeout.ms), or set atomicity='partition'"
+        )
 
     def commit(self) -> None:
         """Commit; the same call again is safe while the answer is missing.

@@ -187,6 +187,8 @@ class KafkaSink(Sink):
             problems.append(
                 f"registry_conn_id belongs to value_converter {', '.join(_REGISTRY_CONVERTERS)}, which need it"
             )
+        if any("cleanup.policy" in config for config in (self.topic_config, *(g.config for g in self.topic_groups))):
+            problems.append("cleanup.policy is the option cleanup: take it out of topic_config and topic_groups")
         if not self.key_fields and (self.delete_where or self.cleanup == "compact"):
             problems.append("tombstones and compacted topics need key_fields")
         if problem := check_topic(self.dead_letters):
