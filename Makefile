@@ -31,15 +31,14 @@ check: $(READY)  ## Format, lint, types and the fast tests.
 	@$(BIN)/pytest -q -m 'not slow and not campaign'
 
 test: check  ## Everything: the above, then real Spark and a real Airflow.
-	@$(BIN)/pytest -q -n 2 --dist worksteal -m 'slow and not campaign' tests/conformance tests/integration tests/unit
-	@$(BIN)/pytest -q -m 'slow and not campaign' tests/system
+	@$(BIN)/pytest -q -n 2 --dist loadgroup --durations=40 -m 'slow and not campaign'
 
 real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=my-project make real (its own datasets, dropped at the end).
 	@test -n "$$GOOGLE_CLOUD_PROJECT_FOR_TESTS" || { echo "GOOGLE_CLOUD_PROJECT_FOR_TESTS is not set: name a Google Cloud project in which application default credentials may make datasets and run jobs" >&2; exit 2; }
 	@$(BIN)/pytest -q -m slow tests/conformance $(REAL)
 
-campaign: $(READY)  ## The long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=kafka CONNECT_CAMPAIGN_RUNS=100 CONNECT_CAMPAIGN_SEED=1).
-	@$(BIN)/pytest -q -s -m campaign
+campaign: $(READY)  ## Thirty days at once, then the long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=kafka CONNECT_CAMPAIGN_RUNS=200 CONNECT_CAMPAIGN_SEED=1).
+	@CONNECT_CATCHUP_DAYS=30 $(BIN)/pytest -q -s -m 'campaign or catchup'
 
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
 	@$(BIN)/python tests/benchmarks/day.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,9 +23,17 @@ from airflow_provider_connect.demo.mixpanel_server import StandIn
 from .kafka_table import OnKafka
 from .tables import OnBigQuery, OnDelta, Table
 
-pytest.register_assert_rewrite("tests.system.kills", "tests.system.races", "tests.system.thirty_days")
+pytest.register_assert_rewrite("tests.system.kills", "tests.system.races", "tests.system.many_days")
 
+CATCHUP_DAYS = int(os.environ.get("CONNECT_CATCHUP_DAYS", "16"))
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker have all of them: there is one Airflow, and it leaves room for the other worker's tests."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.xdist_group("airflow"))
 
 
 def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
@@ -122,6 +131,7 @@ def system(
     small = Project(seed=12, events_per_day=3000, duplicates_per_day=30)
     settings = {
         "CONNECT_TEST_TABLES": str(tables),
+        "CONNECT_CATCHUP_DAYS": str(CATCHUP_DAYS),
         "TMPDIR": str(folder / "tmp"),
         # The defaults wait minutes for a dead task; the rules are the same.
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "15",

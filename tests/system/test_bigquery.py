@@ -8,9 +8,9 @@ import pytest
 
 from .conftest import System
 from .kills import Kill
+from .many_days import catch_up
 from .races import kills_while_a_reload_races_the_retry_of_an_older_one, trigger_all, two_runs_of_one_day
 from .tables import OnBigQuery
-from .thirty_days import catch_up
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,8 @@ def runs(system: System):
     trigger_all(system, DAG)
 
 
-def test_thirty_days_sixteen_at_once(system: System):
+@pytest.mark.catchup
+def test_many_days_sixteen_at_once(system: System):
     catch_up(system, "bigquery_catchup", fault_rate=0.25)
     caught_up = system.written_by["bigquery_catchup"]
     assert isinstance(caught_up, OnBigQuery)

@@ -1,4 +1,4 @@
-"""Catchup of thirty days at sixteen at once, over a change of clocks, with faults: nothing lost, nothing doubled."""
+"""Catchup of many days at sixteen at once, over a change of clocks, with faults: nothing lost, nothing doubled."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import datetime as dt
 
 import pytest
 
-from .conftest import System
-from .thirty_days import catch_up
+from .conftest import CATCHUP_DAYS, System
+from .many_days import catch_up
 
 pytestmark = pytest.mark.slow
 
 
-def test_thirty_days_sixteen_at_once(system: System):
+@pytest.mark.catchup
+def test_many_days_sixteen_at_once(system: System):
     catch_up(system, "catchup", fault_rate=0.5)
     runs = system.airflow.runs("catchup")
-    assert len(runs) == 30
+    assert len(runs) == CATCHUP_DAYS
     hours = {run["data_interval_start"][:10]: _hours(run) for run in runs}
     assert hours["2026-11-01"] == 25
     tasks = [system.task(run["dag_run_id"], "catchup") for run in runs]

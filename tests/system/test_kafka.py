@@ -10,8 +10,8 @@ import pytest
 from .conftest import System, served
 from .kafka_table import OnKafka
 from .kills import Kill, kill_and_recover
+from .many_days import catch_up
 from .races import RELOADED, kills_while_a_reload_races_the_retry_of_an_older_one, trigger_all, two_runs_of_one_day
-from .thirty_days import catch_up
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,8 @@ def runs(system: System):
     trigger_all(system, DAG)
 
 
-def test_thirty_days_sixteen_at_once(system: System):
+@pytest.mark.catchup
+def test_many_days_sixteen_at_once(system: System):
     catch_up(system, "kafka_catchup", fault_rate=0.25)
     assert topic(system, "kafka_catchup").left_after_sweep() == []
 

@@ -1,4 +1,4 @@
-"""Thirty days over a change of clocks, sixteen runs at once, into each sink: what the system tests let catchup do."""
+"""Many days over a change of clocks, sixteen runs at once, into each sink: what the system tests let catchup do."""
 
 import datetime as dt
 import os
@@ -14,7 +14,8 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.timetables import daily
 
 ZONE = "US/Pacific"
-FIRST, LAST = dt.date(2026, 10, 12), dt.date(2026, 11, 10)
+LAST = dt.date(2026, 11, 10)
+FIRST = LAST - dt.timedelta(days=int(os.environ["CONNECT_CATCHUP_DAYS"]) - 1)
 TABLES = {
     "catchup": DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/catchup"),
     "bigquery_catchup": BigQuerySink(table="system.catchup"),

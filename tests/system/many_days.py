@@ -1,4 +1,7 @@
-"""What catchup of thirty days must leave behind, whichever table it fills."""
+"""What catchup of many days at once must leave behind, whichever table it fills.
+
+CONNECT_CATCHUP_DAYS of them, the last of which is fixed: sixteen, as many as run at once, or thirty in `make campaign`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from collections import Counter
 from airflow_provider_connect.demo.mixpanel_faults import seeded_schedule
 from airflow_provider_connect.window import span
 
-from .conftest import System, wait_for
+from .conftest import CATCHUP_DAYS, System, wait_for
 
-FIRST, LAST = dt.date(2026, 10, 12), dt.date(2026, 11, 10)
+LAST = dt.date(2026, 11, 10)
+FIRST = LAST - dt.timedelta(days=CATCHUP_DAYS - 1)
 ZONE = "US/Pacific"
 
 
@@ -29,8 +33,8 @@ def local_days(system: System) -> dict[str, Counter[str]]:
 
 
 def catch_up(system: System, dag_id: str, fault_rate: float) -> None:
-    """Let a DAG load the thirty days while the source fails now and then; compare table, ledger and offset."""
-    dates = [FIRST + dt.timedelta(days=i) for i in range(31)]
+    """Let a DAG load the days while the source fails now and then; compare table, ledger and offset."""
+    dates = [FIRST + dt.timedelta(days=i) for i in range(CATCHUP_DAYS + 1)]
     system.catchup.faults.replace(seeded_schedule(20261101, dates, fault_rate))
     faults_before = sum(system.catchup.stats["faults"].values())
     system.airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
@@ -39,9 +43,9 @@ def catch_up(system: System, dag_id: str, fault_rate: float) -> None:
         runs = system.airflow.runs(dag_id)
         failed = [run["dag_run_id"] for run in runs if run["state"] == "failed"]
         assert not failed, system.log(failed[0], dag_id)
-        return sum(run["state"] == "success" for run in runs) == 30
+        return sum(run["state"] == "success" for run in runs) == CATCHUP_DAYS
 
-    wait_for(all_done, 600, "thirty successful runs")
+    wait_for(all_done, 600, f"{CATCHUP_DAYS} successful runs")
     days = local_days(system)
     assert system.rows(dag_id) == days
     published = system.written_by[dag_id].ledger()
