@@ -14,6 +14,8 @@ from airflow_provider_connect.stage import DATA_FILE
 from airflow_provider_connect.storage import Folder, named_errors
 
 _MAX_BATCH_ROWS = 65_536
+_CELL_BYTES = 8
+"""What a value takes in memory at least, also where it is NULL and takes nothing in the file."""
 
 
 def batches(stage: str, path: str, batch_bytes: int, start: int = 0) -> Iterator[tuple[int, Any]]:
@@ -37,8 +39,9 @@ def batches(stage: str, path: str, batch_bytes: int, start: int = 0) -> Iterator
 
 def _batch_rows(metadata: Any, batch_bytes: int) -> int:
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    row_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
-    return max(1, min(int(batch_bytes / max(row_bytes, 1.0)), _MAX_BATCH_ROWS))
+    stored_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
+    row_bytes = max(stored_bytes, _CELL_BYTES * metadata.num_columns, 1.0)
+    return max(1, min(int(batch_bytes / row_bytes), _MAX_BATCH_ROWS))
 
 
 def first_position(path: str) -> int:

@@ -42,13 +42,13 @@ from airflow_provider_connect.sinks._bigquery_table import (
     staging,
 )
 from airflow_provider_connect.sinks._bigquery_types import Column, columns
+from airflow_provider_connect.staged import batches
+from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.sinks.bigquery import BigQuerySink
-    from airflow_provider_connect.staged import batches
-from airflow_provider_connect.window import Day
 
 _log = logging.getLogger(__name__)
 LEDGER_END, REJECTS_TABLE_END, TOMBSTONES_END = "__ledger", "__rejects", "__tombstones"

@@ -92,7 +92,8 @@ class Claims:
                 f"for {self.sink.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or set "
                 "atomicity='partition'"
             )
-        return f"{where}: fenced by another task of this same attempt, or by a retry of it"
+        others = "another task of this same attempt, a retry of it, or the clean-up of an earlier one"
+        return f"{where}: fenced by {others}"
 
     def where(self, plan: Plan) -> str:
         """Return what is being published, for messages."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.sinks._kafka_outbox import Headers, Outbox, headers_bytes
 from airflow_provider_connect.sinks._kafka_records import Refused
-from airflow_provider_connect.sinks._kafka_transaction import Headers, Outbox
 from airflow_provider_connect.staged import batches
 
 _SINK_CLASS = "airflow_provider_connect.sinks.kafka.KafkaSink"
@@ -33,7 +33,7 @@ def of_rows(refused: Iterable[Refused], publish: Publish) -> Iterator[Letter]:
     for row in refused:
         part, number = divmod(row.position, 1 << _POSITION_BITS)
         reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
-        yield Letter(row.key, row.record, _headers(publish, row.topic, part, number, row.stage, reason, _SINK_CLASS))
+        yield Letter(row.key, row.record(), _headers(publish, row.topic, part, number, row.stage, reason, _SINK_CLASS))
 
 
 def of_source(publish: Publish, topic: str) -> Iterator[Letter]:
@@ -59,7 +59,7 @@ def send(outbox: Outbox, topic: str, letters: Iterable[Letter], max_message_byte
             key = key if len(key or b"") <= room // 2 else None
             value = value[: max(0, room - len(key or b""))]
             headers = [*headers, ("connect.cut_from_bytes", str(len(letter.value)).encode())]
-        outbox.make_room(len(value))
+        outbox.make_room(1, len(key or b"") + len(value) + headers_bytes(headers))
         outbox.send(topic, key, value, headers)
         sent += 1
     return sent

@@ -1,6 +1,7 @@
 """The ledger of Kafka sinks: a compacted topic whose records are written in the transactions of the data.
 
-A record's key says what it is about (:class:`LedgerKey`), the newest record of a key counts. Of a day there is
+A record's key says what it is about (:class:`LedgerKey`). The newest record of a key counts; of a day, that of the
+newest intent. Of a day there is
 
 * ``day``: its newest published state, what :class:`.Ledger` returns;
 * ``part``: the same for one staged file, where each has a transaction of its own;
@@ -14,11 +15,11 @@ Data comes first in a transaction and the ledger record last, so that the partit
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -26,17 +27,16 @@ from pydantic import ValidationError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka_connection import consumer
-from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
+from airflow_provider_connect.sinks._kafka_partitions import Isolation, Partitions, reading
 from airflow_provider_connect.window import DaySet
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Message
 
-_BATCH = 10_000
+Undecided = Literal["wait", "leave", "ignore"]
+_PATIENCE_SECONDS: dict[Undecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
 _LOOK_SECONDS = 0.05
-_LEAVE_SECONDS = 10.0
 _OWN_SECONDS = 1.0
 """What a commit may take that is under way; one that is dead is ended by the next try alone."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
@@ -117,28 +117,26 @@ class LedgerTopic:
     def read(
         self,
         wants: Callable[[LedgerKey], bool],
-        undecided: Literal["wait", "leave"] = "wait",
+        undecided: Undecided = "wait",
         own: Callable[[LedgerKey], bool] | None = None,
     ) -> dict[LedgerKey, bytes]:
         """Return the newest committed record of every wanted key; of a topic that is not there, none.
 
         :param undecided: what to do about wanted records that an open transaction of others hides: wait until they
-            are decided, or leave them out after a wait.
+            are decided, leave them out after a wait, or ignore them at once.
         :param own: whose open transaction is not waited for, as the reader itself is about to end it.
         :raises ConfigError: the topic holds what no Kafka sink wrote, or lost records to retention.
         :raises RetriableError: the broker is away, or wanted records stay undecided.
         """
-        patience = self.timeout_seconds if undecided == "wait" else min(self.timeout_seconds, _LEAVE_SECONDS)
+        patience = min(self.timeout_seconds, _PATIENCE_SECONDS[undecided])
         started = time.monotonic()
         found: dict[LedgerKey, bytes] = {}
-        with self._reader("read_committed") as reader:
-            ends = dict.fromkeys(self._partitions(reader), 0)
-            self._assign(reader, ends)
+        with self._reading("read_committed") as partitions:
+            ends = dict.fromkeys(partitions.numbers(), 0)
             while True:
-                ends |= self._take(reader, set(ends), found, wants)
-                high = {partition: self._watermarks(reader, partition)[1] for partition in ends}
-                hidden = {partition: end for partition, end in ends.items() if end < high[partition]}
-                hiding = self._hiding(hidden, wants) if hidden else None
+                ends = self._take(partitions, ends, found, wants)
+                hidden = {number: end for number, end in ends.items() if end < partitions.told_end(number)}
+                hiding = self._hiding(hidden, wants) if hidden and undecided != "ignore" else None
                 if hiding is None:
                     return found
                 waited = time.monotonic() - started
@@ -153,7 +151,6 @@ class LedgerTopic:
                         f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction timeout"
                     )
                 time.sleep(_LOOK_SECONDS)
-                self._assign(reader, ends)
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
         """Return who began last to publish a day, committed or not; None if nobody is known."""
@@ -163,82 +160,33 @@ class LedgerTopic:
     def undecided(self, wants: Callable[[LedgerKey], bool]) -> dict[LedgerKey, bytes]:
         """Return the newest record of every wanted key, committed or not."""
         found: dict[LedgerKey, bytes] = {}
-        with self._reader("read_uncommitted") as reader:
-            ends = dict.fromkeys(self._partitions(reader), 0)
-            self._assign(reader, ends)
-            self._take(reader, set(ends), found, wants)
+        with self._reading("read_uncommitted") as partitions:
+            self._take(partitions, dict.fromkeys(partitions.numbers(), 0), found, wants)
         return found
 
-    @contextlib.contextmanager
-    def _reader(self, isolation: str) -> Iterator[Consumer]:
-        heard = Heard()
-        own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
-        reader = consumer(self.connection, heard, **own)
-        try:
-            with kafka_errors(f"reading ledger topic {self.name!r}", heard):
-                yield reader
-        finally:
-            reader.close()
-
-    def _partitions(self, reader: Consumer) -> list[int]:
-        from confluent_kafka import KafkaError, KafkaException
-
-        topic = reader.list_topics(self.name, timeout=self.timeout_seconds).topics[self.name]
-        if topic.error is not None:
-            if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return []
-            raise KafkaException(topic.error)
-        return sorted(topic.partitions)
-
-    def _assign(self, reader: Consumer, offsets: dict[int, int]) -> None:
-        from confluent_kafka import TopicPartition
-
-        reader.assign([TopicPartition(self.name, partition, offset) for partition, offset in offsets.items()])
-
-    def _watermarks(self, reader: Consumer, partition: int) -> tuple[int, int]:
-        """Return the first offset and the one behind the last, undecided ones included, as the last fetch told."""
-        from confluent_kafka import TopicPartition
-
-        low, high = reader.get_watermark_offsets(TopicPartition(self.name, partition), cached=True)
-        if low > 0:
-            raise ConfigError(
-                f"ledger topic {self.name!r} has lost its oldest records (it begins at offset {low}): something other "
-                f"than compaction deletes from it. {_ADVICE}"
-            )
-        return low, high
+    def _reading(self, isolation: Isolation) -> AbstractContextManager[Partitions]:
+        return reading(self.connection, self.name, self.timeout_seconds, isolation, "ledger topic")
 
     def _take(
         self,
-        reader: Consumer,
-        partitions: set[int],
+        partitions: Partitions,
+        starts: dict[int, int],
         found: dict[LedgerKey, bytes],
         wants: Callable[[LedgerKey], bool],
     ) -> dict[int, int]:
         """Read every partition to its end; return the ends."""
-        from confluent_kafka import KafkaError, KafkaException
-
-        ends: dict[int, int] = {}
-        deadline = time.monotonic() + self.timeout_seconds
-        while set(ends) != partitions:
-            if time.monotonic() > deadline:
-                raise RetriableError(
-                    f"ledger topic {self.name!r} could not be read to its end within {self.timeout_seconds:.0f} s; "
-                    "it is expected to pass"
+        ends = {}
+        for number in starts:
+            low, ends[number] = partitions.bounds(number)
+            if low > 0:
+                raise ConfigError(
+                    f"ledger topic {self.name!r} has lost its oldest records (it begins at offset {low}): something "
+                    f"other than compaction deletes from it. {_ADVICE}"
                 )
-            for message in reader.consume(_BATCH, _LOOK_SECONDS):
-                error = message.error()
-                if error is None:
-                    self._note(message, found, wants)
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ends[message.partition() or 0] = message.offset() or 0
-                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                    raise ConfigError(
-                        f"ledger topic {self.name!r} has lost its oldest records: something other than compaction "
-                        f"deletes from it. {_ADVICE}"
-                    )
-                elif not error.retriable():
-                    raise KafkaException(error)
-        return ends
+        for records in partitions.batches(starts, ends):
+            for message in records:
+                self._note(message, found, wants)
+        return partitions.stopped
 
     def _note(self, message: Message, found: dict[LedgerKey, bytes], wants: Callable[[LedgerKey], bool]) -> None:
         try:
@@ -248,10 +196,17 @@ class LedgerTopic:
                 f"ledger topic {self.name!r} holds a record at offset {message.offset()} that no Kafka sink wrote: "
                 "use a ledger_topic of its own"
             ) from None
-        if wants(key):
+        if not wants(key):
+            return
+        value = message.value()
+        if value is None:  # by hand: the day is to be forgotten
             found.pop(key, None)
-            if (value := message.value()) is not None:  # by hand: the day is to be forgotten
-                found[key] = value
+        elif key.what != "day" or key not in found or self._order(value) >= self._order(found[key]):
+            found[key] = value
+
+    def _order(self, value: bytes) -> int:
+        """Return whose day it is: without a transaction, an older run that wakes up may write behind a newer one."""
+        return parsed(Entry, value, self.name).row.order
 
     def _hiding(self, hidden: dict[int, int], wants: Callable[[LedgerKey], bool]) -> LedgerKey | None:
         """Return whose transaction hides wanted records from readers of committed ones; None if none is hidden.
@@ -265,9 +220,8 @@ class LedgerTopic:
             keys.append(key)
             return wants(key) and key.what != "claim"
 
-        with self._reader("read_uncommitted") as reader:
-            self._assign(reader, hidden)
-            self._take(reader, set(hidden), wanted, look)
+        with self._reading("read_uncommitted") as partitions:
+            self._take(partitions, hidden, wanted, look)
         return keys[0] if wanted else None
 
 
@@ -310,7 +264,7 @@ class KafkaLedger(Ledger):
         """Return every published day; one that an open transaction of others hides for long is left out for now."""
         return DaySet.of(key.day for key in self.topic.read(lambda key: self._mine(key, "day"), "leave"))
 
-    def newest(self, days: int, undecided: Literal["wait", "leave"] = "leave") -> list[Entry]:
+    def newest(self, days: int, undecided: Undecided = "leave") -> list[Entry]:
         """Return what is published of the newest days, the newest first.
 
         :param undecided: as for :meth:`LedgerTopic.read`.

@@ -74,6 +74,11 @@ def topics(template: str, values: Iterable[str | None], reserved: Collection[str
     return made
 
 
+def like(template: str) -> str:
+    """Return a regular expression for what :func:`topics` makes of a template, and maybe for a few more names."""
+    return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
+
+
 def _topic(start: str, value: str | None, end: str, not_free: Collection[str]) -> str:
     name = f"{start}{value}{end}"
     legal = value is not None and _LEGAL.fullmatch(value) and not _HASHED.fullmatch(value)

@@ -10,11 +10,12 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka_errors import Heard, UnknownTopicError, classify
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
 _AGAIN_SECONDS = 0.1
-_LISTED_SECONDS = 2.0
-"""How long a topic may be unknown that has just been made."""
+LISTED_SECONDS = 2.0
+"""How long a topic may be unknown that has just been made: the brokers hear of it one after the other."""
 _ADVICE = "see who deletes it; a new run makes it again with create_disposition='if_needed'"
 
 Ends = dict[str, dict[int, int]]
@@ -29,25 +30,33 @@ def ends(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, hear
     from confluent_kafka import KafkaException
 
     names = list(topics)
-    deadline = time.monotonic() + timeout_seconds
+    started = time.monotonic()
     while True:
+        waited = time.monotonic() - started
         try:
-            found = _asked(admin, names, max(1.0, deadline - time.monotonic()))
-        except KafkaException as error:
+            found = _asked(admin, names, max(1.0, timeout_seconds - waited))
+        except (KafkaException, UnknownTopicError) as error:
             failure = classify(error, "asking for the topics' ends", heard)
-            if not isinstance(failure, RetriableError) or time.monotonic() > deadline:
+            if not _may_pass(failure, waited, timeout_seconds):
                 raise failure from None
         else:
             # confluent-kafka 2.16 answers a call that broke with an offset below zero, and without an error.
             if all(end >= 0 for partitions in found.values() for end in partitions.values()):
                 return found
-        if time.monotonic() > deadline:
+        if waited > timeout_seconds:
             raise RetriableError(f"no broker told within {timeout_seconds:.0f} s where the topics end")
         time.sleep(_AGAIN_SECONDS)
 
 
+def _may_pass(failure: Exception, waited_seconds: float, timeout_seconds: float) -> bool:
+    """Say whether to ask again: also about a topic that one of the brokers does not know yet, for a little while."""
+    if isinstance(failure, UnknownTopicError):
+        return waited_seconds <= min(timeout_seconds, LISTED_SECONDS)
+    return isinstance(failure, RetriableError) and waited_seconds <= timeout_seconds
+
+
 def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float) -> Ends:
-    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
 
     latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -55,24 +64,35 @@ def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float) ->
     places = {TopicPartition(topic, number): latest for topic, numbers in found.items() for number in numbers}
     level = IsolationLevel.READ_UNCOMMITTED
     for place, answer in admin.list_offsets(places, isolation_level=level, request_timeout=timeout_seconds).items():
-        found[place.topic][place.partition] = answer.result().offset
+        try:
+            found[place.topic][place.partition] = answer.result().offset
+        except KafkaException as error:
+            raise _named(error, place.topic) from None
     return found
 
 
 def _partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[int]:
-    """Return the numbers of a topic's partitions; wait a little for one that a broker does not know yet."""
-    from confluent_kafka import KafkaError, KafkaException
+    """Return the numbers of a topic's partitions."""
+    from confluent_kafka import KafkaException
 
-    until = time.monotonic() + min(timeout_seconds, _LISTED_SECONDS)
-    while True:
-        told = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
-        if told.error is None and told.partitions:
-            return list(told.partitions)
-        if told.error is not None and told.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise KafkaException(told.error)
-        if time.monotonic() > until:
-            raise UnknownTopicError(f"topic {topic!r} was there when the publish began, and is gone: {_ADVICE}")
-        time.sleep(_AGAIN_SECONDS)
+    told = admin.list_topics(topic, timeout=timeout_seconds).topics[topic]
+    if told.error is not None:
+        raise _named(KafkaException(told.error), topic)
+    if not told.partitions:
+        raise _gone(topic)
+    return list(told.partitions)
+
+
+def _named(error: KafkaException, topic: str) -> Exception:
+    """Return an error that names the topic where it is the topic that is not there."""
+    failure = classify(error, f"asking where topic {topic!r} ends")
+    if isinstance(failure, UnknownTopicError):
+        return _gone(topic)
+    return error
+
+
+def _gone(topic: str) -> UnknownTopicError:
+    return UnknownTopicError(f"topic {topic!r} was there when the publish began, and is gone: {_ADVICE}")
 
 
 def written(before: Ends, after: Ends) -> dict[str, dict[int, tuple[int, int]]]:

@@ -6,13 +6,14 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sink import Connections, LedgerRow, Publish
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sink import Connections, Publish
 from airflow_provider_connect.sinks._kafka_converters import Kind, SchemaRef, converter
 from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
 from airflow_provider_connect.sinks._kafka_records import Plan
 from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.sinks._kafka_transaction import SHARE_OF_TIME
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
 
@@ -25,7 +26,10 @@ ROWS_PER_SECOND = 10_000
 """Taken where the ledger knows no measured day."""
 _MEASURED_DAYS = 30
 _MANY_ROWS = 100_000
-_SHARE_OF_TIME = 0.5
+_UNMEASURED_SHARE = 0.5
+"""Of a transaction's time, what a day may take by an assumed rate."""
+MOST_TOPICS = 1000
+"""Of one day: each costs questions before the first record and a place in the ledger's record, of at most 1 MB."""
 
 
 def make_plan(
@@ -63,6 +67,7 @@ def _content(sink: KafkaSink, publish: Publish) -> Literal["rows", "changes"]:
     """Return what is sent of the source's rows.
 
     :raises ConfigError: the sink cannot compare a snapshot with its topic.
+    :raises DataError: the source has set rows aside, whose keys would count as vanished.
     """
     if publish.kind == "day" or sink.cleanup == "delete":
         return "rows"
@@ -72,6 +77,11 @@ def _content(sink: KafkaSink, publish: Publish) -> Literal["rows", "changes"]:
             f"topic {sink.topic!r}: a snapshot is compared with what one topic of its own holds, in one transaction: "
             "use delivery='exactly_once', atomicity='day', headers=True and a topic without a column, or "
             "cleanup='delete'"
+        )
+    if aside := sum(file.rows for file in publish.manifest.polled.rejects):
+        raise DataError(
+            f"topic {sink.topic!r}: the source has set {aside:,} rows of the snapshot aside; without their keys nobody "
+            "knows which ones have vanished. Mend them in the source"
         )
     return "changes"
 
@@ -132,33 +142,38 @@ def check_time(sink: KafkaSink, rows: int, ledger: KafkaLedger) -> None:
     :param rows: of the largest transaction.
     :raises ConfigError: with the numbers, and what to set instead.
     """
-    if rows < _MANY_ROWS and rows < _SHARE_OF_TIME * sink.transaction_timeout_seconds * ROWS_PER_SECOND:
+    seconds = sink.transaction_timeout_seconds
+    if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:
         return  # without a question to the ledger
-    rate, origin = _rate(ledger)
-    needed = rows / rate
-    if needed > _SHARE_OF_TIME * sink.transaction_timeout_seconds:
+    rate, origin, share = _fastest(ledger)
+    if rows / rate > share * seconds:
         raise ConfigError(
-            f"topic {sink.topic!r}: {rows:,} rows in one transaction take about {needed:,.0f} s at {rate:,.0f} rows/s "
-            f"({origin}), and transaction_timeout_seconds={sink.transaction_timeout_seconds:,.0f} leaves no room for "
-            "that: raise it (the broker's transaction.max.timeout.ms must allow it), or set atomicity='partition'"
+            f"topic {sink.topic!r}: {rows:,} rows in one transaction take about {rows / rate:,.0f} s at {rate:,.0f} "
+            f"rows/s ({origin}), and transaction_timeout_seconds={seconds:,.0f} leaves no room for that: raise it (the "
+            "broker's transaction.max.timeout.ms must allow it), or set atomicity='partition'"
         )
 
 
-def _rate(ledger: KafkaLedger) -> tuple[float, str]:
-    """Return rows per second of the slowest large day of late, and where the number comes from."""
-    measured = [
-        (row.rows / (row.counts["publish_ms"] / 1000), row)
+def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
+    """Return rows per second of the fastest large day of late, where that comes from, and the share of time to use.
+
+    A slow day, or many, is no reason to refuse the next: nothing would be published that could show better.
+    """
+    measured = {
+        row.day: row.rows / (row.counts["publish_ms"] / 1000)
         for row in (entry.row for entry in ledger.newest(_MEASURED_DAYS))
         if row.rows >= _MANY_ROWS and row.counts.get("publish_ms")
-    ]
+    }
     if not measured:
-        return float(ROWS_PER_SECOND), "assumed, as the ledger knows no large day yet"
-    rate, row = min(measured, key=_by_rate)
-    return rate, f"measured on {row.day}"
-
-
-def _by_rate(measured: tuple[float, LedgerRow]) -> float:
-    return measured[0]
+        assumed = "assumed, as the ledger knows no large day yet"
+        return float(ROWS_PER_SECOND), assumed, _UNMEASURED_SHARE
+    fastest, slowest = max(measured, key=measured.__getitem__), min(measured, key=measured.__getitem__)
+    origin = f"measured on {fastest}"
+    if fastest != slowest:
+        origin += (
+            f", the fastest of {len(measured)} large days; the slowest, {slowest}, made {measured[slowest]:,.0f} rows/s"
+        )
+    return measured[fastest], origin, SHARE_OF_TIME
 
 
 def _largest(sink: KafkaSink, publish: Publish) -> int:
@@ -167,7 +182,10 @@ def _largest(sink: KafkaSink, publish: Publish) -> int:
 
 
 def _routes(sink: KafkaSink, publish: Publish) -> dict[str | None, str]:
-    """Return the topic of each value that the day has in the column of the topic's template."""
+    """Return the topic of each value that the day has in the column of the topic's template.
+
+    :raises ConfigError: there are too many.
+    """
     if sink.route_column is None:
         return {None: sink.topic}
     import pyarrow.compute as pc
@@ -180,4 +198,10 @@ def _routes(sink: KafkaSink, publish: Publish) -> dict[str | None, str]:
             for batch in pq.ParquetFile(source).iter_batches(columns=[sink.route_column]):
                 found = pc.unique(batch.column(0)).to_pylist()
                 values.update(value if value is None else str(value) for value in found)
+                if len(values) > MOST_TOPICS:
+                    raise ConfigError(
+                        f"topic {sink.topic!r}: column {sink.route_column!r} has {len(values):,} values or more on "
+                        f"{publish.day}, each of which is a topic, and one day may have {MOST_TOPICS:,}: name a column "
+                        "with fewer"
+                    )
     return names_of(sink.topic, sorted(values, key=str), reserved=(sink.ledger_topic, sink.dead_letters))

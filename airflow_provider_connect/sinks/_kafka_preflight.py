@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import Connections, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import problems as value_problems
-from airflow_provider_connect.sinks._kafka_history import has_records_of
 from airflow_provider_connect.sinks._kafka_keys import problems as key_problems
 from airflow_provider_connect.sinks._kafka_ledger import Entry
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
@@ -35,8 +35,12 @@ class Preflight:
     def problems(self, schema: pa.Schema) -> list[str]:
         """Return all problems that can be found at once; make topics when there are none."""
         found = self._columns(schema)
+        found = found or self._told(self._cluster)
         if found:
             return found
+        found = self._told(lambda: self.topics.ensure_ledger(self.sink.ledger_topic))
+        if not found and (lost := self._told(self.publisher.history.problems)):
+            return lost  # a topic that is missing because it was deleted is not made again
         for step in (self._topics, self._transactions, lambda: self._ledger(schema)):
             found += self._told(step)
         if not found and self.sink.route_column is None:
@@ -81,11 +85,22 @@ class Preflight:
             sink.value_converter, schema, record_name=sink.full_record_name, value_field=sink.value_field
         )
 
+    @cached_property
+    def publisher(self) -> Publisher:
+        """Who would publish."""
+        return Publisher(self.sink, self.key, self.connections)
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The cluster's."""
+        return Topics.open(self.connections[self.sink.conn_id], self.sink.rules, self.sink.timeout_seconds)
+
+    def _cluster(self) -> list[str]:
+        self.topics.reach()
+        return []
+
     def _topics(self) -> list[str]:
-        sink = self.sink
-        topics = Topics.open(self.connections[sink.conn_id], sink.rules, sink.timeout_seconds)
-        topics.reach()
-        found = topics.ensure_ledger(sink.ledger_topic)
+        sink, topics, found = self.sink, self.topics, []
         if sink.errors_tolerance == "all":
             found += topics.ensure_plain(sink.dead_letters)
         if sink.route_column is not None:
@@ -96,8 +111,7 @@ class Preflight:
         sink = self.sink
         if sink.delivery == "at_least_once":
             return []
-        topics = Topics.open(self.connections[sink.conn_id], sink.rules, sink.timeout_seconds)
-        most = topics.max_transaction_timeout_ms()
+        most = self.topics.max_transaction_timeout_ms()
         if most is not None and sink.transaction_timeout_seconds * 1000 > most:
             return [
                 f"transaction_timeout_seconds={sink.transaction_timeout_seconds:,.0f} is more than the broker allows "
@@ -106,27 +120,14 @@ class Preflight:
         return []
 
     def _ledger(self, schema: pa.Schema) -> list[str]:
-        """Read the ledger; refuse to guess where it has lost what the topic shows was published."""
-        sink = self.sink
-        ledger = Publisher(sink, self.key, self.connections).ledger
-        # An open transaction of others may hide what there is; it is waited for only where nothing else is known.
-        newest = ledger.newest(1) or ledger.newest(1, "wait")
-        if newest:
-            in_one = sink.delivery == "exactly_once" and sink.atomicity == "day"
-            check_time(sink, newest[0].row.rows if in_one else 0, ledger)
-            return self._drift(schema, newest[0])
-        # What broke in the middle of a stream's very first day has left a claim.
-        if (
-            sink.route_column is None
-            and not ledger.has_claims()
-            and has_records_of(self.connections[sink.conn_id], sink.topic, self.key, sink.timeout_seconds)
-        ):
-            return [
-                f"topic {sink.topic!r} holds records of {self.key}, but ledger topic {sink.ledger_topic!r} knows no "
-                "day of it: the ledger was deleted, or is another one. Restore it, name it in ledger_topic, or publish "
-                "into another topic"
-            ]
-        return []
+        """Compare the newest published day with the time there is, and with the source's columns."""
+        sink, ledger = self.sink, self.publisher.ledger
+        newest = ledger.newest(1)
+        if not newest:
+            return []
+        in_one = sink.delivery == "exactly_once" and sink.atomicity == "day"
+        check_time(sink, newest[0].row.rows if in_one else 0, ledger)
+        return self._drift(schema, newest[0])
 
     def _drift(self, schema: pa.Schema, newest: Entry) -> list[str]:
         """Say which columns are not what they were, where no registry decides."""

@@ -8,25 +8,22 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka_claims import Claims
 from airflow_provider_connect.sinks._kafka_connection import admin
 from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard
+from airflow_provider_connect.sinks._kafka_history import History
 from airflow_provider_connect.sinks._kafka_ledger import Entry, KafkaLedger, LedgerKey, LedgerTopic
 from airflow_provider_connect.sinks._kafka_offsets import Ends, ends, written
+from airflow_provider_connect.sinks._kafka_outbox import Acknowledged
 from airflow_provider_connect.sinks._kafka_plan import make_plan
 from airflow_provider_connect.sinks._kafka_put import Sender, Sent
 from airflow_provider_connect.sinks._kafka_records import Plan
 from airflow_provider_connect.sinks._kafka_snapshot import Snapshot, TopicReader
 from airflow_provider_connect.sinks._kafka_topic_rules import DEFAULT_MAX_MESSAGE_BYTES
 from airflow_provider_connect.sinks._kafka_topics import Topics
-from airflow_provider_connect.sinks._kafka_transaction import (
-    Acknowledged,
-    Transaction,
-    UndecidedError,
-    transactional_id,
-)
+from airflow_provider_connect.sinks._kafka_transaction import Transaction, UndecidedError, transactional_id
 from airflow_provider_connect.stage import StagedFile
 
 if TYPE_CHECKING:
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks.kafka import KafkaSink
 
-_ALL_DAYS = 1_000_000
 TURNS = 3
 """How often a share is sent whose outcome is unknown, or whose topics' limits have changed meanwhile."""
 _MAX_BATCH_BYTES = 1_000_000
@@ -62,8 +58,16 @@ class Publisher:
         """Who publishes the stream's days."""
         return Claims(self.sink, self.ledger)
 
+    @property
+    def history(self) -> History:
+        """What ledger and topics say about each other."""
+        topics = Topics(self._admin, self.sink.rules, self.sink.timeout_seconds, self._heard)
+        return History(self.sink, self.ledger, self.connection, topics)
+
     def begin(self, publish: Publish, schema: pa.Schema) -> Plan:
         """Make the day's topics and schemas ready, and say in the ledger who publishes it now. Driver."""
+        if lost := self.history.problems():
+            raise ConfigError("; ".join(lost))
         plan = make_plan(self.sink, publish, schema, self.connections, self.ledger)
         if self.sink.delivery == "exactly_once" and self.sink.atomicity == "partition":
             return replace(plan, generation=self._reserve(plan))
@@ -115,8 +119,7 @@ class Publisher:
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, self._settings(plan))
         rejected = Sender(self.sink, plan, outbox).send_source_rejects()
         entry = self._entry(plan, plan.generation or 1, Sent.total(receipts, rejected))
-        outbox.send(self.sink.ledger_topic, self._about(plan).encoded(), entry.model_dump_json().encode(), [])
-        outbox.flush()
+        self._publish_entry(plan, entry, outbox)
         return entry.row
 
     # A day, or a part of it, in a transaction
@@ -135,8 +138,8 @@ class Publisher:
                 used = self.claims.used_before(plan)
                 newest = max([used, *(entry.row.generation for entry in entries.values())])
                 generation = plan.generation or newest + 1
-                snapshot = Snapshot(self._reader(plan)) if plan.content == "changes" else None
                 before = self._ends(plan)
+                snapshot = self._snapshot(plan, before) if plan.content == "changes" else None
                 transaction.begin()
                 sender = Sender(self.sink, plan, transaction, snapshot)
                 sent = sender.send(files, schema, generation)
@@ -234,6 +237,20 @@ class Publisher:
         outbox.flush()
         return replace(sent, offsets=written(before, self._ends(plan)))
 
+    def _publish_entry(self, plan: Plan, entry: Entry, outbox: Acknowledged) -> None:
+        """Write the day's record; where a newer run's came first, that one again: compaction keeps a key's last.
+
+        :raises SupersededError: it did.
+        """
+        about, last = self._about(plan), entry
+        while True:
+            outbox.send(self.sink.ledger_topic, about.encoded(), last.model_dump_json().encode(), [])
+            outbox.flush()
+            standing = self.ledger.entries(plan.publish.day.date, {about}).get(about, last)
+            if standing.row.order <= last.row.order:
+                return self._require_newest(plan, last.row)
+            last = standing
+
     # What all share
 
     def _transaction(self, plan: Plan, part: int | None) -> Transaction:
@@ -243,6 +260,7 @@ class Publisher:
             self.sink.timeout_seconds,
             self.sink.transaction_timeout_seconds,
             self._settings(plan),
+            what=self.claims.where(plan),
         )
 
     def _id(self, plan: Plan, part: int | None) -> str:
@@ -250,9 +268,10 @@ class Publisher:
         names = [*self._about(plan)[:3], "snapshot" if plan.content == "changes" else str(plan.publish.day)]
         return transactional_id(*names) if part is None else transactional_id(*names, part)
 
-    def _reader(self, plan: Plan) -> TopicReader:
+    def _snapshot(self, plan: Plan, before: Ends) -> Snapshot:
         (topic,) = plan.topics
-        return TopicReader(self.connection, topic, self.sink.timeout_seconds, self.key)
+        reader = TopicReader(self.connection, topic, before[topic], self.sink.timeout_seconds, self.key)
+        return Snapshot(reader, self.sink.empty_snapshot)
 
     def _settings(self, plan: Plan) -> dict[str, Any]:
         # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
@@ -293,10 +312,10 @@ class Publisher:
         return entries[self._about(plan)] if mine else None
 
     def _refuse_older_snapshot(self, plan: Plan) -> None:
-        """Raise SupersededError where the topic shows a newer snapshot, of whichever day."""
-        mine = (plan.publish.intent.order, plan.publish.day.date)
-        for entry in self.ledger.newest(_ALL_DAYS, "wait"):
-            if (entry.row.order, entry.row.day) > mine:
+        """Raise SupersededError where the topic shows a later day, or this one as a newer intent wanted it."""
+        mine = (plan.publish.day.date, plan.publish.intent.order)
+        for entry in self.ledger.newest(1, "wait"):
+            if (entry.row.day, entry.row.order) > mine:
                 where = f"{self.claims.where(plan)}, which shows {entry.row.day} already"
                 raise SupersededError.by(entry.row.generation, where, plan.publish.intent.run)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter
 from airflow_provider_connect.sinks._kafka_keys import keys
+from airflow_provider_connect.sinks._kafka_outbox import Headers
 from airflow_provider_connect.sinks._kafka_topic_rules import Limits
-from airflow_provider_connect.sinks._kafka_transaction import Headers
 from airflow_provider_connect.staged import as_json
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Refused:
 
     :param position: of the row in the day.
     :param column: that is to blame; None where it is the whole record.
-    :param record: the row as JSON, for the dead letter alone.
+    :param record: makes the row's JSON, for the dead letter alone.
     """
 
     position: int
@@ -77,7 +78,7 @@ class Refused:
     column: str | None
     reason: str
     key: bytes | None
-    record: bytes
+    record: Callable[[], bytes]
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class Records:
         bad |= self._not_taken(topic, named.values, values, ids, stamps)
         headers = self._headers(topic, ids, positions) if self.sink.headers else None
         refusals = [
-            Refused(positions[row], topic, *why, named.values[row], as_json(batch, row))
+            Refused(positions[row], topic, *why, named.values[row], partial(as_json, batch, row))
             for row, why in sorted(bad.items())
         ]
         good = None if not bad else [row for row in range(batch.num_rows) if row not in bad]

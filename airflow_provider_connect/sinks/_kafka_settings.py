@@ -66,6 +66,8 @@ _BY_OPTION = {
     "delivery.timeout.ms": "the sink sets it by its own timeouts: leave it out",
     "queue.buffering.max.messages": "the sink bounds its memory itself: leave it out",
     "queue.buffering.max.kbytes": "the sink bounds its memory itself: leave it out",
+    "message.max.bytes": "the sink sets it by what the topics take: leave it out",
+    "batch.size": "the sink sets it by what the topics take: leave it out",
     "statistics.interval.ms": "nobody would read the statistics: leave it out",
     "plugin.library.paths": "it loads foreign code into the task: leave it out",
     "interceptor.classes": "it belongs to Java clients: leave it out",

@@ -7,24 +7,20 @@ call a key of somebody else's vanished.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._kafka_connection import consumer
-from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
-from airflow_provider_connect.sinks._kafka_records import Outgoing, is_of
+from airflow_provider_connect.sinks._kafka_partitions import reading
+from airflow_provider_connect.sinks._kafka_records import Outgoing, Refused, is_of
 
 if TYPE_CHECKING:
     import numpy as np
     from confluent_kafka import Message
 
-_BATCH = 10_000
-_LOOK_SECONDS = 0.1
 _ANY_PARTITION = -1
 _DEAD = b"\0" * 16
 """Stands for the value of a tombstone; no digest of a value is equal to it but by one chance in 2^128."""
@@ -33,61 +29,28 @@ _DEAD = b"\0" * 16
 class TopicReader:
     """Reads a topic from its first record to its last, as readers of committed records see it.
 
+    :param ends: where its partitions end: behind the last record, undecided ones included.
     :param owner: whose records alone the topic may hold.
     """
 
-    def __init__(self, connection: Connection, topic: str, timeout_seconds: float, owner: StreamKey) -> None:
+    def __init__(
+        self, connection: Connection, topic: str, ends: dict[int, int], timeout_seconds: float, owner: StreamKey
+    ) -> None:
         self.connection = connection
         self.topic = topic
+        self.ends = ends
         self.timeout_seconds = timeout_seconds
         self.owner = owner
-        self._ends: dict[int, int] = {}
 
     def batches(self) -> Iterator[list[Message]]:
-        """Yield all records, oldest first within each partition; another time the same, and none that came since.
+        """Yield all records, oldest first within each partition; another time the same again.
 
         :raises RetriableError: a transaction that is open there hides records behind it.
         :raises ConfigError: the topic holds records of others.
         """
-        from confluent_kafka import TopicPartition
-
-        heard = Heard()
-        reader = consumer(self.connection, heard, **{"fetch.wait.max.ms": 10})
-        try:
-            with kafka_errors(f"reading topic {self.topic!r}", heard):
-                partitions = reader.list_topics(self.topic, timeout=self.timeout_seconds).topics[self.topic].partitions
-                reader.assign([TopicPartition(self.topic, partition, 0) for partition in partitions])
-                yield from self._to_the_end(reader, set(partitions))
-        finally:
-            reader.close()
-
-    def _to_the_end(self, reader: Any, unread: set[int]) -> Iterator[list[Message]]:
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
-
-        deadline = time.monotonic() + self.timeout_seconds
-        while unread:
-            records = []
-            for message in reader.consume(_BATCH, _LOOK_SECONDS):
-                error = message.error()
-                if error is None:
-                    records.append(message)
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    partition = message.partition()
-                    place = TopicPartition(self.topic, partition)
-                    end = self._ends.get(partition, reader.get_watermark_offsets(place, cached=True)[1])
-                    if message.offset() >= end:
-                        self._ends[partition] = end
-                        unread.discard(partition)
-                elif not error.retriable():
-                    raise KafkaException(error)
-            if records:
-                deadline = time.monotonic() + self.timeout_seconds
+        with reading(self.connection, self.topic, self.timeout_seconds) as partitions:
+            for records in partitions.batches(dict.fromkeys(self.ends, 0), self.ends):
                 yield self._of_owner(records)
-            elif time.monotonic() > deadline:
-                raise RetriableError(
-                    f"topic {self.topic!r} could not be read to its end for {self.timeout_seconds:.0f} s: a "
-                    "transaction is open there, which its timeout ends, or the broker is away"
-                )
 
     def _of_owner(self, records: list[Message]) -> list[Message]:
         if not all(is_of(message.headers(), self.owner) for message in records):
@@ -99,24 +62,32 @@ class TopicReader:
 
 
 class Snapshot:
-    """Compares a snapshot's records with what a topic holds, and remembers which keys it has seen."""
+    """Compares a snapshot's records with what a topic holds, and remembers which keys it has seen.
 
-    def __init__(self, reader: TopicReader) -> None:
+    :param empty: what a snapshot without rows means for a topic that holds some.
+    """
+
+    def __init__(self, reader: TopicReader, empty: Literal["refuse", "bury"]) -> None:
         import numpy as np
 
         self.reader = reader
+        self.empty = empty
         self.unchanged = 0
         self._keys, self._values, self._partitions = _newest(reader)
         self._seen = np.zeros(len(self._keys), dtype=bool)
         self._sent: list[np.ndarray[Any, Any]] = []
+        self._kept = 0
 
     def changes(self, outgoing: Outgoing) -> Outgoing:
         """Return the records that say something new; of a key that the topic has, for the partition it lies in.
 
         Whatever became of the number of partitions since: two records of a key in two partitions would both stay.
+
+        :raises DataError: a row has no key.
         """
         import numpy as np
 
+        self._keep(outgoing.refused)
         keys, values = _digests(outgoing.keys), _digests(outgoing.values)
         self._sent.append(keys)
         places, known = self._places(keys)
@@ -136,6 +107,18 @@ class Snapshot:
             timestamps=None if outgoing.timestamps is None else [outgoing.timestamps[row] for row in rows],
         )
 
+    def _keep(self, refused: Sequence[Refused]) -> None:
+        """Leave what the topic has of rows that are set aside: they are bad, but there."""
+        keys = [row.key for row in refused]
+        if keyless := keys.count(None):
+            raise DataError(
+                f"topic {self.reader.topic!r}: {keyless:,} rows without a key are in the snapshot; with them nobody "
+                "knows which keys have vanished. Mend them in the source"
+            )
+        places, known = self._places(_digests(keys))
+        self._seen[places[known]] = True
+        self._kept += len(keys)
+
     def require_unique(self) -> None:
         """Refuse a snapshot in which a key comes twice: which of its rows counts would be chance.
 
@@ -152,17 +135,27 @@ class Snapshot:
                 )
 
     def vanished(self) -> Iterator[tuple[int, bytes]]:
-        """Yield partition and key of every record whose key the snapshot has not."""
+        """Yield partition and key of every record whose key the snapshot has not.
+
+        :raises DataError: it has no rows at all, and nobody said that this may be.
+        """
+        import numpy as np
+
         gone = self._keys[~self._seen & (self._values != _DEAD.rstrip(b"\0"))]
         if not len(gone):
             return
-        told: set[bytes] = set()
+        if self.empty == "refuse" and not self._kept and not any(map(len, self._sent)):
+            raise DataError(
+                f"topic {self.reader.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
+                "which would all be deleted: see why the source sent nothing, or set empty_snapshot='bury'"
+            )
+        buried = np.zeros(len(gone), dtype=bool)
         for records in self.reader.batches():
             keys = [message.key() or b"" for message in records]
             places = gone.searchsorted(digests := _digests(keys)).clip(max=len(gone) - 1)
-            for row in (gone[places] == digests).nonzero()[0].tolist():
-                if keys[row] not in told:
-                    told.add(keys[row])
+            for row in ((gone[places] == digests) & ~buried[places]).nonzero()[0].tolist():
+                if not buried[places[row]]:  # of a key that comes twice in this batch
+                    buried[places[row]] = True
                     yield records[row].partition() or 0, keys[row]
 
     def _places(self, keys: Any) -> tuple[Any, Any]:

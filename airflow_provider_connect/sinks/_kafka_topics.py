@@ -19,6 +19,7 @@ from airflow_provider_connect.sinks._kafka_errors import (
     UnknownTopicError,
     classify,
 )
+from airflow_provider_connect.sinks._kafka_offsets import LISTED_SECONDS
 from airflow_provider_connect.sinks._kafka_topic_rules import (
     FoundTopic,
     Limits,
@@ -117,13 +118,23 @@ class Topics:
             for text in self._wrong(name, Writing(self.rules.plan(name).compacted, keyed, timestamps, oldest))
         ]
 
+    def there(self, names: Sequence[str]) -> list[str]:
+        """Return which topics are there; wait a little for one that a broker does not know yet."""
+        until = time.monotonic() + LISTED_SECONDS
+        while len(found := self._find(names)) < len(names) and time.monotonic() < until:
+            time.sleep(_AGAIN_SECONDS)
+        return found
+
     def limits(self, name: str) -> Limits:
-        """Return what a topic accepts.
+        """Return what a topic accepts; wait a little for one that a broker does not know yet.
 
         :raises UnknownTopicError: it is not there.
         """
-        if name not in self._known and not self._find([name]):
-            raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
+        until = time.monotonic() + LISTED_SECONDS
+        while name not in self._known and not self._find([name]):
+            if time.monotonic() > until:
+                raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
+            time.sleep(_AGAIN_SECONDS)
         return self._known[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:

@@ -11,26 +11,18 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka_connection import producer
-from airflow_provider_connect.sinks._kafka_connection import settings as connection_settings
-from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard, classify, is_fenced, kafka_errors, of
+from airflow_provider_connect.sinks._kafka_errors import FencedError, classify, is_fenced, kafka_errors, of
+from airflow_provider_connect.sinks._kafka_outbox import Outbox
 
-if TYPE_CHECKING:
-    from confluent_kafka import Producer
-
-QUEUE_KBYTES = 48 * 1024
-"""What a producer holds that the broker has not acknowledged."""
 RELEASE_SECONDS = 10.0
-_SHARE_OF_TIME = 0.9
-_POLL_SECONDS = 0.1
-
-Headers = list[tuple[str, str | bytes | None]]
+SHARE_OF_TIME = 0.9
+"""What a transaction may take of its time before it is given up."""
 
 
 class UndecidedError(RetriableError):
@@ -48,150 +40,11 @@ def wanted(transaction_timeout_seconds: float) -> dict[str, Any]:
     return {"transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
 
 
-class Outbox:
-    """Hands records to a producer, and counts those it took."""
-
-    def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
-        defaults = {
-            "linger.ms": 20,
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES,
-        }
-        self.heard = Heard()
-        self.timeout_seconds = timeout_seconds
-        self.accepted = 0
-        self._sent_bytes = 0
-        given = connection_settings(connection)
-        ours = {name: value for name, value in defaults.items() if name not in given}
-        self._producer: Producer = producer(connection, self.heard, **(ours | settings))
-
-    def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
-        """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
-
-        ``produce_batch`` says in each record whether it was taken, and takes later ones where an earlier one was not.
-        So there is room for all before the first is handed over.
-
-        :param size_bytes: of all keys and values.
-        """
-        self._wait_for_room(size_bytes)
-        with self.sending(topic):
-            taken = self._producer.produce_batch(topic, records)
-            self.accepted += taken
-            self._sent_bytes += size_bytes
-            if taken < len(records):
-                raise _first_error(records)
-
-    def send(
-        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
-    ) -> None:
-        """Hand over one record; who sends many calls :meth:`make_room` now and then.
-
-        :param partition: where to; by the partitioner without it.
-        """
-        with self.sending(topic):
-            self._producer.produce(topic, value, key, -1 if partition is None else partition, headers=headers)
-        self.accepted += 1
-
-    def send_each(  # noqa: PLR0917  # as many as a record has fields
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        headers: Sequence[Headers],
-        timestamps: Sequence[int],
-        partitions: Sequence[int],
-    ) -> None:
-        """Hand over records of one topic with headers, times or partitions, which ``produce_batch`` does not take."""
-        produce = self._producer.produce
-        with self.sending(topic):
-            records = zip(keys, values, headers, timestamps, partitions, strict=True)
-            for key, value, own_headers, timestamp, partition in records:
-                produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
-        self.accepted += len(values)
-
-    def make_room(self, size_bytes: int) -> None:
-        """Wait until the queue has room for records that :meth:`send` gets next.
-
-        :param size_bytes: of all keys and values, without headers.
-        """
-        self._wait_for_room(size_bytes)
-        self._sent_bytes += size_bytes
-
-    def _wait_for_room(self, size_bytes: int) -> None:
-        """Wait until the queue holds little enough: its records are taken to be as large as all so far on average."""
-        mean_bytes = self._sent_bytes / max(1, self.accepted)
-        most = max(0, QUEUE_KBYTES * 1024 - size_bytes)
-        self._wait(lambda: len(self._producer) * mean_bytes <= most)
-
-    def flush(self) -> None:
-        """Wait until the broker has answered for every record.
-
-        :raises RetriableError: it took none for the whole timeout.
-        """
-        self._wait(lambda: not len(self._producer), self._producer.flush)
-
-    def _wait(self, done: Callable[[], bool], wait: Callable[[float], int] | None = None) -> None:
-        """Wait while the broker goes on taking records."""
-        waiting, since = len(self._producer), time.monotonic()
-        while not done():
-            with self.sending():
-                (wait or self._producer.poll)(_POLL_SECONDS)
-            if len(self._producer) < waiting:
-                waiting, since = len(self._producer), time.monotonic()
-            elif time.monotonic() - since > self.timeout_seconds:
-                stuck = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
-                raise self.heard.failure("sending") or RetriableError(f"{stuck}; it is expected to pass")
-
-    @contextlib.contextmanager
-    def sending(self, topic: str | None = None) -> Iterator[None]:
-        """Name what the client raises."""
-        with kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.heard):
-            yield
-
-
-def _first_error(records: list[dict[str, Any]]) -> Exception:
-    from confluent_kafka import KafkaException
-
-    errors = [record["_error"] for record in records if "_error" in record]
-    if not errors:
-        return RetriableError("the client did not take every record and does not say why: nothing is committed")
-    return KafkaException(errors[0])
-
-
-class Acknowledged(Outbox):
-    """A producer without a transaction, which counts what the broker has taken."""
-
-    def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
-        self._delivered = 0
-        self._failed: Any = None
-        own = {"on_delivery": self._note, "message.timeout.ms": int(timeout_seconds * 1000)}
-        super().__init__(connection, timeout_seconds, settings | own)
-
-    def _note(self, error: Any, _: Any) -> None:
-        self._delivered += error is None
-        self._failed = self._failed or error
-
-    def flush(self) -> None:
-        """Wait until the broker has taken every record.
-
-        :raises ConnectError: it refused one.
-        """
-        from confluent_kafka import KafkaException
-
-        try:
-            super().flush()
-        except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
-            raise RetriableError("the client broke down while sending; the next try sends the day again") from error
-        if self._failed is not None:
-            raise classify(KafkaException(self._failed), "sending", self.heard)
-        if self._delivered != self.accepted:
-            raise RetriableError(f"{self._delivered:,} of {self.accepted:,} records were acknowledged; sent again")
-
-
 class Transaction(Outbox):
     """A producer with a transactional id; ends without a trace unless :meth:`commit` returned.
 
     :param transaction_timeout_seconds: after which the broker ends the transaction.
+    :param what: it publishes, for messages; its id without that.
     """
 
     def __init__(
@@ -201,10 +54,13 @@ class Transaction(Outbox):
         timeout_seconds: float,
         transaction_timeout_seconds: float,
         settings: dict[str, Any] | None = None,
+        *,
+        what: str | None = None,
     ) -> None:
         own = {"transactional.id": transactional_id} | wanted(transaction_timeout_seconds)
         super().__init__(connection, timeout_seconds, (settings or {}) | own)
         self.id = transactional_id
+        self.what = what or repr(transactional_id)
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self._connection = connection
         self._begun = 0.0
@@ -252,32 +108,33 @@ class Transaction(Outbox):
 
     @property
     def seconds(self) -> float:
-        """How long the transaction has been open."""
-        return time.monotonic() - self._begun
+        """How long the transaction has been open; 0 before it is begun."""
+        return time.monotonic() - self._begun if self._begun else 0.0
 
     def check_time(self, done: int, total: int) -> None:
         """Leave while there is time for it.
 
-        :raises ConfigError: the transaction's time is nearly over, and it will not be finished.
+        :raises RetriableError: the transaction's time is nearly over, and it will not be finished. By what the ledger
+            has measured it should have been: that was looked at before the first record.
         """
-        if self.seconds > _SHARE_OF_TIME * self.transaction_timeout_seconds:
+        if self.seconds > SHARE_OF_TIME * self.transaction_timeout_seconds:
             raise self._too_slow(done, total)
 
     def flush(self) -> None:
         """Wait until the broker has answered for every record.
 
-        :raises RetriableError: it took none for the whole timeout.
-        :raises ConfigError: the transaction's time is over; what was not sent by then is forgotten.
+        :raises RetriableError: it took none for the whole timeout, or the transaction's time is over, and what was not
+            sent by then is forgotten.
         """
         super().flush()
         if self.seconds > self.transaction_timeout_seconds:
             raise self._too_slow(self.accepted, self.accepted)
 
-    def _too_slow(self, done: int, total: int) -> ConfigError:
-        return ConfigError(
-            f"{done:,} of {total:,} records took {self.seconds:.0f} s, and a transaction may be open for "
-            f"{self.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds (and the broker's "
-            "transaction.max.timeout.ms), or set atomicity='partition'"
+    def _too_slow(self, done: int, total: int) -> RetriableError:
+        return RetriableError(
+            f"{self.what}: {done:,} of {total:,} records took {self.seconds:.0f} s, and a transaction may be open for "
+            f"{self.transaction_timeout_seconds:.0f} s. The next try may be faster; if it stays, raise "
+            "transaction_timeout_seconds (and the broker's transaction.max.timeout.ms), or set atomicity='partition'"
         )
 
     def commit(self) -> None:
@@ -297,7 +154,7 @@ class Transaction(Outbox):
             except _Again as error:
                 if time.monotonic() > deadline:
                     raise UndecidedError(
-                        f"no answer to the commit of {self.id!r} for {self.timeout_seconds:.0f} s; the ledger decides"
+                        f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s; the ledger decides"
                     ) from error
 
     @contextlib.contextmanager
@@ -305,7 +162,7 @@ class Transaction(Outbox):
         from confluent_kafka import KafkaException
 
         try:
-            with kafka_errors(f"committing {self.id!r}", self.heard):
+            with kafka_errors(f"committing {self.what}", self.heard):
                 try:
                     yield
                 except KafkaException as error:
@@ -313,10 +170,10 @@ class Transaction(Outbox):
                     if kafka is not None and kafka.retriable():
                         raise _Again from error
                     if kafka is not None and kafka.fatal() and not is_fenced(error):
-                        raise UndecidedError(f"committing {self.id!r}: {kafka.name()}; the ledger decides") from error
+                        raise UndecidedError(f"committing {self.what}: {kafka.name()}; the ledger decides") from error
                     raise
         except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
-            raise UndecidedError(f"the client broke down in the commit of {self.id!r}; the ledger decides") from error
+            raise UndecidedError(f"the client broke down in the commit of {self.what}; the ledger decides") from error
 
     def __enter__(self) -> Transaction:
         return self
@@ -329,11 +186,30 @@ class Transaction(Outbox):
             self._release()
 
     def _release(self) -> None:
-        """End the open transaction by a producer that takes its id: its own abort may break the client.
+        """End the open transaction; of a producer that was fenced meanwhile, nothing is left to end.
 
-        (https://github.com/confluentinc/librdkafka/issues/4849: fatal after 22 of 30 aborts without a flush.) Where
-        that fails, the broker ends it after its timeout, or the next try does.
+        Where the producer cannot do it itself, one that takes its id does. Where that fails, too, the broker ends the
+        transaction after its timeout, or the next try does.
         """
+        from confluent_kafka import KafkaException
+
+        try:
+            self._abort()
+        except (KafkaException, RetriableError, SystemError) as error:
+            if not is_fenced(error):
+                self._take_over()
+
+    def _abort(self) -> None:
+        """Abort, once nothing is on its way any more: else it is fatal to the client in most cases.
+
+        (https://github.com/confluentinc/librdkafka/issues/4849: 22 of 30 times; after a flush none of 30.)
+        """
+        until = time.monotonic() + RELEASE_SECONDS
+        if self._producer.flush(RELEASE_SECONDS):
+            raise RetriableError("records are still on their way")
+        self._producer.abort_transaction(max(1.0, until - time.monotonic()))
+
+    def _take_over(self) -> None:
         with contextlib.suppress(RetriableError, ConfigError):
             other = Transaction(self._connection, self.id, RELEASE_SECONDS, self.transaction_timeout_seconds)
             other.fence()

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
+_REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
+_NAMED = f"{_REGISTERED}, json_schema_envelope"
 
 
 class KafkaSink(Sink):
@@ -91,7 +93,8 @@ class KafkaSink(Sink):
     record_name: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$",
-        description="Full name of the record in its schema, 'com.example.Event'; made of the topic's without it.",
+        description="Full name of the record in its schema, 'com.example.Event'; made of the topic's without it. For "
+        "avro, json_schema, protobuf and json_schema_envelope.",
     )
     key_fields: tuple[str, ...] = Field(
         default=("record_key",),
@@ -129,7 +132,9 @@ class KafkaSink(Sink):
         default="lz4", description="Compression of what is sent."
     )
     create_disposition: Literal["if_needed", "never"] = Field(
-        default="if_needed", description="Whether topics, the ledger's included, are made when they are missing."
+        default="if_needed",
+        description="Whether topics, the ledger's included, are made when they are missing. With 'never', "
+        "the options of new topics count only in the command that the message shows.",
     )
     partitions: int | None = Field(
         default=None, ge=1, description="Of a new topic; the broker's own number without it."
@@ -146,18 +151,26 @@ class KafkaSink(Sink):
         description="cleanup.policy of a new topic. With 'compact', a snapshot source's rows are compared with the "
         "topic: only what changed is sent, and a tombstone for what vanished.",
     )
+    empty_snapshot: Literal["refuse", "bury"] = Field(
+        default="refuse",
+        description="With cleanup='compact', what a snapshot without rows does to a topic that has some: fails the "
+        "day, or buries every key.",
+    )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
         description="What happens to a row that is no record: 'none' fails the day, 'all' sends it to "
         "dead_letter_topic.",
     )
-    max_rejects: int = Field(default=1000, ge=0, description="How many rows may be set aside before the day fails.")
+    max_rejects: int = Field(
+        default=1000,
+        ge=0,
+        description="How many rows may be set aside before the day fails; for errors_tolerance='all'.",
+    )
     dead_letter_topic: str | None = Field(
         default=None, description="Topic of dead letters; '<topic>.dead_letters' without it."
     )
     ledger_topic: str = Field(
         default="__connect_ledger",
-        pattern=r"^[A-Za-z0-9._-]{1,249}$",
         description="Compacted topic of the ledger; all streams of a cluster may share it.",
     )
     transaction_timeout_seconds: float = Field(
@@ -184,20 +197,39 @@ class KafkaSink(Sink):
         if (self.value_field is not None) != (self.value_converter in ("string", "bytes")):
             problems.append("value_field belongs to value_converter='string' or 'bytes', which need it")
         if (self.registry_conn_id is not None) != (self.value_converter in _REGISTRY_CONVERTERS):
-            problems.append(
-                f"registry_conn_id belongs to value_converter {', '.join(_REGISTRY_CONVERTERS)}, which need it"
-            )
+            problems.append(f"registry_conn_id belongs to {_REGISTERED}, which need it")
         if any("cleanup.policy" in config for config in (self.topic_config, *(g.config for g in self.topic_groups))):
             problems.append("cleanup.policy is the option cleanup: take it out of topic_config and topic_groups")
         if not self.key_fields and (self.delete_where or self.cleanup == "compact"):
             problems.append("tombstones and compacted topics need key_fields")
-        if problem := check_topic(self.dead_letters):
-            problems.append(f"dead_letter_topic: {problem}")
+        problems += [
+            f"{option}: {problem}"
+            for option, name in (("dead_letter_topic", self.dead_letters), ("ledger_topic", self.ledger_topic))
+            if (problem := check_topic(name))
+        ]
+        problems += self._without_effect()
         if len({self.topic, self.ledger_topic, self.dead_letters}) < 3:
             problems.append("topic, ledger_topic and dead_letter_topic must be three topics")
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _without_effect(self) -> list[str]:
+        """Name the options that were changed, and that others make meaningless."""
+        registered = self.value_converter in _REGISTRY_CONVERTERS
+        belonging = {
+            "record_name": (registered or self.value_converter == "json_schema_envelope", _NAMED),
+            "subject_strategy": (registered, _REGISTERED),
+            "schema_registration": (registered, _REGISTERED),
+            "schema_contract": (not registered, "converters without a registry, which decides itself"),
+            "max_rejects": (self.errors_tolerance == "all", "errors_tolerance='all'"),
+        }
+        fields = type(self).model_fields
+        return [
+            f"{option} belongs to {where}: leave it out"
+            for option, (matters, where) in belonging.items()
+            if not matters and getattr(self, option) != fields[option].default
+        ]
 
     @property
     def connection_ids(self) -> tuple[str, ...]:

@@ -140,6 +140,11 @@ class Watch:
                     self.torn.append(f"partition, day, generation {place}: {self._seen[place]}, then {found.total()}")
             self._ends[partition] = end
 
+    def look_away(self) -> None:
+        """Stop: what comes now is not what a transaction promises."""
+        self._stopping.set()
+        self._thread.join(20)
+
     def caught_up(self) -> None:
         """Wait until all that was ever written is read; fail if an open transaction is in the way."""
         other = self.consumer("read_uncommitted")

@@ -15,6 +15,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
+from airflow_provider_connect.sinks._kafka_publisher import Publisher
 from airflow_provider_connect.sinks._kafka_transaction import Transaction, transactional_id
 from airflow_provider_connect.window import ONE_DAY
 
@@ -135,6 +136,15 @@ def test_the_readmes_reader_waits_for_an_open_transaction_of_another_day(
             assert found.result(timeout=20) == ["a", "b"]
 
 
+def test_the_readmes_reader_gives_up_where_a_topic_was_made_anew(scene: Scene) -> None:
+    found: dict[str, Any] = {}
+    exec(told("README.md", "newest"), found)
+    assert scene.preflight() == []
+    settings = {"bootstrap.servers": scene.bootstrap}
+    with pytest.raises(TimeoutError, match=re.escape(scene.sink.topic)):
+        list(found["read"](settings, {(scene.sink.topic, 0): 5}, patience_seconds=0.5))
+
+
 # A transaction for each staged file
 
 
@@ -252,6 +262,31 @@ def test_at_least_once_two_runs_of_a_day_have_generations_of_their_own(scene: Sc
     sink.put(first, older)
     assert sink.commit(second, newer, sink.put(second, newer)).generation == 2
     assert sink.keys() == {1: ["o"], 2: ["n"]}
+
+
+def test_at_least_once_an_older_run_that_wakes_up_in_its_commit_does_not_count(
+    scene: Scene, newest: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = scene.having(delivery="at_least_once")
+    assert sink.preflight() == []
+    older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
+    token = sink.begin(older)
+    receipts = sink.put(token, older)
+    waits = Publisher._require_tolerated
+    published = []
+
+    def overtaken(publisher: Publisher, *given: Any) -> None:
+        """Let the newer run publish between the older one's last look at the ledger and its record there."""
+        waits(publisher, *given)
+        monkeypatch.setattr(Publisher, "_require_tolerated", waits)
+        published.append(sink.publish(newer))
+
+    monkeypatch.setattr(Publisher, "_require_tolerated", overtaken)
+    with pytest.raises(SupersededError, match="newer run has published generation 2"):
+        sink.commit(token, older, receipts)
+    assert sink.ledger.row(MONDAY) == published[0]
+    assert sink.entry()["row"]["order"] == 2  # the last record of the key, which compaction keeps
+    assert keys(newest, sink) == ["n"]
 
 
 # K6: what takes longer than a transaction may

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_connect import registry, sources
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, StreamKey
 from airflow_provider_connect.spark import poll, put
@@ -22,7 +24,8 @@ from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
 
 from ..kafka import Target, records
-from .kafka_bench import Watch
+from .kafka_bench import Watch, set_topic
+from .kafka_scene import scene_of
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +137,7 @@ def test_only_what_changed_is_sent_and_what_vanished_gets_a_tombstone(shop: Shop
 
 def test_a_tombstone_lies_in_the_partition_of_what_it_buries_and_what_comes_back_is_sent(shop: Shop) -> None:
     shop.snapshot(FIRST, {f"item-{n}": n for n in range(50)}, order=1)
-    shop.snapshot(SECOND, {}, order=2)
+    shop.snapshot(SECOND, {}, order=2, empty_snapshot="bury")
     places: dict[bytes, set[int]] = {}
     for record in records(shop.bootstrap, shop.options["topic"]):
         places.setdefault(record.key or b"", set()).add(record.partition)
@@ -159,6 +162,63 @@ def test_an_older_snapshot_does_not_undo_a_newer_one_of_another_day(shop: Shop) 
     assert report.failure is not None
     assert f"shows {SECOND} already" in report.failure.message
     assert shop.state() == {"apple": 2}
+
+
+def test_an_earlier_day_that_is_cleared_does_not_roll_the_topic_back(shop: Shop) -> None:
+    shop.snapshot(SECOND, {"apple": 2, "pear": 2}, order=2)
+    report = shop.snapshot(FIRST, {"apple": 1}, order=3)
+    assert report.status == "superseded"
+    assert report.failure is not None
+    assert f"shows {SECOND} already" in report.failure.message
+    assert shop.state() == {"apple": 2, "pear": 2}
+    assert shop.snapshot(SECOND, {"apple": 2}, order=4).status == "published"
+    assert shop.state() == {"apple": 2}
+
+
+def test_a_row_that_is_set_aside_does_not_bury_its_key(shop: Shop) -> None:
+    long = "long" * 200
+    shop.options["errors_tolerance"] = "all"
+    assert shop.snapshot(FIRST, {"apple": 1, long: 1, "plum": 1}, order=1).status == "published"
+    set_topic(shop.bootstrap, shop.options["topic"], max__message__bytes="1300")
+    report = shop.snapshot(SECOND, {"apple": 2, long: 2}, order=2)
+    assert (report.status, shop.counts(SECOND)) == ("published", (0, 1))
+    assert shop.state() == {"apple": 2, long: 1}
+
+
+@pytest.mark.parametrize(
+    ("keys", "rejects", "message"),
+    [
+        (["a"], [b"{"], "the source has set 1 rows of the snapshot aside"),
+        (["a", None], [], "1 rows without a key are in the snapshot"),
+    ],
+)
+def test_rows_whose_key_nobody_knows_leave_unknown_what_vanished(
+    kafka_target: Target, tmp_path: Path, keys: list[str | None], rejects: list[bytes], message: str
+) -> None:
+    scene = scene_of(kafka_target.bootstrap, tmp_path, cleanup="compact", errors_tolerance="all")
+    scene = scene.having(pa.schema([("event", pa.string())]))
+    assert scene.preflight() == []
+    as_snapshot = {"kind": "snapshot"}
+    both = pa.table({"event": ["a", "b"]}, schema=scene.schema)
+    scene.publish(scene.stage(FIRST, both).model_copy(update=as_snapshot))
+    holed = scene.stage(SECOND, pa.table({"event": keys}, schema=scene.schema), order=2, rejects=rejects)
+    with pytest.raises(DataError, match=message):
+        scene.publish(holed.model_copy(update=as_snapshot))
+    assert sorted(record.key or b"" for record in scene.records()) == [b"a", b"b"]
+
+
+def test_an_empty_snapshot_buries_nothing_unless_it_is_asked_to(shop: Shop) -> None:
+    assert shop.snapshot(FIRST, {}, order=1).status == "published"
+    shop.snapshot(FIRST, {"apple": 1, "pear": 1}, order=2)
+    before = shop.sent()
+    report = shop.snapshot(SECOND, {}, order=3)
+    assert report.failure is not None
+    assert report.failure.type == "DataError"
+    assert "the snapshot has no rows, and the topic has 2 live keys" in report.failure.message
+    assert shop.sent() == before
+    assert shop.snapshot(SECOND, {}, order=4, empty_snapshot="bury").status == "published"
+    assert shop.state() == {}
+    assert shop.snapshot(THIRD, {}, order=5).status == "published"
 
 
 def test_the_same_intent_again_sends_nothing(shop: Shop) -> None:

@@ -36,7 +36,7 @@ def headers(letter: Letter) -> dict[str, str]:
 
 
 def test_a_refused_row_names_its_place_its_column_and_its_topic(tmp_path: Path) -> None:
-    bad = Refused((3 << 40) + 7, "events", "VALUE_CONVERTER", "x", "NaN", b"k", b'{"x": "nan"}')
+    bad = Refused((3 << 40) + 7, "events", "VALUE_CONVERTER", "x", "NaN", b"k", lambda: b'{"x": "nan"}')
     [letter] = of_rows([bad], publish(tmp_path))
     assert (letter.key, letter.value) == (b"k", b'{"x": "nan"}')
     assert headers(letter) == {
@@ -54,7 +54,7 @@ def test_a_refused_row_names_its_place_its_column_and_its_topic(tmp_path: Path) 
 
 
 def test_a_row_that_is_refused_as_a_whole_names_no_column(tmp_path: Path) -> None:
-    [letter] = of_rows([Refused(0, "events", "TASK_PUT", None, "too large", None, b"{}")], publish(tmp_path))
+    [letter] = of_rows([Refused(0, "events", "TASK_PUT", None, "too large", None, lambda: b"{}")], publish(tmp_path))
     assert headers(letter)[f"{PREFIX}exception.message"] == "too large"
     assert letter.key is None
 

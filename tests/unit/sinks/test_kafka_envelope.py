@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-from decimal import Decimal
+from decimal import MAX_PREC, Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -56,7 +56,8 @@ def plain(value: Any, kind: str) -> Any:
 def logical(value: Any, schema: dict[str, Any]) -> Any:
     name = schema.get("name", "").removeprefix(LOGICAL)
     if name == "Decimal":
-        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-int(schema["parameters"]["scale"]))
+        exact = Context(prec=MAX_PREC)  # the usual context keeps 28 digits
+        return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-int(schema["parameters"]["scale"]), exact)
     if name == "Date":
         return dt.date(1970, 1, 1) + dt.timedelta(days=value)
     if name == "Time":

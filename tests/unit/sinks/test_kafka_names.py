@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column, topics
+from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column, like, topics
 
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 TEMPLATES = ["mixpanel_{event}", "{event}", "a.b-{event}.v1", "x" * 237 + "{event}"]
@@ -28,6 +28,17 @@ def test_topics_are_legal_and_no_two_are_one_to_kafka(events: list[str | None], 
         assert name not in (".", "..")
         assert check_topic(name) is None
     assert len({name.replace(".", "_") for name in made.values()}) == len(events)
+
+
+@given(values, st.sampled_from(TEMPLATES))
+def test_every_topic_of_a_template_is_like_it(events: list[str | None], template: str):
+    assert all(re.fullmatch(like(template), name) for name in topics(template, events).values())
+
+
+def test_topics_of_others_are_not_like_a_template():
+    others = ["mixpanel", "mixpanel_", "a_mixpanel_b", "mixpanel_b.dead_letters", "a.b-x.v2", "axb-x.v1"]
+    assert not [name for name in others if re.fullmatch(like("mixpanel_{event}"), name)]
+    assert not [name for name in others if re.fullmatch(like("a.b-{event}.v1"), name)]
 
 
 @given(values, values, st.sampled_from(TEMPLATES))

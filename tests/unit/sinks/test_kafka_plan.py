@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
+from typing import Literal
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._kafka_ledger import Entry, KafkaLedger, LedgerTopic
-from airflow_provider_connect.sinks._kafka_plan import check_time
+from airflow_provider_connect.sinks._kafka_plan import MOST_TOPICS, _routes, check_time
 from airflow_provider_connect.sinks.kafka import KafkaSink
+from tests.integration.frozen import freeze
 
 MONDAY = dt.date(2026, 10, 5)
 
@@ -24,7 +28,7 @@ class Known(KafkaLedger):
         super().__init__(LedgerTopic(connection, "ledger", 1.0), StreamKey(connector="c", stream="s"), "events")
         self.given = days
 
-    def newest(self, days: int) -> list[Entry]:
+    def newest(self, days: int, undecided: Literal["wait", "leave"] = "leave") -> list[Entry]:
         return [
             Entry(row=LedgerRow(day=MONDAY - dt.timedelta(number), generation=1, token="t", order=1, rows=rows,
                                 counts={"publish_ms": int(seconds * 1000)}), run="r")
@@ -49,18 +53,36 @@ def test_without_a_measured_day_a_slow_rate_is_taken() -> None:
     )
 
 
-def test_the_slowest_large_day_of_late_counts() -> None:
-    days = ((200_000, 10), (200_000, 100), (50_000, 5000), (200_000, 0))
-    with pytest.raises(ConfigError, match=r"500 s at 2,000 rows/s \(measured on 2026-10-04\)"):
-        check_time(KafkaSink(topic="events"), 1_000_000, Known(*days))
-    check_time(KafkaSink(topic="events", transaction_timeout_seconds=3600), 1_000_000, Known(*days))
+def test_what_even_the_fastest_large_day_of_late_could_not_do_is_refused() -> None:
+    days = ((200_000, 10), (200_000, 100), (50_000, 0.1), (200_000, 0))
+    check_time(KafkaSink(topic="events"), 16_000_000, Known(*days))
+    with pytest.raises(ConfigError) as caught:
+        check_time(KafkaSink(topic="events"), 20_000_000, Known(*days))
+    assert (
+        "about 1,000 s at 20,000 rows/s (measured on 2026-10-05, the fastest of 2 large days; the slowest, 2026-10-04, "
+        "made 2,000 rows/s)"
+    ) in str(caught.value)
+    check_time(KafkaSink(topic="events", transaction_timeout_seconds=3600), 20_000_000, Known(*days))
+
+
+def test_a_day_that_was_slow_refuses_no_other_of_its_size() -> None:
+    check_time(KafkaSink(topic="events"), 500_000, Known((500_000, 600)))
 
 
 def test_a_small_day_costs_no_question_to_the_ledger() -> None:
     class Unasked(Known):
-        def newest(self, days: int) -> list[Entry]:
+        def newest(self, days: int, undecided: Literal["wait", "leave"] = "leave") -> list[Entry]:
             raise AssertionError
 
     check_time(KafkaSink(topic="events"), 99_999, Unasked())
     with pytest.raises(AssertionError):
         check_time(KafkaSink(topic="events", transaction_timeout_seconds=10), 50_001, Unasked())
+
+
+def test_a_template_of_a_column_with_a_value_for_each_row_is_refused(tmp_path: Path) -> None:
+    sink = KafkaSink(topic="x_{who}")
+    whole = freeze(tmp_path, MONDAY, pa.table({"who": [f"u{number}" for number in range(MOST_TOPICS)]}))
+    assert len(_routes(sink, whole)) == MOST_TOPICS
+    more = freeze(tmp_path, MONDAY, pa.table({"who": [f"u{number}" for number in range(MOST_TOPICS + 1)]}), attempt="2")
+    with pytest.raises(ConfigError, match=r"column 'who' has 1,001 values or more on 2026-10-05.* may have 1,000"):
+        _routes(sink, more)

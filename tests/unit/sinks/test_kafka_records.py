@@ -40,7 +40,7 @@ def made(
     column = sink.route_column
     values = [str(value) if value is not None else None for value in batch.column(column).to_pylist()] if column else []
     routes: dict[str | None, str] = {value: f"t-{value}" for value in values} if column else {None: sink.topic}
-    plan = Plan(PUBLISH, routes, refs or {}, dict.fromkeys(routes.values(), limits), None, {})
+    plan = Plan(PUBLISH, "rows", routes, refs or {}, dict.fromkeys(routes.values(), limits), None, {})
     return list(Records(sink, batch.schema, plan, 7).of(batch, 1 << 40))
 
 
@@ -127,7 +127,7 @@ def test_refused_rows_are_left_out_of_everything_and_kept_as_json() -> None:
     [bad] = outgoing.refused
     assert (bad.position, bad.topic, bad.stage, bad.column) == ((1 << 40) + 1, "events", "VALUE_CONVERTER", "time")
     assert bad.key == b"2"
-    assert json.loads(bad.record)["raw"] == "/g=="
+    assert json.loads(bad.record())["raw"] == "/g=="
     assert "11476" not in bad.reason
 
 
@@ -196,3 +196,13 @@ def test_nothing_is_tolerated_unless_said_and_no_value_is_told() -> None:
     assert limited.rejected == 2
     with pytest.raises(DataError, match="more than max_rejects=2 rows"):
         limited.take(refused)
+
+
+def test_rows_that_are_not_tolerated_are_never_made_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unasked(*given: Any) -> bytes:
+        raise AssertionError(given)
+
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka_records.as_json", unasked)
+    refused = one({"record_key": ["1", "2"], "x": [float("nan")] * 2}).refused
+    with pytest.raises(DataError, match="2 rows are no records"):
+        Tolerated(KafkaSink(topic="events")).take(refused)

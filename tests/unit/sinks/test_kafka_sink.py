@@ -61,7 +61,17 @@ def test_options_that_do_not_go_together_are_told_at_once() -> None:
         ({"topic": "{a}_{b}"}, "names 2 columns"),
         ({"topic": "__consumer_offsets"}, "a topic of Kafka's own"),
         ({"record_name": "1st"}, "record_name: "),
-        ({"ledger_topic": "a b"}, "ledger_topic: "),
+        ({"ledger_topic": "a b"}, "ledger_topic: 'a b' is no legal name"),
+        ({"ledger_topic": "__transaction_state"}, "ledger_topic: '__transaction_state' is a topic of Kafka's own"),
+        ({"ledger_topic": ".."}, "ledger_topic: '..' is no legal name"),
+        ({"record_name": "a.B"}, "record_name belongs to value_converter avro, json_schema, protobuf"),
+        ({"subject_strategy": "record"}, "subject_strategy belongs to value_converter avro"),
+        ({"schema_registration": "use_latest"}, "schema_registration belongs to value_converter avro"),
+        ({"max_rejects": 5}, "max_rejects belongs to errors_tolerance='all'"),
+        (
+            {"value_converter": "avro", "registry_conn_id": "r", "schema_contract": "freeze"},
+            "schema_contract belongs to converters without a registry",
+        ),
         ({"dead_letter_topic": "a b"}, "dead_letter_topic: 'a b' is no legal name"),
         ({"dead_letter_topic": "events"}, "three topics"),
         ({"ledger_topic": "events"}, "three topics"),
@@ -82,13 +92,14 @@ def test_what_follows_from_the_topic() -> None:
     template = sink(topic="mixpanel_{$event name}")
     assert template.asset_uri == "kafka://kafka_default/mixpanel_%7B%24event%20name%7D"
     assert template.route_column == "$event name"
-    assert sink(record_name="com.example.Event").full_record_name == "com.example.Event"
+    envelope = {"value_converter": "json_schema_envelope"}
+    assert sink(record_name="com.example.Event", **envelope).full_record_name == "com.example.Event"
 
 
 @pytest.mark.parametrize("topic", ["{$event}", "mixpanel_{a b}", "1st_{day!}"])
 def test_names_that_are_made_of_a_template_are_legal(topic: str) -> None:
     made = sink(topic=topic)
-    again = sink(topic=made.dead_letters, record_name=made.full_record_name)
+    again = sink(topic=made.dead_letters, record_name=made.full_record_name, value_converter="json_schema_envelope")
     assert again.topic == made.dead_letters
 
 

@@ -77,6 +77,7 @@ def test_rules_travel_as_json():
         ),
         (found(cleanup_policy="compact"), Writing(compacted=False, keyed=True), "keeps the last"),
         (found(cleanup_policy="delete"), Writing(compacted=True, keyed=True), "forgets rows that do not change"),
+        (found(cleanup_policy="delete, compact"), Writing(compacted=True, keyed=True), "set it to compact alone"),
     ],
 )
 def test_cleanup_must_be_what_is_meant(topic: FoundTopic, writing: Writing, says: str):
@@ -90,7 +91,6 @@ def test_cleanup_must_be_what_is_meant(topic: FoundTopic, writing: Writing, says
     [
         (found(cleanup_policy="delete"), Writing(compacted=False, keyed=False)),
         (found(cleanup_policy="compact"), Writing(compacted=True, keyed=True)),
-        (found(cleanup_policy="delete, compact"), Writing(compacted=True, keyed=True)),
         (found(), Writing(compacted=True, keyed=True)),  # an ACL hides its settings
         (found(replicas=2, cleanup_policy="delete", min_insync_replicas="2"), Writing(compacted=False, keyed=True)),
         (found(cleanup_policy="delete", retention_ms="1"), Writing(compacted=False, keyed=True)),

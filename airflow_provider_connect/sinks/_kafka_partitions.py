@@ -1,0 +1,117 @@
+"""Reads the partitions of a topic to their ends: for the ledger, for snapshots, and for the look for a lost ledger.
+
+Where a partition ends is asked of its leader before its first record is read. What comes with the records does not
+tell: the mark of a leader that was just elected may lag behind what is committed. The question is not answered until
+it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._kafka_connection import consumer
+from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+_BATCH = 10_000
+_LOOK_SECONDS = 0.05
+
+
+class Partitions:
+    """The partitions of one topic, as one consumer sees them; made by :func:`reading`.
+
+    :param called: the topic, in messages.
+    """
+
+    def __init__(self, reader: Consumer, topic: str, called: str, timeout_seconds: float) -> None:
+        self.topic = topic
+        self.called = called
+        self.timeout_seconds = timeout_seconds
+        self.stopped: dict[int, int] = {}
+        """Behind which offset of each partition the last reading stopped."""
+        self._reader = reader
+
+    def numbers(self) -> list[int]:
+        """Return the topic's partitions; none of a topic that is not there."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        topic = self._reader.list_topics(self.topic, timeout=self.timeout_seconds).topics[self.topic]
+        if topic.error is not None:
+            if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return []
+            raise KafkaException(topic.error)
+        return sorted(topic.partitions)
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Ask for the first offset, and the one behind the last that this reader may see."""
+        from confluent_kafka import TopicPartition
+
+        return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=self.timeout_seconds)
+
+    def told_end(self, partition: int) -> int:
+        """Return the offset behind the last record, undecided ones included, as it came with the records."""
+        from confluent_kafka import TopicPartition
+
+        return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
+
+    def batches(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Message]]:
+        """Yield the records from ``starts`` on, until every partition is read to its end and at least to ``ends``.
+
+        :raises RetriableError: nothing more comes before that.
+        :raises ConfigError: an offset is not there any more.
+        """
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        self._reader.assign([TopicPartition(self.topic, partition, offset) for partition, offset in starts.items()])
+        self.stopped = {}
+        deadline = time.monotonic() + self.timeout_seconds
+        while set(self.stopped) != set(starts):
+            records = []
+            for message in self._reader.consume(_BATCH, _LOOK_SECONDS):
+                error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
+                if error is None:
+                    records.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    if offset >= ends[partition]:
+                        self.stopped[partition] = offset
+                elif not error.retriable():
+                    raise KafkaException(error)
+            if records:
+                yield records
+                deadline = time.monotonic() + self.timeout_seconds
+            elif time.monotonic() > deadline:
+                raise RetriableError(
+                    f"{self.called} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction is "
+                    "open there, which its timeout ends, or the broker is away"
+                )
+
+
+@contextmanager
+def reading(
+    connection: Connection,
+    topic: str,
+    timeout_seconds: float,
+    isolation: Isolation = "read_committed",
+    kind: Literal["topic", "ledger topic"] = "topic",
+) -> Iterator[Partitions]:
+    """Open a topic for reading.
+
+    :raises ConfigError: a person must act.
+    :raises RetriableError: the broker is away.
+    """
+    heard, called = Heard(), f"{kind} {topic!r}"
+    own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
+    reader = consumer(connection, heard, **own)
+    try:
+        with kafka_errors(f"reading {called}", heard):
+            yield Partitions(reader, topic, called, timeout_seconds)
+    finally:
+        reader.close()

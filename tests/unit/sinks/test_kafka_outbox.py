@@ -1,0 +1,70 @@
+"""What a producer holds where no broker takes anything: bounded, and never an error of Python's own."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks import _kafka_dead_letters as dead_letters
+from airflow_provider_connect.sinks import _kafka_outbox
+from airflow_provider_connect.sinks._kafka_outbox import Outbox
+from airflow_provider_connect.sinks._kafka_transaction import Transaction
+
+NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
+CHUNK = 1000
+
+
+def outbox(**settings: Any) -> Outbox:
+    return Outbox(NOWHERE, 0.3, {name.replace("__", "."): value for name, value in settings.items()})
+
+
+def test_small_records_are_bounded_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kafka_outbox, "QUEUE_RECORDS", 3 * CHUNK, raising=False)
+    full = outbox()
+    for _ in range(3):
+        full.send_batch("t", [{"key": b"k", "value": b"v"} for _ in range(CHUNK)], 2 * CHUNK)
+    with pytest.raises(RetriableError, match="the broker took none of 3,000 records"):
+        full.send_batch("t", [{"key": b"k", "value": b"v"}], 2)
+    assert full.accepted == 3 * CHUNK
+
+
+def test_large_records_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kafka_outbox, "QUEUE_KBYTES", 10)
+    full = outbox()
+    for size_bytes in (1, 1, 1, 5000, 5000):  # small ones before them say nothing of their size
+        full.send_batch("t", [{"key": None, "value": b"v" * size_bytes}], size_bytes)
+    with pytest.raises(RetriableError, match="the broker took none of 5 records"):
+        full.send_batch("t", [{"key": None, "value": b"v" * 5000}], 5000)
+
+
+def test_a_client_that_has_no_room_is_waited_for() -> None:
+    full = outbox(queue__buffering__max__messages=10)
+    with pytest.raises(RetriableError, match="the broker took none of 10 records"):
+        full.send_each("t", [b"k"] * 20, [b"v"] * 20, [[("h", b"1")]] * 20, [0] * 20, [-1] * 20)
+    with pytest.raises(RetriableError, match="the broker took none of 10 records"):
+        full.send("t", b"k", b"v", [])
+    with pytest.raises(RetriableError, match="the broker took none of 10 records"):
+        full.send_batch("t", [{"key": b"k", "value": b"v"}], 2)
+
+
+def test_a_transaction_that_is_not_begun_is_open_for_no_time() -> None:
+    assert Transaction(NOWHERE, "id", 1.0, 60.0).seconds == 0.0
+
+
+def test_a_transaction_whose_time_runs_out_may_have_had_a_slow_hour() -> None:
+    slow = Transaction(NOWHERE, "id", 1.0, 60.0, what="c/s 2026-10-05 into 'events'")
+    slow.check_time(1, 10)
+    slow._begun = time.monotonic() - 55
+    with pytest.raises(RetriableError, match=r"c/s 2026-10-05 into 'events': 1 of 10 records took 55 s, .* 60 s"):
+        slow.check_time(1, 10)
+
+
+def test_headers_count_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kafka_outbox, "QUEUE_KBYTES", 1)
+    full = outbox()
+    with pytest.raises(RetriableError, match="the broker took none of 1 records"):
+        dead_letters.send(full, "t", [dead_letters.Letter(None, b"v", [("h", b"x" * 600)])] * 3, 10_000)
