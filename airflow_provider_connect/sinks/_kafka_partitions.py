@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka_connection import consumer
-from airflow_provider_connect.sinks._kafka_errors import Heard, kafka_errors
+from airflow_provider_connect.sinks._kafka_errors import Heard, classify, kafka_errors
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -82,8 +82,8 @@ class Partitions:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     if offset >= ends[partition]:
                         self.stopped[partition] = offset
-                elif not error.retriable():
-                    raise KafkaException(error)
+                elif not isinstance(failure := classify(KafkaException(error), self.called), RetriableError):
+                    raise failure
             if records:
                 yield records
                 deadline = time.monotonic() + self.timeout_seconds

@@ -217,7 +217,7 @@ def test_the_broker_is_killed_when_it_has_committed_and_before_it_said_so(
     doomed.holds(day, ROWS)
 
 
-@pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.PRODUCE, Api.END_TXN])
+@pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.PRODUCE])
 def test_a_broker_that_sleeps_is_not_waited_for_longer_than_said(
     doomed: SinkBench, front: KafkaProxy, mortal: KafkaBroker, day: dt.date, api: Api
 ) -> None:

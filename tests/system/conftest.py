@@ -29,6 +29,7 @@ CATCHUP_DAYS = int(os.environ.get("CONNECT_CATCHUP_DAYS", "16"))
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker have all of them: there is one Airflow, and it leaves room for the other worker's tests."""
     for item in items:
