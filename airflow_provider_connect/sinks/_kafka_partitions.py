@@ -8,9 +8,9 @@ it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
@@ -43,7 +43,7 @@ class Partitions:
         """Return the topic's partitions; none of a topic that is not there."""
         from confluent_kafka import KafkaError, KafkaException
 
-        topic = self._reader.list_topics(self.topic, timeout=self.timeout_seconds).topics[self.topic]
+        topic = self._ask(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
         if topic.error is not None:
             if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return []
@@ -54,7 +54,23 @@ class Partitions:
         """Ask for the first offset, and the one behind the last that this reader may see."""
         from confluent_kafka import TopicPartition
 
-        return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=self.timeout_seconds)
+        place = TopicPartition(self.topic, partition)
+        found: tuple[int, int] = self._ask(lambda seconds: self._reader.get_watermark_offsets(place, timeout=seconds))
+        return found
+
+    def _ask(self, question: Callable[[float], Any]) -> Any:
+        """Ask again while the answer is that nobody could be asked, until the time is up."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self.timeout_seconds
+        while True:
+            try:
+                return question(max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                passing = isinstance(classify(error, self.called), RetriableError)
+                if not passing or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
 
     def told_end(self, partition: int) -> int:
         """Return the offset behind the last record, undecided ones included, as it came with the records."""

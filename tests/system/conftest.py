@@ -29,14 +29,6 @@ CATCHUP_DAYS = int(os.environ.get("CONNECT_CATCHUP_DAYS", "16"))
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker have all of them: there is one Airflow, and it leaves room for the other worker's tests."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.xdist_group("airflow"))
-
-
 def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := condition()):

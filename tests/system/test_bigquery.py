@@ -12,7 +12,7 @@ from .many_days import catch_up
 from .races import kills_while_a_reload_races_the_retry_of_an_older_one, trigger_all, two_runs_of_one_day
 from .tables import OnBigQuery
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("airflow")]
 
 DAG = "bigquery_by_hand"
 

@@ -13,7 +13,7 @@ from .kills import Kill, kill_and_recover
 from .many_days import catch_up
 from .races import RELOADED, kills_while_a_reload_races_the_retry_of_an_older_one, trigger_all, two_runs_of_one_day
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("airflow")]
 
 DAG = "kafka_by_hand"
 
