@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka_connection import consumer
-from airflow_provider_connect.sinks._kafka_errors import Heard, classify, kafka_errors
+from airflow_provider_connect.sinks._kafka_errors import Heard, UnknownTopicError, classify, kafka_errors
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -67,7 +67,8 @@ class Partitions:
             try:
                 return question(max(1.0, deadline - time.monotonic()))
             except KafkaException as error:
-                passing = isinstance(classify(error, self.called), RetriableError)
+                # A client that has lost its broker does not know the partitions either that it was told of before.
+                passing = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
                 if not passing or time.monotonic() > deadline:
                     raise
             time.sleep(_LOOK_SECONDS)
