@@ -18,6 +18,10 @@ _CELL_BYTES = 8
 """What a value takes in memory at least, also where it is NULL and takes nothing in the file."""
 
 
+POSITION_BITS = 40
+"""Of a row's position in its day, those that count the rows of one file."""
+
+
 def batches(stage: str, path: str, batch_bytes: int, start: int = 0) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a staged file, each with the position of its first row. Executor.
 
@@ -48,7 +52,12 @@ def first_position(path: str) -> int:
     """Return what a file's first row counts as among the rows of its day: files are ordered by their partition."""
     match = DATA_FILE.fullmatch(path)
     assert match is not None
-    return int(match["part"]) << 40
+    return int(match["part"]) << POSITION_BITS
+
+
+def place_of(position: int) -> tuple[int, int]:
+    """Return the partition and the row in its file that a position stands for."""
+    return divmod(position, 1 << POSITION_BITS)
 
 
 def as_json(batch: Any, row: int) -> bytes:

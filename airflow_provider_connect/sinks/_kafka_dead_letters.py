@@ -12,11 +12,10 @@ from typing import NamedTuple
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._kafka_outbox import Headers, Outbox, headers_bytes
 from airflow_provider_connect.sinks._kafka_records import Refused
-from airflow_provider_connect.staged import batches
+from airflow_provider_connect.staged import batches, place_of
 
 _SINK_CLASS = "airflow_provider_connect.sinks.kafka.KafkaSink"
 _BATCH_BYTES = 1_000_000
-_POSITION_BITS = 40
 _HEADERS_BYTES = 4096
 
 
@@ -31,7 +30,7 @@ class Letter(NamedTuple):
 def of_rows(refused: Iterable[Refused], publish: Publish) -> Iterator[Letter]:
     """Make the dead letters of rows that the sink refused; the value is the row as JSON."""
     for row in refused:
-        part, number = divmod(row.position, 1 << _POSITION_BITS)
+        part, number = place_of(row.position)
         reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
         yield Letter(row.key, row.record(), _headers(publish, row.topic, part, number, row.stage, reason, _SINK_CLASS))
 

@@ -36,6 +36,10 @@ class DeniedError(ConfigError):
     """An ACL does not allow it."""
 
 
+class RefusedRecordError(DataError):
+    """The broker, or the client for it, refused one record at least: too large, or not what the topic accepts."""
+
+
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 _RECORD = {
     "MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "INVALID_MSG", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD",
@@ -182,11 +186,6 @@ def is_fenced(error: BaseException) -> bool:
     return isinstance(error, FencedError) or _name(error) in _FENCED
 
 
-def is_record_level(error: BaseException) -> bool:
-    """Say whether one record is to blame: too large, or not what the topic accepts."""
-    return _name(error) in _RECORD
-
-
 def of(error: BaseException) -> KafkaError | None:
     """Return the error's KafkaError, None if it has none."""
     from confluent_kafka import KafkaError, KafkaException
@@ -225,7 +224,7 @@ def _classified(name: str, doing: str) -> ConnectError:
             f"{doing}: Kafka says {name}: another run took over this transaction, or the broker ended it for its age"
         )
     if name in _RECORD:
-        return DataError(f"{doing}: Kafka says {name}: a record is too large or not what the topic accepts")
+        return RefusedRecordError(f"{doing}: Kafka says {name}: a record is too large or not what the topic accepts")
     cls, advice = _BY_NAME.get(name, _OTHERWISE)
     return cls(f"{doing}: Kafka says {name}; {advice}")
 

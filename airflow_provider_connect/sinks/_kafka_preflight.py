@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import Connections, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import problems as value_problems
+from airflow_provider_connect.sinks._kafka_history import History
 from airflow_provider_connect.sinks._kafka_keys import problems as key_problems
 from airflow_provider_connect.sinks._kafka_ledger import Entry
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
@@ -39,7 +40,7 @@ class Preflight:
         if found:
             return found
         found = self._told(lambda: self.topics.ensure_ledger(self.sink.ledger_topic))
-        if not found and (lost := self._told(self.publisher.history.problems)):
+        if not found and (lost := self._told(self._history)):
             return lost  # a topic that is missing because it was deleted is not made again
         for step in (self._topics, self._transactions, lambda: self._ledger(schema)):
             found += self._told(step)
@@ -94,6 +95,9 @@ class Preflight:
     def topics(self) -> Topics:
         """The cluster's."""
         return Topics.open(self.connections[self.sink.conn_id], self.sink.rules, self.sink.timeout_seconds)
+
+    def _history(self) -> list[str]:
+        return History(self.sink, self.publisher.ledger, self.connections[self.sink.conn_id], self.topics).problems()
 
     def _cluster(self) -> list[str]:
         self.topics.reach()

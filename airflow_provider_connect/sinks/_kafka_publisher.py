@@ -12,7 +12,7 @@ from airflow_provider_connect.errors import ConfigError, DataError, RetriableErr
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka_claims import Claims
 from airflow_provider_connect.sinks._kafka_connection import admin
-from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard
+from airflow_provider_connect.sinks._kafka_errors import FencedError, Heard, RefusedRecordError
 from airflow_provider_connect.sinks._kafka_history import History
 from airflow_provider_connect.sinks._kafka_ledger import Entry, KafkaLedger, LedgerKey, LedgerTopic
 from airflow_provider_connect.sinks._kafka_offsets import Ends, ends, written
@@ -71,15 +71,16 @@ class Publisher:
         plan = make_plan(self.sink, publish, schema, self.connections, self.ledger)
         if self.sink.delivery == "exactly_once" and self.sink.atomicity == "partition":
             return replace(plan, generation=self._reserve(plan))
+        earlier = self.claims.newest(plan)
         if self.sink.delivery == "exactly_once":
             self._require_newest(plan, self.ledger.row(publish.day.date))
         else:
             entries = self.ledger.entries(publish.day.date)
             self._standing(plan, entries)
-            plan = replace(plan, generation=self.claims.free_generation(plan, entries, self.claims.newest(plan)))
+            plan = replace(plan, generation=self.claims.free_generation(plan, entries, earlier))
         # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
         outbox = Acknowledged(self.connection, self.sink.timeout_seconds, {"enable.idempotence": False})
-        outbox.send(self.sink.ledger_topic, *self.claims.record(plan, self.claims.newest(plan)), [])
+        outbox.send(self.sink.ledger_topic, *self.claims.record(plan, earlier), [])
         outbox.flush()
         return plan
 
@@ -96,10 +97,12 @@ class Publisher:
         for turn in range(TURNS):
             try:
                 return self._send_in_transaction(plan, files, schema, number)
-            except (UndecidedError, DataError) as error:
-                # A record that the broker refuses although the topic's limits allow it: they have just changed.
-                fresh = plan if isinstance(error, UndecidedError) else self._with_new_limits(plan)
-                if turn == TURNS - 1 or (fresh == plan and not isinstance(error, UndecidedError)):
+            except UndecidedError:  # the next turn's producer decides it, and finds it in the ledger or sends again
+                if turn == TURNS - 1:
+                    raise
+            except RefusedRecordError:  # although the topic's limits allow it: have they just changed?
+                fresh = self._with_new_limits(plan)
+                if turn == TURNS - 1 or fresh == plan:
                     raise
                 plan = fresh
         raise AssertionError
@@ -283,8 +286,8 @@ class Publisher:
             "batch.size": min([_MAX_BATCH_BYTES, *sizes]),
         }
 
-    def _about(self, plan: Plan, part: int | None = None, what: Any = None) -> LedgerKey:
-        return self.ledger.about(plan.publish.day.date, what or ("day" if part is None else "part"), part)
+    def _about(self, plan: Plan, part: int | None = None) -> LedgerKey:
+        return self.ledger.about(plan.publish.day.date, "day" if part is None else "part", part)
 
     def _standing(self, plan: Plan, entries: dict[LedgerKey, Entry]) -> LedgerRow | None:
         """Return what the ledger has of the day.

@@ -12,7 +12,6 @@ from airflow_provider_connect.sinks._kafka_ledger import Entry
 from airflow_provider_connect.sinks._kafka_outbox import Outbox, headers_bytes
 from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records, Tolerated
 from airflow_provider_connect.sinks._kafka_snapshot import Snapshot
-from airflow_provider_connect.sinks._kafka_transaction import Transaction
 from airflow_provider_connect.stage import StagedFile
 from airflow_provider_connect.staged import batches, first_position
 
@@ -105,8 +104,7 @@ class Sender:
             tombstones += outgoing.tombstones
             self._set_aside(outgoing)
             self._hand_over(outgoing if self.snapshot is None else self.snapshot.changes(outgoing))
-            if isinstance(self.outbox, Transaction):
-                self.outbox.check_time(rows, total)
+            self.outbox.check_time(rows, total)
         vanished = self._bury(records)
         return Sent(
             rows,
@@ -173,9 +171,10 @@ class Sender:
         self.snapshot.require_unique()
         (topic,) = self.plan.topics
         vanished = 0
-        for vanished, (partition, key) in enumerate(self.snapshot.vanished(), start=1):  # noqa: B007
+        for partition, key in self.snapshot.vanished():
             self.outbox.make_room(1, len(key) + headers_bytes(records.constant))
             self.outbox.send(topic, key, None, records.constant if self.sink.headers else [], partition=partition)
+            vanished += 1
         return vanished
 
 

@@ -34,12 +34,6 @@ def transactional_id(*names: str | int) -> str:
     return f"connect-{hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]}"
 
 
-def wanted(transaction_timeout_seconds: float) -> dict[str, Any]:
-    """Return the settings of every producer that may not change with the connection."""
-    milliseconds = int(transaction_timeout_seconds * 1000)
-    return {"transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
-
-
 class Transaction(Outbox):
     """A producer with a transactional id; ends without a trace unless :meth:`commit` returned.
 
@@ -57,7 +51,9 @@ class Transaction(Outbox):
         *,
         what: str | None = None,
     ) -> None:
-        own = {"transactional.id": transactional_id} | wanted(transaction_timeout_seconds)
+        milliseconds = int(transaction_timeout_seconds * 1000)
+        times = {"transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
+        own = {"transactional.id": transactional_id} | times
         super().__init__(connection, timeout_seconds, (settings or {}) | own)
         self.id = transactional_id
         self.what = what or repr(transactional_id)

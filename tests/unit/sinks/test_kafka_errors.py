@@ -12,10 +12,10 @@ from airflow_provider_connect.sinks._kafka_errors import (
     ExistsError,
     FencedError,
     Heard,
+    RefusedRecordError,
     UnknownTopicError,
     classify,
     is_fenced,
-    is_record_level,
     kafka_errors,
     of,
 )
@@ -131,9 +131,9 @@ def test_fenced_and_record_level():
     assert is_fenced(error("PRODUCER_FENCED"))
     assert is_fenced(FencedError("x"))
     assert not is_fenced(error("_TIMED_OUT"))
-    assert is_record_level(error("MSG_SIZE_TOO_LARGE"))
-    assert not is_record_level(error("_FENCED"))
-    assert not is_record_level(ValueError())
+    assert isinstance(classify(error("MSG_SIZE_TOO_LARGE"), "x"), RefusedRecordError)
+    assert not isinstance(classify(error("_FENCED"), "x"), RefusedRecordError)
+    assert not isinstance(classify(ValueError(), "x"), RefusedRecordError)
 
 
 def test_the_error_within():
