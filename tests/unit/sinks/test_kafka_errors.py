@@ -5,7 +5,7 @@ import time
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.sinks import _kafka_errors
 from airflow_provider_connect.sinks._kafka_errors import (
     DeniedError,
@@ -47,8 +47,8 @@ def error(name: str, text: str = TEXT) -> KafkaException:
         ("POLICY_VIOLATION", ConfigError, "policy"),
         ("_FENCED", FencedError, "another run"),
         ("INVALID_PRODUCER_EPOCH", FencedError, "another run"),
-        ("MSG_SIZE_TOO_LARGE", DataError, "too large"),
-        ("INVALID_RECORD", DataError, "not what the topic accepts"),
+        ("MSG_SIZE_TOO_LARGE", RefusedRecordError, "too large"),
+        ("INVALID_RECORD", RefusedRecordError, "not what the topic accepts"),
         ("_TIMED_OUT", RetriableError, "bootstrap.servers"),
         ("_ALL_BROKERS_DOWN", RetriableError, "no broker answers"),
         ("_TRANSPORT", RetriableError, "no broker answers"),
