@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.sinks._bigquery_types import holds_something, is_list
+from airflow_provider_connect.arrow import is_list, lists, not_utf8, true_rows
+from airflow_provider_connect.sinks._bigquery_types import holds_something
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,10 +43,8 @@ def convert_array(array: pa.Array, target: pa.DataType) -> Result:
     kind = array.type
     if types.is_dictionary(kind):
         return convert_array(array.dictionary_decode(), target)
-    if types.is_map(kind):
-        return _list(*_map_parts(array), array, target)
-    if is_list(kind):
-        return _list(_lengths(array), array.flatten(), array, target)
+    if types.is_map(kind) or is_list(kind):
+        return _list(*lists(array), array, target)
     if types.is_struct(kind):
         return _struct(array, target)
     return _leaf(array, target)
@@ -103,7 +102,7 @@ def _out_of_range(array: pa.Array) -> list[Fault]:
     if not bounds["min"].is_valid or (bounds["min"].as_py() >= low and bounds["max"].as_py() <= high):
         return []
     outside = pc.or_(pc.less(numbers, low), pc.greater(numbers, high))
-    return [Fault(true_rows(pc.fill_null(outside, False)), reason)]  # noqa: FBT003
+    return [Fault(true_rows(outside), reason)]
 
 
 def _not_utf8(array: pa.Array) -> list[Fault]:
@@ -112,22 +111,8 @@ def _not_utf8(array: pa.Array) -> list[Fault]:
 
     if not pa.types.is_string(array.type):
         return []
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        texts = array.cast(pa.binary()).to_pylist()
-        return [
-            Fault([row for row, text in enumerate(texts) if text and not _is_utf8(text)], "a text that is no UTF-8")
-        ]
-    return []
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    rows = not_utf8(array)
+    return [Fault(rows, "a text that is no UTF-8")] if rows else []
 
 
 def _struct(array: pa.StructArray, target: pa.StructType) -> Result:
@@ -165,22 +150,3 @@ def _list(lengths: Any, values: pa.Array, array: pa.Array, target: pa.ListType) 
         return array, faults
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), items, type=target), faults
-
-
-def _lengths(array: pa.Array) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-
-
-def _map_parts(array: pa.MapArray) -> tuple[Any, pa.Array]:
-    """Return the lengths of the maps, and their entries."""
-    import pyarrow as pa
-
-    entries = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
-    return _lengths(entries), entries.flatten()
-
-
-def true_rows(mask: pa.Array) -> Any:
-    """Return the indices at which ``mask`` is true."""
-    return mask.to_numpy(zero_copy_only=False).nonzero()[0]

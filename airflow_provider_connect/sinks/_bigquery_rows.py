@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.sinks._bigquery_arrays import Fault, convert_array, true_rows
+from airflow_provider_connect.arrow import true_rows
+from airflow_provider_connect.sinks._bigquery_arrays import Fault, convert_array
 from airflow_provider_connect.sinks._bigquery_json import repaired, unparsable
 from airflow_provider_connect.sinks._bigquery_types import Column
 from airflow_provider_connect.staged import as_json

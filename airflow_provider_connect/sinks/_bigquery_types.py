@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_provider_connect.arrow import is_list, json_mark
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery_json import expression as json_expression
 from airflow_provider_connect.sinks._bigquery_names import MAX_NAME, legal_names
@@ -193,12 +194,6 @@ def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
     return Column(source.name, name, target, staging, kind.arrow, expression, json)
 
 
-def json_mark(source: pa.Field) -> str | None:
-    """Return ``checked`` or ``unchecked`` for a field of JSON documents, None for any other."""
-    mark: bytes | None = (source.metadata or {}).get(b"json")
-    return mark.decode() if mark is not None else None
-
-
 def _staging(name: str, kind: _Kind) -> Field:
     nested = {"fields": kind.inner} if kind.type == "RECORD" else {}
     return {"name": name, "type": kind.type, "mode": kind.mode, **nested}
@@ -289,19 +284,6 @@ def holds_something(kind: pa.DataType) -> bool:
     if types.is_struct(kind):
         return any(holds_something(kind.field(i).type) for i in range(kind.num_fields))
     return holds_something(kind.value_type) if is_list(kind) else True
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Tell whether Arrow's type is a list of whatever layout; a map is none."""
-    from pyarrow import types
-
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
 
 
 def _repeated(inner: _Kind | None) -> _Kind | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from airflow_provider_connect.arrow import not_utf8, true_rows
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -33,15 +35,6 @@ class Refused:
                 self.rows.setdefault(row, (column, reason))
 
         return refuse
-
-
-def true_rows(mask: Any) -> Any:
-    """Return the indices at which a mask is true; NULL is not."""
-    import pyarrow as pa
-
-    if isinstance(mask, pa.Array):
-        mask = mask.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003
-    return mask.nonzero()[0]
 
 
 def below(refuse: Refuse, lengths: Any) -> Refuse:
@@ -148,32 +141,12 @@ def utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
     import pyarrow as pa
 
     texts = binary(array)
-    try:
-        texts.view(pa.large_string()).validate(full=True)
-    except pa.ArrowInvalid:
-        refuse(np.array([not _is_utf8(text) for text in texts.to_pylist()]), "a text that is no UTF-8")
+    bad = not_utf8(texts.view(pa.large_string()))
+    if bad:
+        mask = np.zeros(len(texts), bool)
+        mask[bad] = True
+        refuse(mask, "a text that is no UTF-8")
     return texts
-
-
-def _is_utf8(text: bytes | None) -> bool:
-    try:
-        (text or b"").decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def lists(array: pa.Array) -> tuple[Any, pa.Array]:
-    """Return how many elements each list or map has (numpy), NULL none, and all elements; a map's as structs."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = array.type
-    if pa.types.is_map(kind):
-        entry = pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)])
-        array = array.cast(pa.list_(entry))
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    return lengths, array.flatten()
 
 
 def gathered(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
@@ -189,17 +162,3 @@ def gathered(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
     np.cumsum(lengths, out=offsets[1:])
     grouped = pa.LargeListArray.from_arrays(pa.array(offsets), elements)
     return pc.binary_join(grouped, pa.scalar(separator, pa.large_binary()))
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Tell whether Arrow's type is a list of whatever layout; a map is none."""
-    from pyarrow import types
-
-    tests = (
-        types.is_list,
-        types.is_large_list,
-        types.is_fixed_size_list,
-        types.is_list_view,
-        types.is_large_list_view,
-    )
-    return any(test(kind) for test in tests)

@@ -6,6 +6,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_connect.arrow import is_binary, is_list, is_text, lists
 from airflow_provider_connect.sinks import _kafka_avro_schema as avro
 from airflow_provider_connect.sinks import _kafka_times as times
 from airflow_provider_connect.sinks._kafka_arrays import (
@@ -16,9 +17,7 @@ from airflow_provider_connect.sinks._kafka_arrays import (
     binary,
     decoded,
     gathered,
-    is_list,
     join,
-    lists,
     optional,
     utf8,
 )
@@ -34,7 +33,8 @@ from airflow_provider_connect.sinks._kafka_encoded import (
     framed,
 )
 from airflow_provider_connect.sinks._kafka_fields import legal_name, name_problems
-from airflow_provider_connect.sinks._kafka_json import is_binary, is_text, once_each
+from airflow_provider_connect.sinks._kafka_json import once_each
+from airflow_provider_connect.sinks._kafka_types import unwritable
 from airflow_provider_connect.sinks._kafka_varints import fixed, prefixed, zigzag, zigzags
 
 if TYPE_CHECKING:
@@ -50,11 +50,7 @@ class AvroConverter(Converter):
 
     def problems(self) -> list[str]:
         """Name every column that Avro has no form for."""
-        return name_problems(self.record_name) + [
-            f"column {field.name!r}: Avro has no form for Arrow's {kind}: cast it in the source"
-            for field in self.schema
-            if (kind := avro.unwritable(field.type)) is not None
-        ]
+        return name_problems(self.record_name) + unwritable(self.schema, "Avro")
 
     def document(self) -> str:
         """Return the schema as JSON."""

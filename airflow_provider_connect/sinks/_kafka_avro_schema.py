@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from airflow_provider_connect.arrow import is_binary, is_list, is_text
 from airflow_provider_connect.sinks import _kafka_times as times
-from airflow_provider_connect.sinks._kafka_arrays import is_list
 from airflow_provider_connect.sinks._kafka_decimals import decimal_digits
 from airflow_provider_connect.sinks._kafka_encoded import DAY
 from airflow_provider_connect.sinks._kafka_fields import comment, inner_name, legal_name, split_name
-from airflow_provider_connect.sinks._kafka_json import is_binary, is_text
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -35,26 +34,6 @@ def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
     fields += [_field(field, name, nullable=field.nullable) for field in schema]
     record = {"type": "record", "name": name, "fields": fields}
     return json.dumps(record | ({"namespace": namespace} if namespace else {}), ensure_ascii=False)
-
-
-def unwritable(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type, or the first one inside it, that Avro has no form for."""
-    from pyarrow import types
-
-    if types.is_map(kind) and not is_text(kind.key_type) and types.is_nested(kind.key_type):
-        return kind
-    return next((bad for inner in parts(kind) if (bad := unwritable(inner)) is not None), _bad_leaf(kind))
-
-
-def parts(kind: pa.DataType) -> list[pa.DataType]:
-    """Return the types inside a type."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind) or is_list(kind):
-        return [kind.value_type]
-    if types.is_map(kind):
-        return [kind.key_type, kind.item_type]
-    return [field.type for field in kind] if types.is_struct(kind) else []
 
 
 def misfits(own: str, registered: str) -> list[str]:
@@ -157,14 +136,6 @@ def _time(kind: pa.DataType) -> Avro:
     if types.is_time(kind):
         return {"type": "long", "logicalType": "time-micros"}
     return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
-
-
-def _bad_leaf(kind: pa.DataType) -> pa.DataType | None:
-    from pyarrow import types
-
-    plain = types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
-    known = plain or types.is_decimal(kind) or is_text(kind) or is_binary(kind) or times.is_time(kind)
-    return None if known or parts(kind) or types.is_struct(kind) else kind
 
 
 def _misfits(own: Avro, other: Avro, where: str, names: dict[str, Avro], found: list[str]) -> None:

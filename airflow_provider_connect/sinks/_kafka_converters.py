@@ -6,7 +6,6 @@ import datetime as dt
 from typing import TYPE_CHECKING, Literal, get_args
 
 from airflow_provider_connect.sinks._kafka_avro import AvroConverter
-from airflow_provider_connect.sinks._kafka_avro_schema import parts
 from airflow_provider_connect.sinks._kafka_encoded import DAY, Converter, Encoded, Kind, SchemaRef
 from airflow_provider_connect.sinks._kafka_envelope import EnvelopeConverter
 from airflow_provider_connect.sinks._kafka_json import JsonConverter
@@ -58,20 +57,5 @@ def problems(name: str, schema: pa.Schema, *, record_name: str, value_field: str
             found.append(
                 f"column {DAY!r} has the name of the field that holds the record's day: rename it in the source"
             )
-    found += [
-        f"column {field.name!r} holds NULL alone in a nested part ({field.type}): cast that part in the source"
-        for field in schema
-        if any(_is_empty(inner) for inner in parts(field.type))
-    ]
     made = converter(name, schema, dt.date(2000, 1, 1), record_name=record_name, value_field=value_field)
     return found + made.problems()
-
-
-def _is_empty(kind: pa.DataType) -> bool:
-    """Tell whether a type, or one inside it, is that of NULL alone: Arrow itself may crash on one inside a map.
-
-    (``StructArray.flatten`` of a ``map<string, null>`` ends the process; measured with pyarrow 26, 2026-11.)
-    """
-    from pyarrow import types
-
-    return bool(types.is_null(kind)) or any(_is_empty(inner) for inner in parts(kind))

@@ -12,12 +12,13 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.arrow import is_binary, is_list, is_text
 from airflow_provider_connect.sinks import _kafka_times as times
-from airflow_provider_connect.sinks._kafka_arrays import Piece, Refuse, Refused, is_list
+from airflow_provider_connect.sinks._kafka_arrays import Piece, Refuse, Refused
 from airflow_provider_connect.sinks._kafka_decimals import big_endian, decimal_digits
 from airflow_provider_connect.sinks._kafka_encoded import DAY, Encoded, SchemaRef, checked, encoded
 from airflow_provider_connect.sinks._kafka_fields import name_problems
-from airflow_provider_connect.sinks._kafka_json import JsonConverter, Writer, is_binary, is_text, quoted, text_of
+from airflow_provider_connect.sinks._kafka_json import JsonConverter, Writer, quoted, text_of
 
 if TYPE_CHECKING:
     import datetime as dt

@@ -19,6 +19,7 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.arrow import is_binary, is_list, is_text, json_mark, lists, true_rows
 from airflow_provider_connect.sinks import _kafka_times as times
 from airflow_provider_connect.sinks._kafka_arrays import (
     Piece,
@@ -29,14 +30,12 @@ from airflow_provider_connect.sinks._kafka_arrays import (
     bytes_of,
     decoded,
     gathered,
-    is_list,
     join,
-    lists,
     optional,
-    true_rows,
     utf8,
 )
 from airflow_provider_connect.sinks._kafka_encoded import DAY, Converter, Encoded, SchemaRef, checked, encoded
+from airflow_provider_connect.sinks._kafka_types import unwritable
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -55,7 +54,7 @@ class JsonConverter(Converter):
 
     def problems(self) -> list[str]:
         """Name every column that JSON has no form for."""
-        return unwritable(self.schema)
+        return unwritable(self.schema, "JSON")
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return each row as one object: ``day`` if it has one, then the columns."""
@@ -75,21 +74,6 @@ class JsonConverter(Converter):
 def text_of(value: str) -> bytes:
     """Return a JSON string, quotes included."""
     return json.dumps(value, ensure_ascii=False).encode()
-
-
-def json_mark(field: pa.Field) -> str | None:
-    """Return ``checked`` or ``unchecked`` for a field of JSON documents, None for any other."""
-    mark: bytes | None = (field.metadata or {}).get(b"json")
-    return mark.decode() if mark is not None else None
-
-
-def unwritable(schema: pa.Schema) -> list[str]:
-    """Name the columns that JSON has no form for."""
-    return [
-        f"column {field.name!r}: JSON has no form for Arrow's {kind}: cast it in the source"
-        for field in schema
-        if (kind := _first_unwritable(field.type)) is not None
-    ]
 
 
 class Writer:
@@ -241,36 +225,3 @@ def base64(array: pa.Array) -> pa.Array:
 
     texts = [None if value is None else binascii.b2a_base64(value, newline=False) for value in array.to_pylist()]
     return pa.array(texts, pa.large_binary())
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type is a string of whatever layout."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def is_binary(kind: pa.DataType) -> bool:
-    """Tell whether a type is a binary of whatever layout."""
-    from pyarrow import types
-
-    tests = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    return any(test(kind) for test in tests)
-
-
-def _first_unwritable(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type, or the first one inside it, that JSON has no form for."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind) or is_list(kind):
-        return _first_unwritable(kind.value_type)
-    if types.is_map(kind) and types.is_nested(kind.key_type):
-        return kind
-    if types.is_struct(kind) or types.is_map(kind):
-        inner = [kind.key_type, kind.item_type] if types.is_map(kind) else [field.type for field in kind]
-        return next((bad for part in inner if (bad := _first_unwritable(part)) is not None), None)
-    plain = types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
-    known = plain or types.is_decimal(kind) or is_text(kind) or is_binary(kind) or times.is_time(kind)
-    return None if known else kind

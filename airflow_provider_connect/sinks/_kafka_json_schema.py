@@ -11,11 +11,12 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_connect.arrow import is_binary, is_list, is_text, json_mark
 from airflow_provider_connect.sinks import _kafka_times as times
-from airflow_provider_connect.sinks._kafka_arrays import Refused, is_list
+from airflow_provider_connect.sinks._kafka_arrays import Refused
 from airflow_provider_connect.sinks._kafka_encoded import DAY, Encoded, Kind, SchemaRef, encoded, framed
 from airflow_provider_connect.sinks._kafka_fields import name_problems
-from airflow_provider_connect.sinks._kafka_json import JsonConverter, is_binary, is_text, json_mark
+from airflow_provider_connect.sinks._kafka_json import JsonConverter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.arrow import is_text
 from airflow_provider_connect.sinks._kafka_arrays import Piece, Refused, decoded, utf8, values
 from airflow_provider_connect.sinks._kafka_encoded import Encoded, checked, encoded
-from airflow_provider_connect.sinks._kafka_json import Writer, is_text, unwritable
+from airflow_provider_connect.sinks._kafka_json import Writer
+from airflow_provider_connect.sinks._kafka_types import unwritable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +18,7 @@ def problems(schema: pa.Schema, fields: tuple[str, ...]) -> list[str]:
     """Name the columns that cannot be part of a key; [] when there is none."""
     import pyarrow as pa
 
-    return [f"key_fields: {text}" for text in unwritable(pa.schema([schema.field(name) for name in fields]))]
+    return [f"key_fields: {text}" for text in unwritable(pa.schema([schema.field(name) for name in fields]), "JSON")]
 
 
 def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> Encoded:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_connect.arrow import is_binary, is_text, lists
 from airflow_provider_connect.sinks import _kafka_protobuf_schema as protobuf
 from airflow_provider_connect.sinks import _kafka_times as times
 from airflow_provider_connect.sinks._kafka_arrays import (
@@ -19,11 +20,9 @@ from airflow_provider_connect.sinks._kafka_arrays import (
     decoded,
     gathered,
     join,
-    lists,
     optional,
     utf8,
 )
-from airflow_provider_connect.sinks._kafka_avro_schema import unwritable
 from airflow_provider_connect.sinks._kafka_encoded import (
     DAY,
     Converter,
@@ -35,8 +34,9 @@ from airflow_provider_connect.sinks._kafka_encoded import (
     framed,
 )
 from airflow_provider_connect.sinks._kafka_fields import legal_name, name_problems
-from airflow_provider_connect.sinks._kafka_json import is_binary, is_text, numbers, once_each
+from airflow_provider_connect.sinks._kafka_json import numbers, once_each
 from airflow_provider_connect.sinks._kafka_protobuf_text import printed
+from airflow_provider_connect.sinks._kafka_types import unwritable
 from airflow_provider_connect.sinks._kafka_varints import fixed, prefixed, varint, varints, zigzag
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ class ProtobufConverter(Converter):
             return [
                 f"{error.name} is missing: install airflow-provider-connect[registry] where tasks and executors run"
             ]
-        found = name_problems(self.record_name) + [
-            f"column {field.name!r}: Protobuf has no form for Arrow's {kind}: cast it in the source"
-            for field in self.schema
-            if (kind := unwritable(field.type)) is not None
-        ]
+        found = name_problems(self.record_name) + unwritable(self.schema, "Protobuf")
         return found or protobuf.problems(self.schema, self.record_name, self.day)
 
     def document(self) -> str:

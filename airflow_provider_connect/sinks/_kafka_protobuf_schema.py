@@ -11,12 +11,11 @@ import binascii
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.arrow import is_binary, is_list
 from airflow_provider_connect.sinks import _kafka_protobuf_text as source
 from airflow_provider_connect.sinks import _kafka_times as times
-from airflow_provider_connect.sinks._kafka_arrays import is_list
 from airflow_provider_connect.sinks._kafka_encoded import DAY
 from airflow_provider_connect.sinks._kafka_fields import legal_name, split_name
-from airflow_provider_connect.sinks._kafka_json import is_binary
 
 if TYPE_CHECKING:
     import datetime as dt

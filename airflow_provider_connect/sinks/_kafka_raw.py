@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.arrow import is_binary, is_text
 from airflow_provider_connect.sinks._kafka_arrays import Refused, binary, decoded, utf8, values
 from airflow_provider_connect.sinks._kafka_encoded import Converter, Encoded, SchemaRef, checked
-from airflow_provider_connect.sinks._kafka_json import is_binary, is_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
