@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener, quiet_port
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener
 from airflow_provider_connect.demo.kafka_reader import Isolation, Reader, Record, ledger_entries
+from airflow_provider_connect.demo.server import free_port
 
 if TYPE_CHECKING:
     from .integration.kafka_proxy import KafkaProxy
@@ -52,7 +53,7 @@ def proxied() -> Iterator[tuple[Listener, KafkaProxy]]:
     """A listener that sends its clients through a proxy, and that proxy: both must stand before the broker does."""
     from .integration.kafka_proxy import KafkaProxy
 
-    port = quiet_port()
+    port = free_port()
     with KafkaProxy(port) as proxy:
         yield Listener(port=port, advertised_port=proxy.port), proxy
 

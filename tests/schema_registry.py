@@ -5,14 +5,10 @@ Its compatibility is NONE until a test sets another one for its subject; Conflue
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +16,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from airflow_provider_connect.demo.bigquery_emulator import tail
-from airflow_provider_connect.demo.kafka_broker import java, quiet_port
+from airflow_provider_connect.demo import server
+from airflow_provider_connect.demo.kafka_broker import java
 
 VERSION = "2.6.13.Final"  # the last line that runs on Java 17
 URL = (
@@ -38,21 +34,17 @@ def fetched(folder: Path = Path(sys.prefix) / "schema-registry", url: str = URL)
 
     :raises RuntimeError: they cannot be fetched: no network, or not the file that was published.
     """
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        made = folder / "installed.txt"
-        if not made.exists() or made.read_text() != VERSION:
-            print(f"fetching Apicurio Registry {VERSION} from Maven Central into {folder} (142 MB, once)", flush=True)
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            archive = folder / "registry.tar.gz"
-            _download(url, archive)
-            with tarfile.open(archive) as opened:
-                # Python before 3.11.4 has no filters; the archive's checksum was compared.
-                opened.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-            archive.unlink()
-            made.write_text(VERSION)
-    return folder
+    saying = f"Apicurio Registry {VERSION} from Maven Central (142 MB, once)"
+    return server.fetched_once(folder, VERSION, lambda empty: _fetch(empty, url), saying)
+
+
+def _fetch(folder: Path, url: str) -> None:
+    archive = folder / "registry.tar.gz"
+    _download(url, archive)
+    with tarfile.open(archive) as opened:
+        # Python before 3.11.4 has no filters; the archive's checksum was compared.
+        opened.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    archive.unlink()
 
 
 def _download(url: str, target: Path) -> None:
@@ -77,7 +69,7 @@ class SchemaRegistry:
     """
 
     folder: Path
-    port: int = field(default_factory=quiet_port)
+    port: int = field(default_factory=server.free_port)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -95,47 +87,19 @@ class SchemaRegistry:
         self.folder.mkdir(parents=True, exist_ok=True)
         flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dquarkus.log.level=WARN"]
         flags += ["-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={self.port}"]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [str(java()), *flags, "-jar", str(home / f"apicurio-registry-app-{VERSION}-runner.jar")],
-                env=os.environ,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            self._wait_until_ready(self.process)
-        except BaseException:
-            self.stop()
-            raise
-
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                end = tail(self.log.read_text(errors="replace"))
-                raise RuntimeError(f"the schema registry did not start; the end of {self.log}:\n{end}")
-            time.sleep(0.1)
-
-    def _answers(self) -> bool:
-        with requests.Session() as session:
-            session.trust_env = False  # no proxy for this machine
-            try:
-                return session.get(f"{self.url}/subjects", timeout=5).ok
-            except (requests.ConnectionError, requests.Timeout):
-                return False
+        self.process = server.start(
+            [str(java()), *flags, "-jar", str(home / f"apicurio-registry-app-{VERSION}-runner.jar")],
+            lambda: server.gives_ok(f"{self.url}/subjects"),
+            name="the schema registry",
+            log=self.log,
+            cwd=self.folder,
+            seconds=START_SECONDS,
+        )
 
     def stop(self) -> None:
         """End it, if it runs."""
         if self.process is not None:
-            self.process.terminate()
-            try:
-                self.process.wait(timeout=STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+            server.stop(self.process, STOP_SECONDS)
 
 
 @pytest.fixture(scope="session")

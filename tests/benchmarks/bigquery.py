@@ -8,10 +8,7 @@ emulator's CPU. Days come from the stand-in of ``day.py``, and the rules of that
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import multiprocessing
 import resource
-import shutil
 import sys
 import tempfile
 import time
@@ -20,16 +17,13 @@ from typing import Any, NamedTuple
 
 import psutil
 from day import DAYS, SOURCE, Bench, show, standin
+from staged_day import KEY, in_new_process, publish_of, stage_day
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
-from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage import Manifest, Polled
-from airflow_provider_connect.window import Day
-
-KEY = StreamKey(connector="mixpanel", stream="benchmark.export")
+from airflow_provider_connect.stage import Polled
 
 
 class Published(NamedTuple):
@@ -48,18 +42,6 @@ class Published(NamedTuple):
         return max(self.seconds - self.emulator_cpu_seconds, self.cpu_seconds)
 
 
-def stage_day(connection: Connection, date: dt.date, stage: str) -> tuple[float, Polled]:
-    """Poll a day once, as a Spark task does; return its seconds and what it staged."""
-    from airflow_provider_connect.spark.poll import PollTask, freeze
-
-    (part,) = MixpanelSource.of(SOURCE).plan(Day(date=date), connection)
-    task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempt="a-1", progress_seconds=5)
-    Path(stage).mkdir(exist_ok=True)
-    started = time.perf_counter()
-    polled = freeze(task, connection)
-    return time.perf_counter() - started, polled
-
-
 def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled, order: int, pid: int) -> Any:
     """Publish a staged day, as driver and executor do together."""
     sink, emulator = BigQuerySink.of(options), psutil.Process(pid)
@@ -67,10 +49,7 @@ def publish(options: dict[str, Any], connection: Connection, stage: str, polled:
     connections = {sink.conn_id: connection}
     problems = sink.preflight(schema, KEY, (), connections)
     assert problems == [], problems
-    day = Day(date=DAYS[0])
-    manifest = Manifest(day=day, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled)
-    intent = Intent(token=f"{order:032x}", order=order, run="dag/run/task")
-    job = Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=stage)
+    job = publish_of(stage, polled, order)
     cpu, theirs, started = time.process_time(), sum(emulator.cpu_times()[:2]), time.perf_counter()
     token = sink.begin(job, schema, connections)
     putting = time.perf_counter()
@@ -89,12 +68,6 @@ def publish(options: dict[str, Any], connection: Connection, stage: str, polled:
     )
 
 
-def warm(function: Any, *arguments: Any) -> Any:
-    """Run a function in a process of its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
-
-
 def measure(bench: Bench, emulator: BigQueryEmulator, rounds: int, method: str) -> None:
     """Publish one staged day a few times beside curl."""
     assert emulator.process is not None
@@ -105,10 +78,9 @@ def measure(bench: Bench, emulator: BigQueryEmulator, rounds: int, method: str) 
     options = {"table": "benchmark.events", "load_method": method}
     curls, done, polls = [], [], []
     for turn in range(rounds + 1):
-        shutil.rmtree(stage, ignore_errors=True)
         before = bench.curl(DAYS[0])
-        poll_seconds, polled = warm(stage_day, bench.connection, DAYS[0], stage)
-        one = warm(publish, options, connection, stage, polled, turn + 1, emulator.process.pid)
+        poll_seconds, polled = stage_day(bench, stage)
+        one = in_new_process(publish, options, connection, stage, polled, turn + 1, emulator.process.pid)
         if turn:  # the first one makes the table, and the emulator imports what it needs
             curls.append((before + bench.curl(DAYS[0])) / 2)
             done.append(one)

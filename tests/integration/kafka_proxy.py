@@ -2,7 +2,7 @@
 
 A client goes where the broker's metadata sends it, so the broker needs a listener that advertises the proxy's port::
 
-    port = quiet_port()
+    port = free_port()
     with KafkaProxy(port) as proxy:
         KafkaBroker(folder, listeners={"PROXIED": Listener(port=port, advertised_port=proxy.port)}).start()
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener, quiet_port
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener
+from airflow_provider_connect.demo.server import free_port
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.window import ONE_DAY
 
@@ -142,7 +143,7 @@ def test_a_sleeper_wakes_up_after_its_retry(
 
 @pytest.fixture(scope="module")
 def front() -> Iterator[KafkaProxy]:
-    with KafkaProxy(quiet_port()) as proxy:
+    with KafkaProxy(free_port()) as proxy:
         yield proxy
 
 

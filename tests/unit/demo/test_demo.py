@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import signal
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_provider_connect.demo import bigquery_emulator, kafka_broker
+from airflow_provider_connect.demo import bigquery_emulator, kafka_broker, server
 from airflow_provider_connect.demo.__main__ import TARGETS, main
 from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
@@ -136,10 +138,10 @@ def test_a_kafka_of_the_right_version_is_not_fetched_again(tmp_path: Path):
     assert [path.name for path in folder.iterdir()] == ["installed.txt"]
 
 
-def test_ports_of_a_broker_are_none_that_outgoing_connections_get():
+def test_ports_of_servers_are_none_that_outgoing_connections_get():
     given = Path("/proc/sys/net/ipv4/ip_local_port_range")
     first = int(given.read_text().split()[0]) if given.exists() else 32_768
-    assert {kafka_broker.quiet_port() < first for _ in range(20)} == {True}
+    assert {server.free_port() < first for _ in range(20)} == {True}
 
 
 def test_an_emulator_of_the_right_versions_is_not_fetched_again(tmp_path: Path):
@@ -151,4 +153,45 @@ def test_an_emulator_of_the_right_versions_is_not_fetched_again(tmp_path: Path):
 
 
 def test_only_the_end_of_a_log_is_shown():
-    assert bigquery_emulator.tail("\n".join(map(str, range(100)))) == "\n".join(map(str, range(85, 100)))
+    assert server.tail("\n".join(map(str, range(100)))) == "\n".join(map(str, range(85, 100)))
+
+
+def test_what_is_fetched_anew_replaces_what_was_there_and_a_failure_leaves_no_mark(tmp_path: Path):
+    folder = tmp_path / "thing"
+
+    def fail(empty: Path) -> None:
+        (empty / "half").touch()
+        raise RuntimeError("no network")
+
+    with pytest.raises(RuntimeError, match="no network"):
+        server.fetched_once(folder, "1", fail, "a thing")
+    server.fetched_once(folder, "1", lambda empty: (empty / "one").touch(), "a thing")
+    server.fetched_once(folder, "1", fail, "a thing")
+    server.fetched_once(folder, "2", lambda empty: (empty / "two").touch(), "a thing")
+    assert sorted(path.name for path in folder.iterdir()) == ["installed.txt", "two"]
+
+
+def test_a_command_that_fails_says_its_last_lines():
+    with pytest.raises(RuntimeError, match=r"trying failed with code 3:\nsorry"):
+        server.run(["sh", "-c", "echo sorry; exit 3"], "trying")
+    with pytest.raises(RuntimeError, match=r"waiting did not end within 0.1 s"):
+        server.run(["sleep", "20"], "waiting", seconds=0.1)
+
+
+def test_a_server_that_does_not_answer_is_ended_with_the_end_of_its_log(tmp_path: Path):
+    log = tmp_path / "log"
+    silent = ["sh", "-c", "echo cannot; exec sleep 60"]
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match=r"the thing did not start; the end of .*\ncannot"):
+        server.start(silent, lambda: False, name="the thing", log=log, cwd=tmp_path, seconds=0.5)
+    with pytest.raises(RuntimeError, match="cannot"):
+        server.start(["sh", "-c", "echo cannot"], lambda: False, name="the thing", log=log, cwd=tmp_path, seconds=30)
+    assert time.monotonic() - began < 15
+
+
+def test_a_server_that_holds_still_is_ended(tmp_path: Path):
+    process = server.start(["sleep", "60"], lambda: True, name="x", log=tmp_path / "log", cwd=tmp_path, seconds=5)
+    process.send_signal(signal.SIGSTOP)
+    server.stop(process, seconds=5)
+    assert process.returncode == -signal.SIGTERM
+    assert not server.gives_ok(f"http://127.0.0.1:{server.free_port()}/")

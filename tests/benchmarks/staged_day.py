@@ -1,0 +1,56 @@
+"""A day that is polled and staged, for the benchmarks of publishing it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import multiprocessing
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from day import DAYS, SOURCE, Bench, warm_up
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.stage import Manifest, Polled
+from airflow_provider_connect.window import Day
+
+KEY = StreamKey(connector="mixpanel", stream="benchmark.export")
+
+
+def stage_day(bench: Bench, stage: str) -> tuple[float, Polled]:
+    """Poll the first day in a process that has imported everything; return its seconds and what it staged."""
+    shutil.rmtree(stage, ignore_errors=True)
+    Path(stage).mkdir()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(warm_up)
+        return pool.apply(_freeze, (bench.connection, DAYS[0], stage))
+
+
+def _freeze(connection: Connection, date: dt.date, stage: str) -> tuple[float, Polled]:
+    from airflow_provider_connect.spark.poll import PollTask, freeze
+
+    (part,) = MixpanelSource.of(SOURCE).plan(Day(date=date), connection)
+    task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempt="a-1", progress_seconds=5)
+    started = time.perf_counter()
+    polled = freeze(task, connection)
+    return time.perf_counter() - started, polled
+
+
+def publish_of(stage: str, polled: Polled, order: int) -> Publish:
+    """Return the publish of what was staged.
+
+    :param order: of its run; a later one supersedes an earlier one.
+    """
+    day = Day(date=DAYS[0])
+    manifest = Manifest(day=day, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled)
+    intent = Intent(token=f"{order:032x}", order=order, run="dag/run/task")
+    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=stage)
+
+
+def in_new_process(function: Any, *arguments: Any) -> Any:
+    """Run a function in a process of its own, whose memory is then its own too."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
