@@ -28,7 +28,7 @@ check: $(READY)  ## Format, lint, types and the fast tests.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q -m 'not slow and not campaign'
+	@$(BIN)/pytest -q -n 2 -m 'not slow and not campaign'
 
 test: check  ## Everything: the above, then real Spark and a real Airflow.
 	@$(BIN)/pytest -q -n 3 --dist loadgroup --durations=40 -m 'slow and not campaign'

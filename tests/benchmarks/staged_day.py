@@ -51,6 +51,7 @@ def publish_of(stage: str, polled: Polled, order: int) -> Publish:
 
 
 def in_new_process(function: Any, *arguments: Any) -> Any:
-    """Run a function in a process of its own, whose memory is then its own too."""
+    """Run a function in a process of its own that has imported what one has that polled; its memory is its own too."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(warm_up)
         return pool.apply(function, arguments)

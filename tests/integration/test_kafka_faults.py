@@ -25,8 +25,8 @@ from airflow_provider_connect.errors import RetriableError, SupersededError
 from airflow_provider_connect.sinks._kafka_transaction import transactional_id
 from airflow_provider_connect.window import ONE_DAY
 
-from .frozen import KEY, MONDAY, TUESDAY, events
-from .kafka_bench import SinkBench, running_bench
+from .frozen import KEY, TUESDAY, events
+from .kafka_bench import SinkBench, shared_bench
 from .kafka_proxy import Api, Call, Change, Cut, Drop, Hold, KafkaProxy, Lose, Refuse, Slow
 
 pytestmark = pytest.mark.slow
@@ -43,17 +43,15 @@ DAYS = (TUESDAY + ONE_DAY * number for number in itertools.count(1))
 
 @pytest.fixture(scope="module")
 def shared(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SinkBench]:
-    """One topic for all tests, each of which has days of its own; one that is there already stays as it is."""
-    with running_bench(broker.bootstrap, tmp_path_factory.mktemp("stage")) as made:
-        made.publish(made.stage(MONDAY, events("other", "other")))
+    """One topic for all tests, each of which has days of its own."""
+    with shared_bench(broker.bootstrap, tmp_path_factory.mktemp("stage")) as made:
         yield made
-        made.holds(MONDAY, ("other", "other"))
 
 
 @pytest.fixture
 def bench(shared: SinkBench, kafka_proxy: KafkaProxy) -> SinkBench:
     """The bench, which reaches the broker through the proxy."""
-    return shared.through(kafka_proxy.bootstrap, reconnect__backoff__ms=20, reconnect__backoff__max__ms=200)
+    return shared.through(kafka_proxy)
 
 
 @pytest.fixture
@@ -64,11 +62,6 @@ def day() -> dt.date:
 @pytest.fixture
 def hasty(bench: SinkBench) -> SinkBench:
     return bench.having(timeout_seconds=SHORT_SECONDS)
-
-
-def topic_of(bench: SinkBench, api: Api) -> bytes:
-    """Return what tells a call about the data from others; the calls for the claim in the ledger are none."""
-    return bench.sink.topic.encode() if api in (Api.PRODUCE, Api.ADD_PARTITIONS_TO_TXN) else b"connect-"
 
 
 def errors_of(bench: SinkBench, staged: Any) -> str:
@@ -85,7 +78,7 @@ def test_one_try_survives_that_all_its_calls_break(
     bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, action: Any, times: int
 ) -> None:
     nth = range(1, times + 1)
-    rules = [kafka_proxy.breaks(api, action, *nth, containing=topic_of(bench, api)) for api in CALLS]
+    rules = [kafka_proxy.breaks(api, action, *nth, containing=bench.naming(api)) for api in CALLS]
     bench.publish(bench.stage(day, events(*ROWS)))
     assert all(rule.seen >= times for rule in rules)
     bench.holds(day, ROWS)
@@ -105,7 +98,7 @@ def test_an_answer_that_never_comes_is_not_waited_for_longer_than_said(
     hasty: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, api: Api
 ) -> None:
     staged = hasty.stage(day, events(*ROWS))
-    rule = kafka_proxy.breaks(api, Drop(), containing=topic_of(hasty, api))
+    rule = kafka_proxy.breaks(api, Drop(), containing=hasty.naming(api))
     started = time.monotonic()
     message = errors_of(hasty, staged)
     assert time.monotonic() - started < 6 * SHORT_SECONDS + 2
@@ -191,7 +184,7 @@ def test_a_commit_that_comes_late_changes_nothing(
     bench.holds(day, ROWS)
     resent(broker, first)
     for call in [
-        call for call in kafka_proxy.calls if call.api == Api.PRODUCE and topic_of(bench, Api.PRODUCE) in call.body
+        call for call in kafka_proxy.calls if call.api == Api.PRODUCE and bench.naming(Api.PRODUCE) in call.body
     ]:
         resent(broker, call)
     bench.holds(day, ROWS)
@@ -229,9 +222,7 @@ def _said_to_have_moved(answer: bytes) -> bytes:
 def test_a_leader_that_moves_away_after_it_took_the_records(
     bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date
 ) -> None:
-    rule = kafka_proxy.breaks(
-        Api.PRODUCE, Change(_said_to_have_moved), 1, 2, 3, containing=topic_of(bench, Api.PRODUCE)
-    )
+    rule = kafka_proxy.breaks(Api.PRODUCE, Change(_said_to_have_moved), 1, 2, 3, containing=bench.naming(Api.PRODUCE))
     bench.publish(bench.stage(day, events("a", "a")))
     assert rule.seen > 1
     bench.holds(day, ("a", "a"))
@@ -269,7 +260,7 @@ class Late:
 
     def __enter__(self) -> Late:
         self.let_go = threading.Event()
-        rule = self.proxy.breaks(self.api, Hold(self.let_go), 1, containing=topic_of(self.bench, self.api))
+        rule = self.proxy.breaks(self.api, Hold(self.let_go), 1, containing=self.bench.naming(self.api))
         self.pool = ThreadPoolExecutor(1)
         self.publishing = self.pool.submit(self.bench.publish, self.staged)
         deadline = time.monotonic() + 20

@@ -24,8 +24,8 @@ from airflow_provider_connect.demo.server import free_port
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.window import ONE_DAY
 
-from .frozen import MONDAY, TUESDAY, events
-from .kafka_bench import Child, SinkBench, running_bench
+from .frozen import TUESDAY, events
+from .kafka_bench import Child, SinkBench, shared_bench
 from .kafka_proxy import Api, Hold, KafkaProxy, Lose, Slow
 
 pytestmark = pytest.mark.slow
@@ -42,15 +42,13 @@ SHORT_SECONDS = 3.0
 @pytest.fixture(scope="module")
 def shared(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SinkBench]:
     """One topic for all tests of publishing processes, each with days of its own."""
-    with running_bench(broker.bootstrap, tmp_path_factory.mktemp("stage")) as made:
-        made.publish(made.stage(MONDAY, events("other", "other")))
+    with shared_bench(broker.bootstrap, tmp_path_factory.mktemp("stage")) as made:
         yield made
-        made.holds(MONDAY, ("other", "other"))
 
 
 @pytest.fixture
 def bench(shared: SinkBench, kafka_proxy: KafkaProxy) -> SinkBench:
-    return shared.through(kafka_proxy.bootstrap, reconnect__backoff__ms=20, reconnect__backoff__max__ms=200)
+    return shared.through(kafka_proxy)
 
 
 @pytest.fixture
@@ -63,10 +61,6 @@ def wait_until(happened: Callable[[], Any], seconds: float = 30.0) -> None:
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.002)
-
-
-def naming(bench: SinkBench, api: Api) -> bytes:
-    return bench.sink.topic.encode() if api in (Api.PRODUCE, Api.ADD_PARTITIONS_TO_TXN) else b"connect-"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +78,7 @@ def test_kill_minus_nine_at_each_call(
     staged = bench.stage(day, events(*ROWS))
     with Child(bench, staged) as child:
         breaks = Hold(threading.Event()) if action == "before its effect" else Slow(30)
-        rule = kafka_proxy.breaks(api, breaks, containing=naming(bench, api))
+        rule = kafka_proxy.breaks(api, breaks, containing=bench.naming(api))
         child.go()
         child.waits_at(rule)
         time.sleep(0.02)
@@ -119,7 +113,7 @@ def test_a_sleeper_wakes_up_after_its_retry(
     retry = staged if order == 1 else bench.stage(day, events(*NEWER), order=order)
     let_go = threading.Event()
     with Child(bench, staged) as child:
-        rule = kafka_proxy.breaks(api, Hold(let_go), 1, containing=naming(bench, api))
+        rule = kafka_proxy.breaks(api, Hold(let_go), 1, containing=bench.naming(api))
         child.go()
         child.waits_at(rule)
         child.process.send_signal(signal.SIGSTOP)
@@ -161,16 +155,14 @@ def mortal(front: KafkaProxy, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="module")
 def mortal_shared(mortal: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SinkBench]:
-    with running_bench(mortal.bootstrap, tmp_path_factory.mktemp("stage"), timeout_seconds=30) as made:
-        made.publish(made.stage(MONDAY, events("other", "other")))
+    with shared_bench(mortal.bootstrap, tmp_path_factory.mktemp("stage"), timeout_seconds=30) as made:
         yield made
-        made.holds(MONDAY, ("other", "other"))
 
 
 @pytest.fixture
 def doomed(mortal_shared: SinkBench, front: KafkaProxy) -> Iterator[SinkBench]:
     front.forget()
-    yield mortal_shared.through(front.bootstrap, reconnect__backoff__ms=20, reconnect__backoff__max__ms=200)
+    yield mortal_shared.through(front)
     front.forget()
 
 
@@ -178,7 +170,7 @@ def doomed(mortal_shared: SinkBench, front: KafkaProxy) -> Iterator[SinkBench]:
 def publishing(bench: SinkBench, staged: Any, front: KafkaProxy, api: Api, nth: int) -> Iterator[Future[Any]]:
     """Publish in a thread; go on when it has come to a call, which waits until the end of this."""
     let_go = threading.Event()
-    rule = front.breaks(api, Hold(let_go), nth, containing=naming(bench, api))
+    rule = front.breaks(api, Hold(let_go), nth, containing=bench.naming(api))
     with ThreadPoolExecutor(1) as pool:
         try:
             done = pool.submit(bench.publish, staged)

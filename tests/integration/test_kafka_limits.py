@@ -44,7 +44,7 @@ def bench(broker: KafkaBroker, tmp_path: Path) -> Iterator[SinkBench]:
 
 @pytest.fixture
 def through(bench: SinkBench, kafka_proxy: KafkaProxy) -> SinkBench:
-    return bench.through(kafka_proxy.bootstrap, reconnect__backoff__ms=20, reconnect__backoff__max__ms=200)
+    return bench.through(kafka_proxy)
 
 
 def sized(*sizes: int) -> pa.Table:
