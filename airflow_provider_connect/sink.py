@@ -18,14 +18,14 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.stage import Manifest, StagedFile
-from airflow_provider_connect.window import Day, DaySet
+from airflow_provider_connect.window import Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ class Publish(Wire):
     day: Day
     intent: Intent
     manifest: Manifest
-    kind: Literal["day", "snapshot"] = Field(
-        default="day", description="What the rows are: those of a day, or all there are as of that day."
-    )
+    kind: SourceKind = "day"
     stage: str = Field(description="Path or URL of the stage's root; the manifest's paths are relative to it.")
     labels: dict[str, str] = Field(default_factory=dict, description="For people: dag, run, task; no secret.")
 
@@ -142,10 +140,13 @@ class Sink(Options, ABC):
         """Say what is wrong with these options and connections together; [] when nothing is. No network."""
         return []
 
-    def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
+    def preflight(
+        self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections, kind: SourceKind = "day"
+    ) -> list[str]:
         """Find what would fail the publish, before the first request to the source. Driver, once a job.
 
         :param days: what the job is about to publish.
+        :param kind: what the source's rows are.
         :return: problems for a person to mend, each with what to do; [] when there are none.
         """
         return []

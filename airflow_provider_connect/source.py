@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Source(Options, ABC):
     """
 
     name: ClassVar[str]
-    kind: ClassVar[Literal["day", "snapshot"]] = "day"
+    kind: ClassVar[SourceKind] = "day"
     connection_type: ClassVar[str]
 
     conn_id: str = Field(description="Airflow connection that holds where the source is and who may read it.")

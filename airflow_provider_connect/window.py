@@ -11,12 +11,16 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.wire import Wire
 
 ONE_DAY = dt.timedelta(days=1)
+
+SourceKind = Literal["day", "snapshot"]
+"""What a source's rows are: those of a day, or all there are as of that day."""
 
 
 @lru_cache(maxsize=64)

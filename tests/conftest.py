@@ -17,6 +17,7 @@ os.environ.update(
 
 from .bigquery import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
 from .kafka import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402
+from .kafka_java import kafka_java  # noqa: E402
 from .schema_registry import registry  # noqa: E402
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "emulator",
     "google_connection",
     "kafka_connection",
+    "kafka_java",
     "kafka_proxy",
     "kafka_target",
     "proxied",

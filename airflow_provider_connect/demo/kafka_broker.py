@@ -88,11 +88,12 @@ def java() -> Path:
 def class_path(home: Path) -> str:
     """Return the jars of a fetched Kafka, led by pyspark's logging: Kafka's own set can log nowhere."""
     wanted = ("slf4j-api-2*", "log4j-slf4j2-impl-*", "log4j-api-2*", "log4j-core-*")
-    logging = [path for pattern in wanted for path in sorted(_spark_jars().glob(f"{pattern}.jar"))]
+    logging = [path for pattern in wanted for path in sorted(spark_jars().glob(f"{pattern}.jar"))]
     return os.pathsep.join(str(path) for path in [*logging, *sorted((home / "jars").glob("*.jar"))])
 
 
-def _spark_jars() -> Path:
+def spark_jars() -> Path:
+    """Return the folder of pyspark's jars, Ivy among them."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise RuntimeError("pyspark is not installed: pip install airflow-provider-connect[demo]")
@@ -106,7 +107,7 @@ def fetch_jars(module: str, folder: Path) -> None:
     """
     store, ivy = folder / "trusted.p12", folder / "ivy"
     _write_trust_store(store)
-    [jar] = _spark_jars().glob("ivy-*.jar")
+    [jar] = spark_jars().glob("ivy-*.jar")
     command = [str(java()), f"-Djavax.net.ssl.trustStore={store}"]
     command += [f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}", f"-Divy.default.ivy.user.dir={ivy}"]
     command += ["-jar", str(jar), "-warn", "-cache", str(ivy / "cache"), "-confs", "default", "-types", "jar", "bundle"]

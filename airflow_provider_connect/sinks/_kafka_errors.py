@@ -50,6 +50,10 @@ _VAGUE = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "
 # and a token server that does not answer is a failed sign-in; both pass.
 _TLS_FOR_GOOD = re.compile(r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b")
 _FRESH_SECONDS = 30.0
+_OF_ONE_BROKER = {
+    "_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "_SSL",
+}  # fmt: skip
+"""What a single broker says of the way to it: while others answer, it may pass, as where one restarts."""
 _ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
 _TOKEN_FOR_GOOD = re.compile(
     r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
@@ -133,7 +137,8 @@ class Heard:
     """What a client said beside its calls' own errors: the reason that hides behind a timeout.
 
     librdkafka tries a refused sign-in again for ever, so the call itself only ever says that time is up. What was not
-    said again for half a minute is over: it tries every ten seconds or sooner.
+    said again for half a minute is over: it tries every ten seconds or sooner. That one broker of several refuses is no
+    reason either.
 
     :param errors: when each code was heard last, by :func:`time.monotonic`.
     """
@@ -160,6 +165,10 @@ class Heard:
         since = time.monotonic() - _FRESH_SECONDS
         with self._lock:
             fresh = [name for name, heard in self.errors.items() if heard > since]
+            # Said once, when the last of them is down, and not again until one was up: it has no age.
+            others_answer = "_ALL_BROKERS_DOWN" not in self.errors
+        if others_answer:
+            fresh = [name for name in fresh if name not in _OF_ONE_BROKER]
         return next((name for name in fresh if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
 
     def failure(self, doing: str) -> ConnectError | None:

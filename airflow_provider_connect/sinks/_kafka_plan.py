@@ -15,7 +15,7 @@ from airflow_provider_connect.sinks._kafka_records import Plan
 from airflow_provider_connect.sinks._kafka_topics import Topics
 from airflow_provider_connect.sinks._kafka_transaction import SHARE_OF_TIME
 from airflow_provider_connect.storage import Folder
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,19 +71,27 @@ def _content(sink: KafkaSink, publish: Publish) -> Literal["rows", "changes"]:
     """
     if publish.kind == "day" or sink.cleanup == "delete":
         return "rows"
-    whole = sink.delivery == "exactly_once" and sink.atomicity == "day"
-    if not whole or sink.route_column is not None or not sink.headers:
-        raise ConfigError(
-            f"topic {sink.topic!r}: a snapshot is compared with what one topic of its own holds, in one transaction: "
-            "use delivery='exactly_once', atomicity='day', headers=True and a topic without a column, or "
-            "cleanup='delete'"
-        )
+    if problems := snapshot_problems(sink, publish.kind):
+        raise ConfigError("; ".join(problems))
     if aside := sum(file.rows for file in publish.manifest.polled.rejects):
         raise DataError(
             f"topic {sink.topic!r}: the source has set {aside:,} rows of the snapshot aside; without their keys nobody "
             "knows which ones have vanished. Mend them in the source"
         )
     return "changes"
+
+
+def snapshot_problems(sink: KafkaSink, kind: SourceKind) -> list[str]:
+    """Say why the rows of a snapshot cannot be compared with what the topic holds."""
+    if kind == "day" or sink.cleanup == "delete":
+        return []
+    whole = sink.delivery == "exactly_once" and sink.atomicity == "day"
+    if whole and sink.route_column is None and sink.headers:
+        return []
+    return [
+        f"topic {sink.topic!r}: a snapshot is compared with what one topic of its own holds, in one transaction: "
+        "use delivery='exactly_once', atomicity='day', headers=True and a topic without a column, or cleanup='delete'"
+    ]
 
 
 def looked_at(sink: KafkaSink, topics: Topics, names: Sequence[str], oldest: Day | None) -> list[str]:

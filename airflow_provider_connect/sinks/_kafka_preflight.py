@@ -13,10 +13,10 @@ from airflow_provider_connect.sinks._kafka_history import History
 from airflow_provider_connect.sinks._kafka_keys import problems as key_problems
 from airflow_provider_connect.sinks._kafka_ledger import Entry
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
-from airflow_provider_connect.sinks._kafka_plan import check_time, looked_at, schema_problems
+from airflow_provider_connect.sinks._kafka_plan import check_time, looked_at, schema_problems, snapshot_problems
 from airflow_provider_connect.sinks._kafka_publisher import Publisher
 from airflow_provider_connect.sinks._kafka_topics import Topics
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 class Preflight:
     """Looks at columns, cluster, topics, ledger and registry of one sink. Driver, once a job."""
 
-    def __init__(self, sink: KafkaSink, key: StreamKey, days: Sequence[Day], connections: Connections) -> None:
+    def __init__(
+        self, sink: KafkaSink, key: StreamKey, days: Sequence[Day], connections: Connections, kind: SourceKind
+    ) -> None:
         self.sink = sink
+        self.kind = kind
         self.key = key
         self.oldest = min(days, key=lambda day: day.date, default=None)
         self.connections = connections
 
     def problems(self, schema: pa.Schema) -> list[str]:
         """Return all problems that can be found at once; make topics when there are none."""
-        found = self._columns(schema)
+        found = self._columns(schema) + snapshot_problems(self.sink, self.kind)
         found = found or self._told(self._cluster)
         if found:
             return found

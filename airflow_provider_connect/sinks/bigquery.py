@@ -52,7 +52,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
 from airflow_provider_connect.sinks._bigquery_place import Place, project_of
 from airflow_provider_connect.stage import StagedFile
-from airflow_provider_connect.window import ONE_DAY, Day
+from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -209,7 +209,9 @@ class BigQuerySink(Sink):
 
         return check_connection(connections[self.conn_id])
 
-    def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
+    def preflight(
+        self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections, kind: SourceKind = "day"
+    ) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""
         return self._publisher(key, connections).preflight(schema, days)
 

@@ -64,7 +64,7 @@ from airflow_provider_connect.sinks._delta_table import (
 )
 from airflow_provider_connect.stage import CONTROL, StagedFile
 from airflow_provider_connect.storage import Entry, Folder, normalised, storage_error
-from airflow_provider_connect.window import ONE_DAY, Day
+from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,7 +116,9 @@ class DeltaSink(Sink):
         """The target as a URI; a local path becomes ``file:///…``."""
         return self.path if "://" in self.path else f"file://{quote(self.path)}"
 
-    def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
+    def preflight(
+        self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections, kind: SourceKind = "day"
+    ) -> list[str]:
         """Find what would fail the publish; make the table when nothing would and there is none yet."""
         try:
             table = open_table(self.path)

@@ -51,7 +51,7 @@ from airflow_provider_connect.sinks._kafka_converters import ConverterName
 from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column
 from airflow_provider_connect.sinks._kafka_topic_rules import TopicGroup, TopicRules
 from airflow_provider_connect.stage import StagedFile
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -292,11 +292,13 @@ class KafkaSink(Sink):
             problems += check_registry(connections[self.registry_conn_id])
         return problems
 
-    def preflight(self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections) -> list[str]:
+    def preflight(
+        self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections, kind: SourceKind = "day"
+    ) -> list[str]:
         """Find what would fail the publish; make the topic and the ledger's when nothing would."""
         from airflow_provider_connect.sinks._kafka_preflight import Preflight  # noqa: PLC0415
 
-        return Preflight(self, key, days, connections).problems(schema)
+        return Preflight(self, key, days, connections, kind).problems(schema)
 
     def ledger(self, key: StreamKey, connections: Connections) -> KafkaLedger:
         """Return the ledger that lies in the cluster's ledger topic."""

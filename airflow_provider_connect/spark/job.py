@@ -66,7 +66,7 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
     sink: Sink = registry.sink_class(job.sink_name).of(job.sink)
     key = StreamKey(connector=job.source_name, stream=source.stream_key)
     schema = source.row_schema()
-    problems = sink.preflight(schema, key, job.days, connections)
+    problems = sink.preflight(schema, key, job.days, connections, source.kind)
     if problems:
         raise ConfigError("; ".join(problems))
     own = sink.stage_root(connections)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import errno
-import os
-import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,43 +25,18 @@ from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
 
+from .small_disk import PAGE_BYTES, Disk, small_disk
+
 pytestmark = pytest.mark.slow
 
 FIRST, SECOND = Day(date=dt.date(2026, 10, 5)), Day(date=dt.date(2026, 10, 6))
 ROWS = 2000
-PAGE_BYTES = 4096
-
-
-@dataclass
-class Disk:
-    """A disk of 2 MiB that can be filled."""
-
-    path: Path
-
-    def fill(self, free_pages: int = 0) -> None:
-        """Leave ``free_pages`` of 4 KiB; every file takes a whole number of them."""
-        with contextlib.suppress(FileNotFoundError):
-            (self.path / "filler").unlink()
-        free = os.statvfs(self.path)
-        assert free.f_frsize == PAGE_BYTES
-        (self.path / "filler").write_bytes(b"\0" * PAGE_BYTES * (free.f_bavail - free_pages))
-
-    def make_room(self) -> None:
-        (self.path / "filler").unlink()
 
 
 @pytest.fixture
-def disk(tmp_path):
-    path = tmp_path / "disk"
-    path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "connect-test", path], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode and "CI" not in os.environ and os.getuid() != 0:
-        pytest.skip("a small disk can be mounted by root alone")
-    assert mounted.returncode == 0, mounted.stderr
-    yield Disk(path)
-    subprocess.run(["umount", path], check=True)
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    with small_disk(tmp_path / "disk", "2m") as mounted:
+        yield mounted
 
 
 @dataclass

@@ -64,7 +64,7 @@ class Shop:
         )
         source, sink = registry.source_class("shelf").of(job.source), registry.sink_class("kafka").of(sink_options)
         schema, root = source.row_schema(), Folder(str(self.root))
-        assert sink.preflight(schema, KEY, job.days, self.connections) == []
+        assert sink.preflight(schema, KEY, job.days, self.connections, source.kind) == []
         send = functools.partial(
             put.run, sink_name="kafka", sink=sink_options, schema=schema, connections=self.connections
         )
@@ -253,12 +253,15 @@ def test_a_key_that_comes_twice_fails_the_snapshot_and_changes_nothing(shop: Sho
     assert shop.sent() == before
 
 
-@pytest.mark.parametrize("options", [{"delivery": "at_least_once"}, {"atomicity": "partition"}])
-def test_what_a_snapshot_cannot_do_is_said(shop: Shop, options: dict[str, Any]) -> None:
-    report = shop.snapshot(FIRST, {"apple": 1}, order=1, **options)
-    assert report.failure is not None
-    assert report.failure.type == "ConfigError"
-    assert "in one transaction" in report.failure.message
+@pytest.mark.parametrize(
+    "options", [{"delivery": "at_least_once"}, {"atomicity": "partition"}, {"headers": False}, {"topic": "of_{item}"}]
+)
+def test_what_a_snapshot_cannot_do_is_said_before_the_poll(shop: Shop, options: dict[str, Any]) -> None:
+    sink = registry.sink_class("kafka").of(shop.options | options)
+    schema = registry.source_class("shelf").of({"items": {}, "parts": 1}).row_schema()
+    (problem,) = sink.preflight(schema, KEY, (Day(date=FIRST),), shop.connections, "snapshot")
+    assert "in one transaction" in problem
+    assert sink.preflight(schema, KEY, (Day(date=FIRST),), shop.connections, "day") == []
 
 
 def test_readers_see_a_snapshot_whole(shop: Shop) -> None:

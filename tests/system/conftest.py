@@ -25,13 +25,13 @@ from .tables import OnBigQuery, OnDelta, Table
 
 pytest.register_assert_rewrite("tests.system.kills", "tests.system.races", "tests.system.many_days")
 
-CATCHUP_DAYS = int(os.environ.get("CONNECT_CATCHUP_DAYS", "16"))
+CATCHUP_DAYS = int(os.environ.get("CONNECT_CATCHUP_DAYS", "3"))
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
 
 @pytest.fixture(autouse=True)
 def in_one_worker(request: pytest.FixtureRequest) -> None:
-    """Fail if pytest-xdist deals these tests out: three Airflows of sixteen tasks each need more memory than there is.
+    """Fail if pytest-xdist deals these tests out: three Airflows with many tasks each need more memory than there is.
 
     Its groups did not take with pytest 9.2, without a word.
     """

@@ -24,7 +24,7 @@ def runs(system: System):
 
 
 @pytest.mark.catchup
-def test_many_days_sixteen_at_once(system: System):
+def test_many_days_at_once(system: System):
     catch_up(system, "bigquery_catchup", fault_rate=0.25)
     caught_up = system.written_by["bigquery_catchup"]
     assert isinstance(caught_up, OnBigQuery)
@@ -35,6 +35,7 @@ def test_two_runs_of_one_day_at_once(system: System):
     two_runs_of_one_day(system, DAG)
 
 
+@pytest.mark.campaign
 def test_kills_while_a_reload_with_fewer_rows_races_the_retry_of_an_older_one(system: System):
     first = dt.date(2026, 6, 1)
     victims = ("driver", "worker", "task")

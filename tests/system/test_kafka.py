@@ -31,7 +31,7 @@ def runs(system: System):
 
 
 @pytest.mark.catchup
-def test_many_days_sixteen_at_once(system: System):
+def test_many_days_at_once(system: System):
     catch_up(system, "kafka_catchup", fault_rate=0.25)
     assert topic(system, "kafka_catchup").left_after_sweep() == []
 

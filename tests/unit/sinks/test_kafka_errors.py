@@ -20,6 +20,7 @@ from airflow_provider_connect.sinks._kafka_errors import (
     of,
 )
 
+ALL_DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 TEXT = "a text that may hold anything: s3cret"
 
 
@@ -88,7 +89,7 @@ def test_every_code_that_is_spelt_here_is_one_of_kafka():
 )
 def test_what_a_timeout_hides_is_heard(name: str, text: str, expected: type[ConnectError]):
     heard = Heard()
-    heard.hear(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    heard.hear(ALL_DOWN)
     heard.hear(KafkaError(getattr(KafkaError, name), text))
     assert type(classify(error("_TIMED_OUT"), "connecting", heard)) is expected
     assert type(classify(error(name, text), "connecting")) is expected
@@ -102,6 +103,7 @@ def test_what_was_heard_does_not_hide_an_error_that_says_more():
 
 def test_what_was_not_said_again_is_over(monkeypatch: pytest.MonkeyPatch):
     heard = Heard()
+    heard.hear(ALL_DOWN)
     heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert isinstance(heard.failure("sending"), ConfigError)
     monkeypatch.setattr(_kafka_errors, "_FRESH_SECONDS", 0.0)
@@ -110,8 +112,18 @@ def test_what_was_not_said_again_is_over(monkeypatch: pytest.MonkeyPatch):
     assert type(classify(error("_TIMED_OUT"), "sending", heard)) is RetriableError
 
 
+def test_that_one_broker_of_several_refuses_may_pass():
+    heard = Heard()
+    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    assert heard.failure("sending") is None
+    assert type(classify(error("_TIMED_OUT"), "sending", heard)) is RetriableError
+    heard.hear(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
+    assert isinstance(heard.failure("sending"), DeniedError)
+
+
 def test_a_refusal_is_not_hidden_by_what_follows():
     heard = Heard()
+    heard.hear(ALL_DOWN)
     heard.hear(KafkaError(KafkaError._TRANSPORT, "ssl/tls alert bad certificate: SSL alert number 42"))
     heard.hear(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     assert heard.reason() == "_SSL"

@@ -1,0 +1,48 @@
+"""A disk that can be full, for real: a small tmpfs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PAGE_BYTES = 4096
+
+
+@dataclass
+class Disk:
+    """A small disk that can be filled."""
+
+    path: Path
+
+    def fill(self, free_pages: int = 0) -> None:
+        """Leave ``free_pages`` of 4 KiB; every file takes a whole number of them."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / "filler").unlink()
+        free = os.statvfs(self.path)
+        assert free.f_frsize == PAGE_BYTES
+        (self.path / "filler").write_bytes(b"\0" * PAGE_BYTES * (free.f_bavail - free_pages))
+
+    def make_room(self) -> None:
+        (self.path / "filler").unlink()
+
+
+@contextmanager
+def small_disk(path: Path, size: str) -> Iterator[Disk]:
+    """Mount a disk of a size such as ``2m`` at a new folder; who uses it must have left it at the end."""
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "connect-test", str(path)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode and "CI" not in os.environ and os.getuid() != 0:
+        pytest.skip("a small disk can be mounted by root alone")
+    assert mounted.returncode == 0, mounted.stderr
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", path], check=True)
