@@ -92,7 +92,7 @@ class Partitions:
         deadline = time.monotonic() + self.timeout_seconds
         while set(self.stopped) != set(starts):
             records = []
-            for message in self._reader.consume(_BATCH, _LOOK_SECONDS):
+            for message in self._arrived():
                 error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
                 if error is None:
                     records.append(message)
@@ -109,6 +109,11 @@ class Partitions:
                     f"{self.called} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction is "
                     "open there, which its timeout ends, or the broker is away"
                 )
+
+    def _arrived(self) -> list[Message]:
+        """Return what has come, as soon as anything has: ``consume`` waits its whole time for a batch that is full."""
+        first: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
+        return first + self._reader.consume(_BATCH, 0) if first else first
 
 
 @contextmanager

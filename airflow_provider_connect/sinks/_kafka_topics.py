@@ -213,12 +213,13 @@ class Topics:
                 raise RetriableError(f"made, but not listed within {self.timeout_seconds:.0f} s: {shown}")
             time.sleep(_AGAIN_SECONDS)
 
-    def _configs(self, kind: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics or brokers; none where they may not be read."""
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
 
         result: dict[str, dict[str, str]] = {}
-        for some in _portions(names):
+        # librdkafka takes any number of topics in a request, and of brokers one (_CONFLICT).
+        for some in _portions(names) if kind == "TOPIC" else ([name] for name in names):
             wanted = [ConfigResource(ResourceType[kind], name) for name in some]
             asked = self.client.describe_configs(wanted, request_timeout=self.timeout_seconds)
             for resource, future in asked.items():

@@ -24,7 +24,7 @@ from .kafka_bench import SinkBench, shared_bench
 pytestmark = pytest.mark.campaign
 
 SEED = int(os.environ.get("CONNECT_CAMPAIGN_SEED", "1"))
-BOUNCES = 3
+BOUNCES = int(os.environ.get("CONNECT_CAMPAIGN_BOUNCES", "3"))
 ROWS = tuple(f"event-{number}" for number in range(30_000))
 DAYS = (TUESDAY + ONE_DAY * n for n in itertools.count())
 

@@ -94,3 +94,21 @@ def test_an_answer_that_is_an_error_is_never_taken_for_a_missing_topic(name: str
         Topics(cluster, TopicRules(), timeout_seconds=0.1).ensure(names(1))
     with pytest.raises(expected, match="connecting to the cluster"):
         Topics(cluster, TopicRules(), timeout_seconds=0.1).reach()
+
+
+class ThreeNodes(SlowCluster):
+    """Three brokers with limits of their own; refuses two brokers in one request, as librdkafka 2.16 does."""
+
+    def describe_cluster(self, **_: Any) -> Future[Any]:
+        return done(SimpleNamespace(nodes=[SimpleNamespace(id_string=str(number)) for number in (1, 2, 3)]))
+
+    def describe_configs(self, resources: list[Any], **_: Any) -> dict[Any, Future[Any]]:
+        if len(resources) > 1:
+            return {resource: done(error("_CONFLICT")) for resource in resources}
+        limit = SimpleNamespace(value=f"{9 - int(resources[0].name)}00000")
+        return {resources[0]: done({"transaction.max.timeout.ms": limit})}
+
+
+def test_the_lowest_limit_of_all_brokers_counts():
+    cluster: Any = ThreeNodes(0)
+    assert Topics(cluster, TopicRules()).max_transaction_timeout_ms() == 600_000
