@@ -115,4 +115,4 @@ ROWS = (200, {"jobComplete": True, "totalRows": "0", "schema": {"fields": []}})
 
 def api_at(rest: str, grpc_target: str = "127.0.0.1:1", budget: float = 0.8, **more: Any) -> Api:
     extra = {"emulator_rest": rest, "emulator_grpc": grpc_target, "project": "connect-test"}
-    return Api.open(connection(**extra, **more), timeout_seconds=0.3, retry_budget_seconds=budget)
+    return Api.open(connection(**extra, **more), timeout_seconds=2.0, retry_budget_seconds=budget)

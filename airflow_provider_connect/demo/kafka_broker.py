@@ -14,6 +14,7 @@ import ssl
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +30,7 @@ FORMAT_SECONDS = 60
 START_SECONDS = 90
 STOP_SECONDS = 20
 STORE_PASSWORD = "changeit"  # noqa: S105  # Java's customary one: the store holds public certificates only
-JVM_FLAGS = ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+JVM_FLAGS = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 LOGGING = """\
 appenders=console
 appender.console.type=Console
@@ -173,6 +174,7 @@ class KafkaBroker:
     :param settings: of the broker, added to those here or in their place.
     :param env: more environment variables for its process.
     :param listeners: more listeners, by name (capitals), beside ``BROKER``, which needs no login.
+    :param jvm_flags: by default those for a quick start; Kafka's own scripts give others, for long runs.
     """
 
     folder: Path
@@ -181,6 +183,7 @@ class KafkaBroker:
     listeners: dict[str, Listener] = field(default_factory=dict)
     port: int = field(default_factory=server.free_port)
     controller_port: int = field(default_factory=server.free_port)
+    jvm_flags: Sequence[str] = JVM_FLAGS
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -209,7 +212,7 @@ class KafkaBroker:
             shutil.copytree(home / "formatted", self._data)
         config = self.folder / "server.properties"
         _write_properties(config, SETTINGS | self._places() | self.settings)
-        command = [str(java()), *JVM_FLAGS, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
+        command = [str(java()), *self.jvm_flags, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
         self.process = server.start(
             [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
             self._answers,
