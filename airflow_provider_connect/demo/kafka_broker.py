@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -215,7 +215,7 @@ class KafkaBroker:
         command = [str(java()), *self.jvm_flags, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
         self.process = server.start(
             [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
-            self._answers,
+            self._asking(),
             name="the Kafka broker",
             log=self.log,
             cwd=self.folder,
@@ -240,15 +240,21 @@ class KafkaBroker:
             "log.dirs": str(self._data),
         }
 
-    def _answers(self) -> bool:
+    def _asking(self) -> Callable[[], bool]:
+        """Return what tells whether it answers; one client asks again and again."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
         quiet = {"log_level": "0", "reconnect.backoff.ms": "50", "reconnect.backoff.max.ms": "100"}
-        try:
-            return bool(AdminClient({**self.connection_extra, **quiet}).list_topics(timeout=0.5).brokers)
-        except KafkaException:
-            return False
+        client = AdminClient({**self.connection_extra, **quiet})
+
+        def answers() -> bool:
+            try:
+                return bool(client.list_topics(timeout=0.5).brokers)
+            except KafkaException:
+                return False
+
+        return answers
 
     def kill(self) -> None:
         """End it as a power cut would."""
