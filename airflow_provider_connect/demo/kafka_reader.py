@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-READ_SECONDS = 30
+READ_SECONDS = 90  # a broker that was killed on a busy machine is back in less
 _BATCH = 1000
 _LOOK_SECONDS = 0.1
 

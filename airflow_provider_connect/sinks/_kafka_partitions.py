@@ -99,6 +99,8 @@ class Partitions:
                 elif error.code() == KafkaError._PARTITION_EOF:
                     if offset >= ends[partition]:
                         self.stopped[partition] = offset
+                elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    pass  # librdkafka asks for every consumer's group, and says so here; ours join none
                 elif not isinstance(failure := classify(KafkaException(error), self.called), RetriableError):
                     raise failure
             if records:

@@ -65,7 +65,7 @@ def statuses(report: Any) -> dict[str, str]:
     return {str(day.day): day.status for day in report.days}
 
 
-@pytest.mark.parametrize("method", ["storage_write", "load_job"])
+@pytest.mark.parametrize("method", ["storage_write", pytest.param("load_job", marks=pytest.mark.campaign)])
 def test_a_week_arrives_whole_and_leaves_nothing_behind(into_bigquery: IntoBigQuery, method: str) -> None:
     ended = into_bigquery.run(WEEK, sink={"load_method": method})
     assert ended.process.returncode == 0, ended.output

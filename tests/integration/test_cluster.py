@@ -127,6 +127,7 @@ def test_days_arrive_and_the_secret_stays_out_of_the_worker_s_folders(elsewhere,
     assert [path for path in left if secret in path.read_bytes()] == []
 
 
+@pytest.mark.campaign
 def test_the_executor_s_package_is_the_one_in_the_zip(elsewhere, cluster, executor_python, bare_python, tmp_path):
     url, tmp, _ = cluster
     (tmp_path / "probe.py").write_text(PROBE)

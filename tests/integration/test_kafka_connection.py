@@ -18,6 +18,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.sinks._kafka_connection import admin, check_connection, consumer, producer
 from airflow_provider_connect.sinks._kafka_errors import DeniedError, Heard, classify, kafka_errors
+from airflow_provider_connect.sinks._kafka_partitions import reading
 from airflow_provider_connect.sinks._kafka_secrets import secrets
 from airflow_provider_connect.sinks._kafka_topic_rules import TopicRules
 from airflow_provider_connect.sinks._kafka_topics import Topics
@@ -245,13 +246,9 @@ def test_reading_needs_no_right_on_a_group(cluster: Secured):
     client.begin_transaction()
     client.produce(topic, value=b"x")
     client.commit_transaction(SECONDS)
-    reader = consumer(connection)
-    reader.assign([TopicPartition(topic, 0, 0)])
-    message = reader.poll(SECONDS)
-    assert message is not None
-    assert message.error() is None
-    assert message.value() == b"x"
-    reader.close()
+    with reading(connection, topic, SECONDS) as partitions:
+        found = [each.value() for some in partitions.batches({0: 0}, {0: 1}) for each in some]
+    assert found == [b"x"]
 
 
 TALK = """

@@ -85,6 +85,11 @@ def value_of(name: str) -> bytes:
     return value
 
 
+def listed(found: Any) -> list[Any]:
+    """Return a Java list's items; py4j's own way through it ends with an error, which pyspark takes for one."""
+    return [found.get(index) for index in range(found.size())]
+
+
 def json_converter(kafka_java: Any, **settings: str) -> Any:
     made = kafka_java.org.apache.kafka.connect.json.JsonConverter()
     made.configure({name.replace("_", "."): value for name, value in settings.items()}, False)
@@ -94,8 +99,8 @@ def json_converter(kafka_java: Any, **settings: str) -> Any:
 def test_connects_own_converter_reads_the_envelope(kafka_java: Any) -> None:
     read = json_converter(kafka_java, schemas_enable="true").toConnectData("t", value_of("json_schema_envelope"))
     assert read.schema().name() == "com.example.Event"
-    assert [field.name() for field in read.schema().fields()] == ["day", *SCHEMA.names]
-    required = [field.name() for field in read.schema().fields() if not field.schema().isOptional()]
+    assert [field.name() for field in listed(read.schema().fields())] == ["day", *SCHEMA.names]
+    required = [field.name() for field in listed(read.schema().fields()) if not field.schema().isOptional()]
     assert required == ["day", "small", "text"]
     row = read.value()
     read.value().validate()
@@ -106,12 +111,13 @@ def test_connects_own_converter_reads_the_envelope(kafka_java: Any) -> None:
     assert row.get("day").getTime() == 86_400_000 * (DAY - dt.date(1970, 1, 1)).days
     assert row.get("date").getTime() == -86_400_000
     assert row.get("time").getTime() == 86_399_999
-    assert list(row.get("tags")) == ["a", None]
-    assert dict(row.get("counts")) == {"x": 1, "y": None}
+    assert listed(row.get("tags")) == ["a", None]
+    counts = row.get("counts")
+    assert (counts.size(), counts.get("x"), counts.get("y")) == (2, 1, None)
     assert (row.get("inner").get("a"), row.get("inner").get("b")) == (1, None)
 
 
 def test_connects_own_converter_reads_plain_json(kafka_java: Any) -> None:
     row = json_converter(kafka_java, schemas_enable="false").toConnectData("t", value_of("json")).value()
-    assert (row["text"], row["whole"], row["day"]) == (ROW["text"], ROW["whole"], "2026-10-05")
-    assert dict(row["inner"]) == {"a": 1, "b": None}
+    assert (row.get("text"), row.get("whole"), row.get("day")) == (ROW["text"], ROW["whole"], "2026-10-05")
+    assert (row.get("inner").size(), row.get("inner").get("a"), row.get("inner").get("b")) == (2, 1, None)

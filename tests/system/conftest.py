@@ -30,13 +30,9 @@ PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
 
 @pytest.fixture(autouse=True)
-def in_one_worker(request: pytest.FixtureRequest) -> None:
-    """Fail if pytest-xdist deals these tests out: three Airflows with many tasks each need more memory than there is.
-
-    Its groups did not take with pytest 9.2, without a word.
-    """
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        assert request.node.nodeid.endswith("@airflow"), "pytest-xdist ignores the group of these tests"
+def in_one_process() -> None:
+    """Fail where pytest-xdist deals these tests out: several Airflows at once need more memory than there is."""
+    assert "PYTEST_XDIST_WORKER" not in os.environ, "run tests/system by itself, without -n"
 
 
 def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:

@@ -12,7 +12,7 @@ from .many_days import catch_up
 from .races import kills_while_a_reload_races_the_retry_of_an_older_one, trigger_all, two_runs_of_one_day
 from .tables import OnBigQuery
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("airflow")]
+pytestmark = pytest.mark.slow
 
 DAG = "bigquery_by_hand"
 
@@ -23,6 +23,7 @@ def runs(system: System):
     trigger_all(system, DAG)
 
 
+@pytest.mark.campaign
 @pytest.mark.catchup
 def test_many_days_at_once(system: System):
     catch_up(system, "bigquery_catchup", fault_rate=0.25)

@@ -9,7 +9,7 @@ import pytest
 from .conftest import CATCHUP_DAYS, System
 from .many_days import catch_up
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("airflow")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.catchup

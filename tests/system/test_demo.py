@@ -17,7 +17,7 @@ from airflow_provider_connect.demo.local_airflow import marked
 
 from .conftest import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("airflow")]
+pytestmark = pytest.mark.slow
 
 DAGS = Path(__file__).parents[2] / "dags"
 

@@ -14,8 +14,6 @@ import pytest
 from .conftest import System
 from .kills import BROKER, VICTIMS, ZOMBIE, Kill, kill_and_recover
 
-pytestmark = pytest.mark.xdist_group("airflow")
-
 CAMPAIGNS = {
     "delta": ("by_hand", VICTIMS),
     "bigquery": ("bigquery_by_hand", VICTIMS),

@@ -14,7 +14,7 @@ from airflow_provider_connect.demo.mixpanel_faults import Fault
 
 from .conftest import PASSWORD, System, served, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("airflow")]
+pytestmark = pytest.mark.slow
 
 
 def generation(system: System, day: str) -> int:

@@ -61,6 +61,11 @@ def test_every_partition_is_read_to_its_own_end() -> None:
     assert read(Leader(), {}) == ([], {})
 
 
+def test_that_its_group_is_not_allowed_is_nothing_to_a_reader_that_joins_none() -> None:
+    leader = Leader([Said(0, 0, KafkaError.GROUP_AUTHORIZATION_FAILED), Said(0, 0)], [Said(0, 1, END)])
+    assert read(leader, {0: 1}) == ([0], {0: 1})
+
+
 def test_an_end_that_never_comes_is_told() -> None:
     with pytest.raises(RetriableError, match="topic 't' could not be read to its end"):
         read(Leader([Said(0, 0), Said(0, 1, END)]), {0: 3})
