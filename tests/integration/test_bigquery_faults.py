@@ -29,7 +29,7 @@ TABLES = "POST /projects/[^/]+/datasets/[^/]+/tables$"
 
 @pytest.fixture
 def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=3, retry_budget_seconds=8) as opened:
+    with Api.open(connection_to(proxy), timeout_seconds=5, retry_budget_seconds=16) as opened:
         yield opened
 
 

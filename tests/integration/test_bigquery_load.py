@@ -33,7 +33,7 @@ UPLOAD = "PUT /upload/"  # the piece that ends an upload starts the job
 
 @pytest.fixture
 def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=10, retry_budget_seconds=15) as opened:
+    with Api.open(connection_to(proxy), timeout_seconds=15, retry_budget_seconds=30) as opened:
         yield opened
 
 

@@ -44,7 +44,7 @@ CALLS = [("storage_write", call) for call in STORAGE_WRITE] + [("load_job", call
 # A driver that is late at these has something to lose; at the others it comes back to nothing.
 COMMITTING = [case for case in CALLS if case[1] in ("BatchCommit", JOBS, DROP, UPLOADED)]
 FAULTS = ["lost", "late", "cut, unavailable, rate limit"]
-IN_TIME_SECONDS, LATE_SECONDS = 3.0, 4.0
+IN_TIME_SECONDS, LATE_SECONDS = 6.0, 8.0
 DAYS = (MONDAY + ONE_DAY * i for i in itertools.count())
 ROWS = ("a", "b", "b", "c")
 

@@ -34,7 +34,7 @@ def batch(start: int = 0, rows: int = ROWS, text: str = "") -> pa.RecordBatch:
 
 @pytest.fixture
 def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=1.5, retry_budget_seconds=8) as opened:
+    with Api.open(connection_to(proxy), timeout_seconds=4, retry_budget_seconds=16) as opened:
         yield opened
 
 
