@@ -35,7 +35,8 @@ from .frozen import KEY, MONDAY, SCHEMA, events, freeze
 from .kafka_proxy import Api, KafkaProxy
 
 PARTITIONS = 3
-CATCH_UP_SECONDS = 10.0
+CATCH_UP_SECONDS = 30.0
+SILENCE_SECONDS = 4.0
 READY_SECONDS = 60.0
 
 
@@ -91,6 +92,7 @@ class Watch:
         self.events: dict[tuple[int, str, int], Counter[str]] = defaultdict(Counter)
         self.torn: list[str] = []
         self._ends: dict[int, int] = {}
+        self._next: dict[int, int] = defaultdict(int)
         self._seen: dict[tuple[int, str, int], int] = {}
         self._lock, self._stopping = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -113,11 +115,18 @@ class Watch:
         return Consumer(own)
 
     def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._read_until_silence()
+
+    def _read_until_silence(self) -> None:
+        """Read on from where it was; who is started anew does not hang where the broker died under an older one."""
         reader = self.consumer()
+        heard = time.monotonic()
         try:
-            reader.assign([TopicPartition(self.topic, partition, 0) for partition in range(PARTITIONS)])
-            while not self._stopping.is_set():
+            reader.assign([TopicPartition(self.topic, number, self._next[number]) for number in range(PARTITIONS)])
+            while not self._stopping.is_set() and time.monotonic() - heard < SILENCE_SECONDS:
                 for message in reader.consume(1000, 0.05):
+                    heard = time.monotonic()
                     self._take(message)
         finally:
             reader.close()
@@ -125,6 +134,7 @@ class Watch:
     def _take(self, message: Any) -> None:
         error, partition = message.error(), message.partition()
         if error is None:
+            self._next[partition] = message.offset() + 1
             told = dict(message.headers() or [])
             if not told:
                 return  # of a test that looks for itself

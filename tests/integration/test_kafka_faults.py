@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 ROWS = ("a", "b", "b", "c", *(f"e{number}" for number in range(200)))
 NEWER = tuple(f"n{number}" for number in range(100))
-SHORT_SECONDS = 3.0
+SHORT_SECONDS = 5.0
 CONCURRENT, MOVED, ABORTABLE, BAD_STATE = 51, 16, 120, 48
 FENCED, BAD_EPOCH = 90, 47
 
@@ -102,7 +102,7 @@ def test_an_answer_that_never_comes_is_not_waited_for_longer_than_said(
     started = time.monotonic()
     message = errors_of(hasty, staged)
     assert time.monotonic() - started < 6 * SHORT_SECONDS + 12  # the last for a busy machine
-    assert re.search(r"for 3 s|no broker answers|no answer|expected to pass", message)
+    assert re.search(r"for 5 s|no broker answers|no answer|expected to pass", message)
     assert rule.seen
     kafka_proxy.heal()
     hasty.publish_at_last(staged)

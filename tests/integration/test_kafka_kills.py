@@ -128,7 +128,9 @@ def test_a_sleeper_wakes_up_after_its_retry(
         who = (
             rf"fenced by (dag/run-{order}/task|another task of this same attempt)|newer run has published generation 1"
         )
-        assert re.search(rf"^\S*(FencedError|SupersededError): conformance/events {day} into .*({who})", said)
+        fenced = rf"^\S*(FencedError|SupersededError): conformance/events {day} into .*({who})"
+        # Who slept for longer than its timeout may find that first, on a busy machine.
+        assert re.search(rf"{fenced}|^\S*RetriableError: .*_TIMED_OUT", said)
     bench.holds(day, ROWS if order == 1 else NEWER)
 
 
