@@ -31,7 +31,7 @@ check: $(READY)  ## Format, lint, types and the fast tests.
 	@$(BIN)/pytest -q -n 2 -m 'not slow and not campaign'
 
 test: check  ## Everything: the above, then real Spark and a real Airflow.
-	@$(BIN)/pytest -q -n 3 --durations=25 -m 'slow and not campaign' --ignore=tests/system
+	@$(BIN)/pytest -q -n 2 --durations=25 -m 'slow and not campaign' --ignore=tests/system
 	@$(BIN)/pytest -q --durations=15 -m 'slow and not campaign' tests/system
 
 real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=my-project make real (its own datasets, dropped at the end).
