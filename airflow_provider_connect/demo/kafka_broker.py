@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -174,7 +174,6 @@ class KafkaBroker:
     :param settings: of the broker, added to those here or in their place.
     :param env: more environment variables for its process.
     :param listeners: more listeners, by name (capitals), beside ``BROKER``, which needs no login.
-    :param jvm_flags: by default those for a quick start; Kafka's own scripts give others, for long runs.
     """
 
     folder: Path
@@ -183,7 +182,6 @@ class KafkaBroker:
     listeners: dict[str, Listener] = field(default_factory=dict)
     port: int = field(default_factory=server.free_port)
     controller_port: int = field(default_factory=server.free_port)
-    jvm_flags: Sequence[str] = JVM_FLAGS
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -212,7 +210,7 @@ class KafkaBroker:
             shutil.copytree(home / "formatted", self._data)
         config = self.folder / "server.properties"
         _write_properties(config, SETTINGS | self._places() | self.settings)
-        command = [str(java()), *self.jvm_flags, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
+        command = [str(java()), *JVM_FLAGS, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
         self.process = server.start(
             [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
             self._asking(),

@@ -101,7 +101,7 @@ def test_an_answer_that_never_comes_is_not_waited_for_longer_than_said(
     rule = kafka_proxy.breaks(api, Drop(), containing=hasty.naming(api))
     started = time.monotonic()
     message = errors_of(hasty, staged)
-    assert time.monotonic() - started < 6 * SHORT_SECONDS + 12  # the last for a busy machine
+    assert time.monotonic() - started < 6 * SHORT_SECONDS + 2
     assert re.search(r"for 5 s|no broker answers|no answer|expected to pass", message)
     assert rule.seen
     kafka_proxy.heal()
