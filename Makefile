@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 SINK ?= delta
-REAL := $(patsubst %,tests/integration/test_bigquery_%.py,publish ledger tables types sink real)
+REAL := $(patsubst %,tests/integration/test_bigquery_%.py,publish ledger tables types sink real real_rules)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -38,7 +38,7 @@ real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=m
 	@test -n "$$GOOGLE_CLOUD_PROJECT_FOR_TESTS" || { echo "GOOGLE_CLOUD_PROJECT_FOR_TESTS is not set: name a Google Cloud project in which application default credentials may make datasets and run jobs" >&2; exit 2; }
 	@$(BIN)/pytest -q -m slow tests/conformance $(REAL)
 
-campaign: $(READY)  ## Thirty days at once, then the long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=kafka CONNECT_CAMPAIGN_RUNS=200 CONNECT_CAMPAIGN_SEED=1).
+campaign: $(READY)  ## Thirty days at once, every kind of backfill, then the long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=kafka CONNECT_CAMPAIGN_RUNS=200 CONNECT_CAMPAIGN_SEED=1).
 	@CONNECT_CATCHUP_DAYS=30 $(BIN)/pytest -q -s -m 'campaign or catchup'
 
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.

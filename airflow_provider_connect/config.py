@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic_core import SchemaValidator, core_schema
 
 from airflow_provider_connect.errors import ConfigError
+
+_AT_A_GLANCE = 50
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_TIME_SPAN = "; write it as ISO 8601 does: 'PT1H' for an hour, 'P1D' for a day"
 
 
 class Options(BaseModel):
@@ -16,40 +23,142 @@ class Options(BaseModel):
     A subclass declares its options as fields, each with ``Field(description=…)``: the only place where an
     option is documented. An option holds a reference to a secret (``conn_id``), never a secret.
 
+    A text with ``{{ … }}`` in it is a template of Airflow's: such an option stays as it was given until the task
+    renders it (:meth:`rendered`), and is validated then (:meth:`checked`).
+
     :raises ConfigError: on construction, naming every wrong option at once, with the nearest known name
         for an unknown one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    _templates: frozenset[str] = PrivateAttr(default=frozenset())
+
     def __init__(self, **options: Any) -> None:
+        templates = frozenset(name for name, value in options.items() if has_template(value))
         try:
             super().__init__(**options)
         except ValidationError as error:
-            raise ConfigError(describe(type(self), error)) from None
+            if not templates or not all(_waits(problem, templates) for problem in _problems(error)):
+                raise ConfigError(describe(type(self), error, templates)) from None
+            settled = _settled(type(self), {name: options[name] for name in options.keys() - templates})
+            self.__setstate__(type(self).model_construct(**(options | settled)).__getstate__())
+        if templates:
+            self.__dict__.update({name: options[name] for name in templates})
+            self._templates = templates
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> Any:
-        """Make an instance from decoded JSON, with the same errors as the constructor."""
-        return cls(**options)
+    def of(cls, options: dict[str, Any]) -> Self:
+        """Make an instance from decoded JSON, with the same errors as the constructor; no text is a template here."""
+        made = cls.__new__(cls)
+        try:
+            BaseModel.__init__(made, **options)
+        except ValidationError as error:
+            raise ConfigError(describe(cls, error)) from None
+        return made
+
+    @property
+    def templates(self) -> frozenset[str]:
+        """The options that hold a template."""
+        return self._templates
+
+    def rendered(self, render: Callable[[str], Any]) -> Self:
+        """Return these options with their templates rendered, and not yet validated."""
+        return self.model_copy(update={name: _rendered(getattr(self, name), render) for name in self._templates})
+
+    def checked(self) -> Self:
+        """Return these options with what their templates became validated like all others.
+
+        :raises ConfigError: naming every wrong option at once.
+        """
+        if not self._templates:
+            return self
+        return self.of({name: getattr(self, name) for name in self.model_fields_set})
 
     def serialize(self) -> dict[str, Any]:
         """Return the options as plain JSON: what travels to Spark, and what Airflow shows as a rendered field."""
-        return self.model_dump(mode="json")
+        # An option that waits for its rendering may be of another type than it says.
+        return self.model_dump(mode="json", warnings=not self._templates)
 
 
-def describe(model: type[BaseModel], error: ValidationError) -> str:
-    """Say everything that is wrong with a model's options, a line each, without their values."""
-    known = list(model.model_fields)
+def has_template(value: Any) -> bool:
+    """Tell whether a text, at any depth of a value, is one that Jinja would change."""
+    if isinstance(value, str):
+        return _TEMPLATE.search(value) is not None
+    if isinstance(value, BaseModel):
+        value = vars(value)
+    if isinstance(value, Mapping):
+        return any(has_template(each) for pair in value.items() for each in pair)
+    return isinstance(value, (list, tuple, set, frozenset)) and any(has_template(each) for each in value)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Say which known name somebody may have meant, or else all of them, if they can be read at a glance."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return (
+        f"known: {', '.join(known)}"
+        if len(known) <= _AT_A_GLANCE
+        else f"none of the {len(known)} known ones is like it"
+    )
+
+
+def describe(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
+    """Say everything that is wrong with a model's options, a line each, without their values.
+
+    :param templates: options of which nothing can be said before they are rendered.
+    """
     lines = []
-    for problem in error.errors(include_input=False, include_url=False, include_context=False):
+    for problem in _problems(error):
+        if _waits(problem, templates):
+            continue
         name = ".".join(str(part) for part in problem["loc"]) or "options"
         if problem["type"] == "extra_forbidden":
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(sorted(known))}"
-            lines.append(f"{name}: unknown option; {hint}")
+            lines.append(f"{name}: unknown option; {nearest(name, model.model_fields)}")
         elif problem["type"] == "missing":
             lines.append(f"{name}: required")
         else:
-            lines.append(f"{name}: {problem['msg'].removeprefix('Value error, ')}")
+            hint = _TIME_SPAN if problem["type"] == "time_delta_parsing" else ""
+            lines.append(f"{name}: {problem['msg'].removeprefix('Value error, ')}{hint}")
     return f"{model.__name__}: " + "; ".join(lines)
+
+
+def _problems(error: ValidationError) -> list[Any]:
+    return list(error.errors(include_input=False, include_url=False, include_context=False))
+
+
+def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
+    """Return options that hold no template as their fields' own validators leave them.
+
+    What speaks of several options at once waits until all of them are rendered.
+
+    :param options: of which none is wrong by itself.
+    """
+    schema: Any = model.__pydantic_core_schema__
+    while schema["type"] != "model-fields":
+        schema = schema["schema"]
+    fields = {name: schema["fields"][name] for name in options}
+    validator = SchemaValidator(core_schema.model_fields_schema(fields))
+    values: dict[str, Any] = validator.validate_python(options)[0]
+    return values
+
+
+def _waits(problem: Any, templates: frozenset[str]) -> bool:
+    """Tell whether a problem may be gone once the templates are rendered: one of theirs, or of several options."""
+    if problem["type"] == "extra_forbidden":
+        return False
+    return problem["loc"][0] in templates if problem["loc"] else bool(templates)
+
+
+def _rendered(value: Any, render: Callable[[str], Any]) -> Any:
+    if isinstance(value, str):
+        return render(value) if has_template(value) else value
+    if isinstance(value, BaseModel):
+        value = {name: getattr(value, name) for name in value.model_fields_set}
+    if isinstance(value, Mapping):
+        return {_rendered(key, render): _rendered(each, render) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return type(value)(_rendered(each, render) for each in value)
+    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ class Connection(Wire):
     """The fields of an Airflow connection that a connector may need.
 
     Everything that may hold a secret is hidden in ``repr``. It is pickled only into the closure of a Spark
-    task (memory), and written only by :func:`write_connections`.
+    task (memory), and written only by :func:`write_connections` and, sealed, by :func:`.sealed.seal`.
     """
 
     conn_id: str
@@ -44,7 +43,8 @@ class Connection(Wire):
         return value
 
 
-def _plain(connections: dict[str, Connection]) -> bytes:
+def dump_connections(connections: dict[str, Connection]) -> bytes:
+    """Return connections as plain JSON, secrets and all."""
     fields = {
         conn_id: connection.model_dump(exclude={"login", "password"})
         | {
@@ -56,7 +56,8 @@ def _plain(connections: dict[str, Connection]) -> bytes:
     return json.dumps(fields).encode()
 
 
-def _parsed(plain: bytes) -> dict[str, Connection]:
+def load_connections(plain: bytes) -> dict[str, Connection]:
+    """Return what :func:`dump_connections` was given."""
     return {conn_id: Connection(**fields) for conn_id, fields in json.loads(plain).items()}
 
 
@@ -66,24 +67,9 @@ def write_connections(path: Path, connections: dict[str, Connection]) -> None:
     :raises FileExistsError: if the path is taken.
     """
     path.touch(mode=0o600, exist_ok=False)
-    path.write_bytes(_plain(connections))
+    path.write_bytes(dump_connections(connections))
 
 
 def read_connections(path: Path) -> dict[str, Connection]:
     """Read what :func:`write_connections` wrote."""
-    return _parsed(path.read_bytes())
-
-
-def seal_connections(connections: dict[str, Connection]) -> tuple[bytes, str]:
-    """Split connections into two halves that must travel apart: sealed bytes, and the pad (hex) that opens them.
-
-    A one-time pad: random bytes, as many as there are to hide, used once. Either half alone is noise.
-    """
-    plain = _plain(connections)
-    pad = secrets.token_bytes(len(plain))
-    return bytes(a ^ b for a, b in zip(plain, pad, strict=True)), pad.hex()
-
-
-def open_connections(sealed: bytes, pad: str) -> dict[str, Connection]:
-    """Join the halves that :func:`seal_connections` made."""
-    return _parsed(bytes(a ^ b for a, b in zip(sealed, bytes.fromhex(pad), strict=True)))
+    return load_connections(path.read_bytes())

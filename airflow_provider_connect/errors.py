@@ -5,8 +5,9 @@
     ConnectError
     ├── ConfigError      a person must act; no retry                     exit code 78
     ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
+    │   └── OvertakenError   somebody else has published this day since; poll it again
     ├── DataError        this record or this day is bad; no retry        exit code 65
-    └── SupersededError  a newer run has published this day; stop        (a day's outcome, not a task's)
+    └── SupersededError  a later snapshot is published; stop             (a day's outcome, not a task's)
 
 The type says how to recover, the message says what happened, where, and what to do. A message never
 holds a secret or a record's values. Types do not survive the way from a Spark executor to its driver,
@@ -38,13 +39,17 @@ class RetriableError(ConnectError):
     """The same work may succeed later.
 
     :param retry_after_seconds: how long the other side asked to be left alone; None when it did not say.
+    :param request_budget_spent: whether a poll of a partition gave up because of the requests that it had cost.
     """
 
     exit_code: ClassVar[int] = 75
 
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_seconds: float | None = None, request_budget_spent: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.request_budget_spent = request_budget_spent
 
 
 class DataError(ConnectError):
@@ -53,22 +58,25 @@ class DataError(ConnectError):
     exit_code: ClassVar[int] = 65
 
 
+class OvertakenError(RetriableError):
+    """Somebody else has published this day since this attempt began to poll: its answer may be the older one.
+
+    :param by: the token of the intent that did; "" where the ledger does not tell.
+    :param may_poll_again: whether the same job may ask the source once more. Not after a later clear of the same run.
+    """
+
+    def __init__(self, message: str, *, by: str = "", may_poll_again: bool = True) -> None:
+        super().__init__(message)
+        self.by = by
+        self.may_poll_again = may_poll_again
+
+
 class SupersededError(ConnectError):
-    """A newer run has published this day already; the older one must leave it alone."""
-
-    @classmethod
-    def by(cls, generation: int, where: str, run: str) -> SupersededError:
-        """Say which generation stands in the way.
-
-        :param where: stream, day and target.
-        :param run: whose publish ends here: an intent's ``run``.
-        """
-        stale = f"what {run} staged is older and stays unpublished"
-        return cls(f"{where}: a newer run has published generation {generation}; {stale}")
+    """The target shows a snapshot of a later day already; an earlier one must leave it alone."""
 
 
 _BY_NAME: dict[str, type[ConnectError]] = {
-    cls.__name__: cls for cls in (ConnectError, ConfigError, RetriableError, DataError, SupersededError)
+    cls.__name__: cls for cls in (ConnectError, ConfigError, RetriableError, OvertakenError, DataError, SupersededError)
 }
 
 
@@ -76,12 +84,16 @@ class Failure(Wire):
     """An error as it crosses a process boundary.
 
     :param type: the name of a class of this module.
-    :param retry_after_seconds: only for :class:`RetriableError`.
+    :param retry_after_seconds: only for :class:`RetriableError`, and so is ``request_budget_spent``.
+    :param overtaken_by: only for :class:`OvertakenError`, and so is ``may_poll_again``.
     """
 
     type: str
     message: str
     retry_after_seconds: float | None = None
+    request_budget_spent: bool = False
+    overtaken_by: str | None = None
+    may_poll_again: bool | None = None
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
@@ -98,6 +110,9 @@ class Failure(Wire):
             type=next(parent.__name__ for parent in type(error).__mro__ if parent.__name__ in _BY_NAME),
             message=str(error),
             retry_after_seconds=getattr(error, "retry_after_seconds", None),
+            request_budget_spent=getattr(error, "request_budget_spent", False),
+            overtaken_by=getattr(error, "by", None),
+            may_poll_again=getattr(error, "may_poll_again", None),
         )
 
     def error(self) -> ConnectError:
@@ -106,6 +121,9 @@ class Failure(Wire):
         kwargs: dict[str, Any] = {}
         if cls is RetriableError:
             kwargs["retry_after_seconds"] = self.retry_after_seconds
+            kwargs["request_budget_spent"] = self.request_budget_spent
+        if cls is OvertakenError:
+            kwargs = {"by": self.overtaken_by or "", "may_poll_again": bool(self.may_poll_again)}
         return cls(self.message, **kwargs)
 
 
@@ -113,8 +131,16 @@ def worst(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides what a task with several failed days does next.
 
     A :class:`ConfigError` stops everything; then a retry is worth it while any day may still succeed;
-    an unexpected error counts as retriable, since Airflow's own rule is to retry. Of several waits the longest counts.
+    an unexpected error counts as retriable, since Airflow's own rule is to retry. Of several waits the longest counts,
+    and without one that of a spent budget of requests: both say that the source is to be left alone.
     """
-    order = ("ConfigError", "RetriableError", "ConnectError", "DataError", "SupersededError")
-    ranked = sorted(failures, key=lambda failure: (order.index(failure.type), -(failure.retry_after_seconds or 0)))
+    order = ("ConfigError", "RetriableError", "OvertakenError", "ConnectError", "DataError", "SupersededError")
+    ranked = sorted(
+        failures,
+        key=lambda failure: (
+            order.index(failure.type),
+            -(failure.retry_after_seconds or 0),
+            not failure.request_budget_spent,
+        ),
+    )
     return ranked[0] if ranked else None

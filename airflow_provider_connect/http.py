@@ -11,78 +11,73 @@ import base64
 import datetime as dt
 import email.utils
 import re
-import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
-from urllib.parse import quote, quote_plus, urlsplit
+from typing import NamedTuple
+from urllib.parse import urlencode, urlsplit
 
-import requests
-import urllib3
-from pydantic import BaseModel, ConfigDict, SecretStr
-from requests.auth import AuthBase
+from pydantic import SecretStr
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect import __version__
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.http_link import Limits, Link, proxy_credentials
+from airflow_provider_connect.http_message import Head, read_body, read_head
+from airflow_provider_connect.secrets import Secrets
 
-READ_BYTES = 256 << 10
-ERROR_TEXT_BYTES = 16 << 10
+ERROR_TEXT_BYTES = 8 << 10
+"""The most that is read of an answer that is an error; what it can say fits, and an endless one is left."""
+_ERROR_READ_BYTES = 1 << 10
+_ERROR_SECONDS = 10.0
+_CUT_ECHO_CHARACTERS = 2 << 10
 _QUOTE_CHARACTERS = 300
 
 
-class Limits(BaseModel):
-    """How long each part of a request may take, in seconds.
-
-    :param deadline_seconds: for the request and its whole body, however steadily bytes trickle in.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    connect_timeout_seconds: float
-    read_timeout_seconds: float
-    deadline_seconds: float
-
-
-class BasicAuth(AuthBase):
-    """HTTP Basic with credentials in UTF-8; ``requests`` itself knows Latin-1 alone."""
+class BasicAuth:
+    """HTTP Basic with credentials in UTF-8."""
 
     def __init__(self, user: SecretStr, password: SecretStr) -> None:
-        self._user = user
-        self._password = password
+        self._user = user.get_secret_value()
+        self._password = password.get_secret_value()
+
+    def __repr__(self) -> str:
+        return "BasicAuth(***)"
+
+    @property
+    def header(self) -> str:
+        """The value of the request's ``Authorization``."""
+        return f"Basic {self._token}"
+
+    @property
+    def secrets(self) -> list[str]:
+        """What an answer must not be quoted with: both halves, and the header's value."""
+        # Without the padding, and as URLs write it: an echo may have either.
+        token = self._token.rstrip("=")
+        return [self._user, self._password, token, token.replace("+", "-").replace("/", "_")]
 
     @property
     def _token(self) -> str:
-        pair = f"{self._user.get_secret_value()}:{self._password.get_secret_value()}"
-        return base64.b64encode(pair.encode()).decode("ascii")
+        return base64.b64encode(f"{self._user}:{self._password}".encode()).decode("ascii")
 
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Put the header on a request."""
-        request.headers["Authorization"] = f"Basic {self._token}"
-        return request
 
-    def scrub(self, text: str) -> str:
-        """Return ``text`` without the credentials, in any of the forms a server may echo."""
-        plain = [secret.get_secret_value() for secret in (self._user, self._password)]
-        forms = {form for value in plain if value for form in (value, quote(value, safe=""), quote_plus(value))}
-        for form in sorted(forms | {self._token}, key=len, reverse=True):
-            text = text.replace(form, "***")
-        return text
+class ErrorText(NamedTuple):
+    """What an answer that is an error says.
+
+    :param is_cut: whether its end was not seen: it may then end inside a secret.
+    """
+
+    text: str
+    is_cut: bool
 
 
 class Answer:
     """An answer whose head has arrived. A context manager; leaving it closes the connection."""
 
-    def __init__(
-        self, response: requests.Response, session: requests.Session, host: str, limits: Limits, deadline: float
-    ) -> None:
-        self._response = response
-        self._session = session
-        self._limits = limits
-        self._deadline = deadline
-        self.host = host
-        self.status = response.status_code
-        self.wire_bytes = 0
+    def __init__(self, link: Link, head: Head) -> None:
+        self._link = link
+        self._head = head
+        self.host = link.host
+        self.status = head.status
 
     def __enter__(self) -> Answer:
         return self
@@ -90,23 +85,26 @@ class Answer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._response.close()
-        self._session.close()
+        self._link.close()
+
+    @property
+    def wire_bytes(self) -> int:
+        """How much of the body has come."""
+        return self._link.received
 
     def header(self, name: str) -> str:
         """Return a header's value, '' when it is missing."""
-        return str(self._response.headers.get(name, ""))
+        return ", ".join(self._head.all(name))
 
     def require_framing(self) -> None:
         """Make sure that a cut body will be seen.
 
         :raises RetriableError: if the body has neither a length nor chunks.
         """
-        chunked = "chunked" in self.header("Transfer-Encoding").lower()
-        if not chunked and not self.header("Content-Length").strip().isdigit():
+        if self._head.framing is None:
             raise RetriableError(
-                f"{self.host} sent a body with neither Content-Length nor chunks, whose end cannot be told from a "
-                "cut; if a proxy stands between, it breaks the answer"
+                f"{self.host} sent a body with neither Content-Length nor chunks that say its length beyond doubt, so "
+                "its end cannot be told from a cut; if a proxy stands between, it breaks the answer"
             )
 
     def chunks(self) -> Iterator[bytes]:
@@ -114,41 +112,42 @@ class Answer:
 
         :raises RetriableError: if it ends early, stalls, or outlasts the deadline.
         """
-        raw = self._response.raw
-        while True:
-            self._check_deadline()
-            # read1 returns what one receive brought: a plain read would wait for all of READ_BYTES, and the
-            # deadline could not be looked at.
-            with _transport_errors(self.host, self.wire_bytes):
-                chunk = raw.read1(READ_BYTES, decode_content=False)
-            if not chunk:
-                return
-            self.wire_bytes += len(chunk)
-            yield chunk
+        return self._body(None)
 
     def interrupt(self) -> None:
         """Make a read of the body that waits in another thread end at once, with an error."""
-        with suppress(OSError, RuntimeError, ValueError):  # it has ended already
-            self._response.raw.shutdown()
+        self._link.cut()
 
-    def text(self) -> str:
+    def text(self) -> ErrorText:
         """Return the beginning of the body, decoded as far as it can be: for error answers."""
-        parts: list[bytes] = []
-        with suppress(RetriableError, StopIteration):
-            body = self.chunks()
-            while sum(map(len, parts)) < ERROR_TEXT_BYTES:
-                parts.append(next(body))
-        data = b"".join(parts)
+        self._link.shorten(_ERROR_SECONDS)
+        data, is_cut = b"", self._head.framing is None
+        try:
+            for piece in self._body(_ERROR_READ_BYTES):
+                data += piece
+                if len(data) >= ERROR_TEXT_BYTES:
+                    is_cut = True  # as far as anybody looked
+                    break
+        except RetriableError:  # what the status says counts, not that its words broke off
+            is_cut = True
         if self.header("Content-Encoding").strip().lower() == "gzip":
-            data = _gunzip_prefix(data)
-        return data[:ERROR_TEXT_BYTES].decode("utf-8", "replace")
+            data, is_whole = _gunzip_prefix(data)
+            is_cut = is_cut or not is_whole
+        shown = data[:ERROR_TEXT_BYTES].decode("utf-8", "replace")
+        return ErrorText(shown, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
 
-    def _check_deadline(self) -> None:
-        if time.monotonic() > self._deadline:
-            raise RetriableError(
-                f"{self.host} had not finished its answer after request_deadline_seconds="
-                f"{self._limits.deadline_seconds:g}; {self.wire_bytes} bytes had come"
-            )
+    def _body(self, read_bytes: int | None) -> Iterator[bytes]:
+        sizes = {} if read_bytes is None else {"read_bytes": read_bytes}
+        pieces = read_body(self._link.stream, self._head.framing, **sizes)
+        while True:
+            self._link.check()
+            with self._link.explained():
+                piece = next(pieces, b"")
+            if not piece:
+                self._link.check()  # a body whose last bytes came too late is late
+                return
+            self._link.received += len(piece)
+            yield piece
 
 
 def get(
@@ -158,117 +157,81 @@ def get(
     limits: Limits,
     *,
     proxy: SecretStr | None = None,
+    ca_bundle: str | None = None,
+    sent: Callable[[], None] | None = None,
 ) -> Answer:
     """Send a GET and return the answer as soon as its head is there, whatever its status.
 
     :param proxy: URL of the only proxy that is used.
+    :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
+    :param sent: called when the request is on its way: from then on the server may count it.
     :raises RetriableError: if the server cannot be reached or does not answer.
     :raises ConfigError: if its certificate is not trusted, or it redirects: neither is followed.
     """
-    host = urlsplit(url).netloc
-    session = requests.Session()
-    session.trust_env = False
-    if proxy is not None:
-        session.proxies = {"http": proxy.get_secret_value(), "https": proxy.get_secret_value()}
-    deadline = time.monotonic() + limits.deadline_seconds
+    link = Link(url, limits, proxy=proxy, ca_bundle=ca_bundle)
     try:
-        with _transport_errors(host, 0):
-            response = session.get(
-                url,
-                params=dict(params),
-                auth=auth,
-                headers={"Accept-Encoding": "gzip"},
-                timeout=(limits.connect_timeout_seconds, limits.read_timeout_seconds),
-                allow_redirects=False,
-                stream=True,
-            )
-    except ConnectError:
-        session.close()
+        query = f"?{urlencode(params)}" if params else ""
+        link.send(f"{urlsplit(url).path or '/'}{query}", _headers(auth))
+        if sent is not None:
+            sent()
+        with link.explained():
+            head = read_head(link.stream)
+        link.check()
+        if 300 <= head.status < 400:
+            raise _redirect(link.host, head, Secrets([*auth.secrets, *proxy_secrets(proxy)]))
+    except BaseException:
+        link.close()
         raise
-    answer = Answer(response, session, host, limits, deadline)
-    if 300 <= answer.status < 400:
-        target = urlsplit(answer.header("Location")).hostname
-        with answer:
-            raise ConfigError(
-                f"{host} redirects (status {answer.status}) to {target or 'another path'}; redirects are not followed, "
-                "as they could carry credentials elsewhere: name the right host in the connection"
-            )
-    return answer
+    return Answer(link, head)
 
 
-class _transport_errors:  # noqa: N801  # reads as the statement it is
-    """Turns the errors of requests and urllib3, which quote URLs with their query, into ours."""
-
-    def __init__(self, host: str, wire_bytes: int) -> None:
-        self._host = host
-        self._seen = f" after {wire_bytes} bytes of the answer" if wire_bytes else ""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None or not isinstance(
-            error, (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError)
-        ):
-            return
-        raise self._described(_causes(error)) from None
-
-    def _described(self, names: list[str]) -> ConnectError:
-        known = next((text for name, text in _TRANSPORT.items() if name in names), f"failed ({names[-1]})")
-        message = f"{self._host} {known}{self._seen}"
-        if "SSLCertVerificationError" in names:
-            return ConfigError(message)
-        if "InvalidURL" in names or "LocationParseError" in names or "InvalidProxyURL" in names:
-            return ConfigError(message)
-        return RetriableError(message)
+def _headers(auth: BasicAuth) -> dict[str, str]:
+    return {
+        "User-Agent": f"airflow-provider-connect/{__version__}",
+        "Accept": "*/*",
+        "Accept-Encoding": "gzip",
+        "Authorization": auth.header,
+    }
 
 
-_TRANSPORT = {
-    "SSLCertVerificationError": "has a TLS certificate this machine does not trust (expired, other host, or an "
-    "unknown authority)",
-    "InvalidProxyURL": "cannot be asked: the connection's proxy is no URL",
-    "InvalidURL": "is no valid host",
-    "LocationParseError": "is no valid host",
-    "NameResolutionError": "is not known to this machine's name service",
-    "ProxyError": "cannot be reached through the connection's proxy",
-    "SSLError": "broke the TLS handshake",
-    "ConnectTimeoutError": "did not accept a connection within connect_timeout_seconds",
-    "ReadTimeoutError": "sent nothing for read_timeout_seconds",
-    "ReadTimeout": "sent nothing for read_timeout_seconds",
-    "TimeoutError": "sent nothing for read_timeout_seconds",
-    "IncompleteRead": "closed the connection before the end it had announced",
-    "InvalidChunkLength": "closed the connection inside a chunk, or sent chunks that are none",
-    "ConnectionResetError": "reset the connection",
-    "NewConnectionError": "does not accept connections",
-    "RemoteDisconnected": "closed the connection without an answer",
-    "ProtocolError": "broke off the answer",
-}
-"""What a class of error among the causes means; the first that applies is said."""
+def _redirect(host: str, head: Head, secrets: Secrets) -> ConfigError:
+    try:
+        # Struck out before it is taken apart: its pieces may hold a piece of a secret each.
+        location = secrets.struck_from(", ".join(head.all("Location")))
+        target = urlsplit(location).netloc.rpartition("@")[2]
+    except ValueError:
+        target = ""
+    return ConfigError(
+        f"{host} redirects (status {head.status}) to {excerpt(target, secrets) or 'another path'}; redirects are "
+        "not followed, as they could carry credentials elsewhere: name the right host in the connection"
+    )
 
 
-def _causes(error: BaseException | None) -> list[str]:
-    """Return the class names of an error, of what it wraps, and of its causes."""
-    names: list[str] = []
-    queue: list[Any] = [error]
-    while queue and len(names) < 30:
-        one = queue.pop(0)
-        if isinstance(one, BaseException):
-            names.append(type(one).__name__)
-            queue += [getattr(one, "reason", None), one.__cause__, one.__context__, *one.args]
-    return names
+def proxy_secrets(proxy: SecretStr | None) -> list[str]:
+    """Return what a proxy's URL holds that must not be shown."""
+    return list(proxy_credentials(urlsplit(proxy.get_secret_value()))) if proxy is not None else []
 
 
-def _gunzip_prefix(data: bytes) -> bytes:
-    with suppress(zlib.error):
-        return zlib.decompressobj(wbits=31).decompress(data, ERROR_TEXT_BYTES)
-    return b""
+def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
+    """Return what can be decoded, and whether that is all."""
+    decoder = zlib.decompressobj(wbits=31)
+    try:
+        return decoder.decompress(data, ERROR_TEXT_BYTES + 1), decoder.eof
+    except zlib.error:
+        return b"", False
 
 
-def excerpt(text: str, auth: BasicAuth) -> str:
-    """Return a server's words for a message: without credentials and control characters, on one short line."""
-    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", auth.scrub(text))).strip()
+def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
+    """Return a server's words for a message: without secrets and control characters, on one short line.
+
+    :param is_cut: whether more was to come, so that the text may end inside an echo of a secret.
+    """
+    text = text[:ERROR_TEXT_BYTES]  # an error in the midst of an answer may be as long as a record
+    is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
+    shown = secrets.struck_from(text, is_cut=is_cut and not is_long)
+    if is_long:  # there is enough without the end, which may hold half an echo
+        shown = shown[:-_CUT_ECHO_CHARACTERS]
+    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", shown)).strip()
     return clean if len(clean) <= _QUOTE_CHARACTERS else clean[: _QUOTE_CHARACTERS - 1] + "…"
 
 

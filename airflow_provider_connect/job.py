@@ -8,17 +8,17 @@ from typing import Any, Literal
 from pydantic import Field
 
 from airflow_provider_connect.errors import Failure, worst
-from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.sink import Intent, OnEmpty
 from airflow_provider_connect.stage import Polled
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
 
 class SealedConnections(Wire):
-    """The way of connections to a driver on another machine: neither half alone tells anything.
+    """The way of connections to a driver on another machine: neither half alone tells anything, see :mod:`.sealed`.
 
     :param url: of the sealed half, in the stage; the driver deletes it when it has read it, the task at its end.
-    :param pad: the other half, hex; goes with the job file, of which a cluster may keep copies.
+    :param pad: the other half, hex, key and all; goes with the job file, of which a cluster may keep copies.
     """
 
     url: str
@@ -34,6 +34,7 @@ class JobConfig(Wire):
     :param staging: path or URL of the stage for a sink that does not say where it should lie; a day's files are
         deleted there once they are published.
     :param report: path or URL the report is written to.
+    :param on_empty: what becomes of a day without rows for which the ledger has some.
     :param sealed_connections: where a driver elsewhere finds the connections; None where they lie beside the job.
     """
 
@@ -46,9 +47,15 @@ class JobConfig(Wire):
     attempt: str
     report: str
     staging: str | None = None
+    on_empty: OnEmpty = "fail"
     sealed_connections: SealedConnections | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     progress_seconds: float = Field(default=5.0, gt=0)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the driver runs elsewhere, and its output is no part of the task's log."""
+        return self.sealed_connections is not None
 
 
 DayStatus = Literal["published", "already_published", "superseded", "failed", "not_started"]
@@ -59,7 +66,8 @@ class DayReport(Wire):
 
     :param generation: of the day's newest publish, ours or not; None when there is none.
     :param reference: what the sink calls the publish; ``link`` shows it to a person.
-    :param poll_seconds: from the first request to the manifest; 0 when an earlier attempt's stage was used.
+    :param retries: how often partitions were polled again; 0 when an earlier attempt's stage was used.
+    :param poll_seconds: from the first request to the manifest; 0 then, too.
     """
 
     day: dt.date
@@ -137,6 +145,7 @@ class JobReport(Wire):
             "rows_written": sum(day.rows_written for day in self.days),
             "duplicates": sum(day.duplicates for day in self.days),
             "rejected": sum(day.rejected for day in self.days),
+            "retries": sum(day.retries for day in self.days),
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
         }
 
@@ -156,6 +165,7 @@ class JobReport(Wire):
                         "rejected",
                         "counts",
                         "rejects",
+                        "retries",
                         "earliest",
                         "latest",
                         "wire_bytes",

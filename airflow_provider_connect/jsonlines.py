@@ -19,6 +19,9 @@ class LineTooLongError(DataError):
 BLOCK_BYTES = 4 << 20
 """Large enough that the work of a block outweighs its overhead, small enough that a few of them stay small."""
 
+_SLICE_BYTES = 64 << 10
+_MAX_PARTS = 16 << 10  # chunks of a few bytes: a list of them would outweigh what they hold
+
 
 @dataclass(frozen=True)
 class Block:
@@ -35,28 +38,60 @@ class Block:
 def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Gather ``chunks`` into blocks of whole lines, at least ``block_bytes`` long except the last.
 
-    :raises LineTooLongError: if a line is longer than ``max_line_bytes``.
+    :raises LineTooLongError: at the first line longer than ``max_line_bytes`` without its newline, however the chunks
+        are cut; what stands before it was yielded.
     """
     position = 0
     parts: list[bytes | memoryview] = []  # what the next block is made of; copied once, by the join
     size = whole = 0  # bytes in parts, and how many of them are whole lines
     for chunk in chunks:
-        end = chunk.rfind(b"\n") + 1
         parts.append(chunk)
+        too_long = _start_of_long_line(chunk, size - whole, max_line_bytes)
+        if too_long is not None:
+            if size + too_long:  # what is whole is not held back
+                _cut(parts, size + too_long)
+                yield Block(position, b"".join(parts))
+            raise LineTooLongError(
+                f"the line at byte {position + size + too_long} of the answer is longer than "
+                f"max_record_bytes={max_line_bytes}"
+            )
+        end = chunk.rfind(b"\n") + 1
         whole = size + end if end else whole
         size += len(chunk)
-        too_long = size - whole > max_line_bytes
-        if whole >= block_bytes or (whole and too_long):  # what is whole is not held back
+        if whole >= block_bytes:
             rest = _cut(parts, whole)
             yield Block(position, b"".join(parts))
             position += whole
             parts, size, whole = rest, size - whole, 0
-        if too_long:
-            raise LineTooLongError(
-                f"the line at byte {position} of the answer is longer than max_record_bytes={max_line_bytes}"
-            )
+        elif len(parts) > _MAX_PARTS:
+            parts = [b"".join(parts)]
     if size:
         yield Block(position, b"".join(parts))
+
+
+def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | None:
+    """Return where in ``chunk`` the first line that is too long starts; negative if before it, None if there is none.
+
+    :param begun: how much of its first line stands before it.
+    """
+    start = -begun
+    while len(chunk) - start > max_line_bytes:
+        # All lines up to the last newline that one line of full length could reach are short enough.
+        last = chunk.rfind(b"\n", max(start, 0), start + max_line_bytes + 1)
+        if last < 0:
+            return start
+        start = last + 1
+    return None
+
+
+def slices(block: Block) -> Iterator[Block]:
+    """Cut a block into small ones of whole lines, where what is noted of each of its lines would outweigh it."""
+    start = 0
+    while start < len(block.data):
+        end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1
+        end = end or len(block.data)
+        yield Block(block.position + start, block.data[start:end])
+        start = end
 
 
 def _cut(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:

@@ -26,7 +26,7 @@ import sysconfig
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from airflow_provider_connect import __version__, archive
@@ -34,6 +34,9 @@ from airflow_provider_connect.errors import ConfigError
 
 PACKAGE = Path(__file__).parent
 JOB = PACKAGE / "spark" / "job.py"
+
+SPARK_VERSION = "4.2.0"
+"""What the extra ``local`` pins: pyspark and pyspark-client, and not every version has both."""
 
 # Spark 4 covers only the first five; the rest are the usual names of API credentials.
 REDACTION = (
@@ -82,10 +85,14 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
 
     :param user_conf: the user's own Spark properties; they win, but for speculation.
     :param run_folder: private folder of this run; :func:`finish` needs the same one.
-    :raises ConfigError: if speculation is asked for, or no Java of 17 or newer can be found for a local master.
+    :raises ConfigError: if speculation is asked for, the installed PySpark is a mixture of two versions, or no Java
+        of 17 or newer can be found for a local master.
     """
     if str(user_conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigError("spark.speculation=true: a speculative task would poll the source twice; remove it from conf")
+    spark_home = _own_spark_home()
+    if spark_home is not None:
+        _check_one_version()
     if not master.startswith("local"):
         return Launch(str(JOB), ALWAYS | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
     # Spark's own temporary files go with the run's folder, also after a kill that Spark cannot clean up behind.
@@ -94,7 +101,6 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
     env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1", **LOCAL_ENV}
     flags = _fast_jvm(user_conf)
     options = [flags]
-    spark_home = _own_spark_home()
     if spark_home is not None:
         env["SPARK_HOME"] = str(spark_home)
         env["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
@@ -251,6 +257,20 @@ def _own_spark_home() -> Path | None:
     found = shutil.which("spark-submit")
     scripts = Path(sysconfig.get_path("scripts")).resolve()
     return home if (found is None or Path(found).resolve().parent == scripts) and (home / "jars").exists() else None
+
+
+def _check_one_version() -> None:
+    """Refuse an environment in which pyspark and pyspark-client, which unpack into one folder, are not the same."""
+    try:
+        full, client = version("pyspark"), version("pyspark-client")
+    except PackageNotFoundError:
+        return
+    if full != client:
+        raise ConfigError(
+            f"pyspark {full} and pyspark-client {client} are installed into the same folder, whose files are now of "
+            "both versions; make them one, of any version that both have: "
+            f"pip install --force-reinstall --no-deps pyspark=={SPARK_VERSION} pyspark-client=={SPARK_VERSION}"
+        )
 
 
 def _fast_jvm(user_conf: Mapping[str, str]) -> str:

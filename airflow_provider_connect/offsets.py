@@ -4,6 +4,10 @@ The ledger is the truth. Variables have no compare-and-set, so an offset is neve
 write what the ledger says, read the ledger again, and write again until nothing moved. Whoever writes last
 then writes the truth, however many tasks finish at the same time. The Variable may lag, it never leads.
 
+The origin is the one thing that no ledger knows. Of several DAGs' start dates the earliest counts, so that DAGs which
+load one stream from different days on do not pull its position to and fro; an origin that somebody has set, by an
+operator's ``origin=`` or by :meth:`Offset.set`, counts before all of them, until it is set anew or reset.
+
 >>> from airflow_provider_connect.offsets import Offset
 >>> Offset.read(source, sink).position            # doctest: +SKIP
 datetime.date(2026, 10, 11)
@@ -38,6 +42,7 @@ class Offset(BaseModel):
     :param days: ranges of done days, both ends included, in the source's zone.
     :param position: last day up to which every day since ``origin`` is done; None if ``origin`` is not.
     :param origin: first day that is wanted; None takes the first done day for it.
+    :param origin_is_set: whether somebody has set the origin, so that start dates leave it where it is.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -49,6 +54,7 @@ class Offset(BaseModel):
     days: tuple[tuple[dt.date, dt.date], ...] = ()
     position: dt.date | None = None
     origin: dt.date | None = None
+    origin_is_set: bool = False
     updated_at: dt.datetime
 
     @property
@@ -57,7 +63,9 @@ class Offset(BaseModel):
         return DaySet(ranges=self.days)
 
     @classmethod
-    def of(cls, source: Source, sink: Sink, done: DaySet, origin: dt.date | None) -> Offset:
+    def of(
+        cls, source: Source, sink: Sink, done: DaySet, origin: dt.date | None, *, origin_is_set: bool = False
+    ) -> Offset:
         """Make the offset of a stream from its done days."""
         return cls(
             connector=source.name,
@@ -67,6 +75,7 @@ class Offset(BaseModel):
             days=done.ranges,
             position=done.position(origin),
             origin=origin,
+            origin_is_set=origin_is_set,
             updated_at=dt.datetime.now(dt.UTC),
         )
 
@@ -82,8 +91,12 @@ class Offset(BaseModel):
 
     @classmethod
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
-        """Write an offset by hand. It stands until the stream's next task recomputes it from the ledger."""
-        offset = cls.of(source, sink, DaySet.of(days), origin)
+        """Write an offset by hand. Its days stand until the stream's next task recomputes them from the ledger.
+
+        :param origin: the first day that is wanted from now on, earlier or later than before; it stands until it is
+            set again, or the offset is reset. Without it the next task takes its DAG's start date.
+        """
+        offset = cls.of(source, sink, DaySet.of(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
         return offset
 
@@ -111,38 +124,68 @@ def variable_key(source: Source, sink: Sink) -> str:
     return f"{key[: _KEY_CHARS - 17]}~{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
-def follow(source: Source, sink: Sink, ledger: Ledger, origin: dt.date | None) -> Offset:
+def follow(
+    source: Source, sink: Sink, ledger: Ledger, start: dt.date | None, *, origin: dt.date | None = None
+) -> Offset:
     """Recompute the offset from the ledger until neither moves any more; return it.
 
+    The origin is read from the Variable directly before every write, so that one that a person or another DAG sets in
+    the meantime stands. A small window remains, as Variables have no compare-and-set: an origin that is set between
+    that read and the write, two calls to Airflow's API, is written over. An earlier start date comes back with its own
+    task, which reads again after its write. What a person sets in that window is lost, and is to be set again.
+
+    :param start: first day of the DAG's start date; None for a DAG without one, such as one for reloads by hand.
+    :param origin: the operator's own word about the first day that is wanted; counts before all that was set before
+        it is written.
     :raises ConfigError: if the Variable cannot be set, since an environment variable or a secrets backend
         has one of the same name.
     :raises RetriableError: if the ledger kept moving, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
-    if origin is None:
-        # A DAG without a start date, such as one for reloads by hand, leaves the stream's own origin where it is.
-        stored = _try_parse(variables.read(key))
-        origin = stored.origin if stored else None
-    done = ledger.days()
+    done, before = ledger.days(), variables.read(key)
+    _warn_of_another_origin(key, before, origin)
+    first = _try_parse(before)
+    overruled = first.origin if origin is not None and first is not None and first.origin_is_set else None
     for _ in range(_ROUNDS):
-        offset = Offset.of(source, sink, done, origin)
-        before = variables.read(key)
+        wanted = _origin(_try_parse(before), start, origin, overruled)
+        offset = Offset.of(source, sink, done, wanted[0], origin_is_set=wanted[1])
+        after = before
         if not _says(before, offset):
             _warn_of_lead(key, before, offset)
-            text = offset.model_dump_json()
-            variables.write(key, text, _DESCRIPTION)
+            variables.write(key, offset.model_dump_json(), _DESCRIPTION)
             after = variables.read(key)
             if after is None:
                 raise RetriableError(f"Variable {key!r} was set, but cannot be read back")
-            # Every text has its own instant, so one that reads as before was not written over. Another task's
-            # text is none of our business: that task looks at the ledger again, too.
+            # Every text has its own instant, so one that reads as before was not written over.
             if after == before:
                 raise ConfigError(_shadowed(key))
+        # Of another task's text, the days are none of our business: that task looks at the ledger again, too. Its
+        # origin is: that task may not have seen ours when it chose the earlier one.
+        stored = _try_parse(after)
+        stands = stored is not None and _origin(stored, start, origin, overruled) == (
+            stored.origin,
+            stored.origin_is_set,
+        )
         again = ledger.days()
-        if again == done:
+        if again == done and stands:
             return offset
-        done = again
+        done, before = again, variables.read(key)
     raise RetriableError(f"offset {key!r}: the ledger moved {_ROUNDS} times while it was being followed")
+
+
+def _origin(
+    stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
+) -> tuple[dt.date | None, bool]:
+    """Return the origin that counts beside what is stored, and whether somebody has set it.
+
+    :param overruled: what was set before this task's own ``origin`` came; who writes that again has not seen ours.
+    """
+    if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
+        return stored.origin, True
+    if origin is not None:
+        return origin, True
+    known = [each for each in (stored.origin if stored else None, start) if each is not None]
+    return min(known, default=None), False
 
 
 def _says(text: str | None, offset: Offset) -> bool:
@@ -162,6 +205,17 @@ def _warn_of_lead(key: str, text: str | None, offset: Offset) -> None:
     if len(ahead):
         spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in ahead.ranges)
         _log.warning("offset %s held days that the sink's ledger does not have: %s; taken out again", key, spans)
+
+
+def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) -> None:
+    stored = _try_parse(text)
+    if origin is not None and stored is not None and stored.origin_is_set and stored.origin != origin:
+        _log.warning(
+            "offset %s: its origin was set to %s, and becomes %s, which this task's origin= says",
+            key,
+            stored.origin,
+            origin,
+        )
 
 
 def _parse(key: str, text: str) -> Offset:

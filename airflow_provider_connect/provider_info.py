@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 _TEXT = {"type": ["string", "null"]}
+_INTEGRATIONS = (
+    ("Mixpanel", "https://developer.mixpanel.com/reference/raw-data-export-api", "service"),
+    ("Delta Lake", "https://delta.io/", "software"),
+    ("Google BigQuery", "https://cloud.google.com/bigquery/", "gcp"),
+    ("Apache Kafka", "https://kafka.apache.org/", "apache"),
+)
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -14,22 +20,11 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Connect",
         "description": "Kafka Connect for batch-polled sources and sinks, on Spark: no day lost, none doubled.",
         "integrations": [
-            {
-                "integration-name": "Mixpanel",
-                "external-doc-url": "https://developer.mixpanel.com/reference/raw-data-export-api",
-                "tags": ["service"],
-            },
-            {
-                "integration-name": "Delta Lake",
-                "external-doc-url": "https://delta.io/",
-                "tags": ["software"],
-            },
+            {"integration-name": name, "external-doc-url": url, "tags": [tag]} for name, url, tag in _INTEGRATIONS
         ],
         "operators": [
-            {
-                "integration-name": "Mixpanel",
-                "python-modules": ["airflow_provider_connect.operators.connect"],
-            }
+            {"integration-name": name, "python-modules": ["airflow_provider_connect.operators.connect"]}
+            for name, *_ in _INTEGRATIONS
         ],
         "extra-links": ["airflow_provider_connect.operators.links.PublishedLink"],
         "hooks": [
@@ -39,6 +34,8 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "connection-types": [_mixpanel()],
+        # Airflow takes the official providers' rules for these where they are installed: it reads them after ours.
+        "asset-uris": [{"schemes": ["bigquery", "kafka"], "handler": None}],
     }
 
 
@@ -82,6 +79,12 @@ def _mixpanel() -> dict[str, Any]:
                 "label": "Proxy",
                 "description": "URL of an HTTP proxy; without one, none is used whatever the environment says.",
                 "schema": _TEXT | {"format": "password"},
+            },
+            "ca_bundle": {
+                "label": "CA bundle",
+                "description": "Certificates to trust beside the public ones, for a proxy that inspects TLS: PEM text, "
+                "or the absolute path of a PEM file on the worker and every Spark node.",
+                "schema": _TEXT | {"format": "multiline"},
             },
         },
     }

@@ -3,7 +3,7 @@
 A sink is a pydantic model (its options) with methods that publish a frozen day. The life of one day::
 
     driver         preflight(schema, …)       once a job, before the first request to the source
-    driver         ledger(key, …)             what was published already; the Airflow task reads it too
+    driver         ledger(key, …)             what was published already, before the poll; the Airflow task reads it too
     driver         begin(publish, …)          fence, staging table, streams          (if the sink needs it)
     executor       put(token, files, …)       any number of times, repeatable        (if the sink needs it)
     driver         commit(publish, …)         data and ledger row in one step
@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Connections = dict[str, Connection]
+OnEmpty = Literal["fail", "accept"]
+"""What an answer without rows means where rows are published already: a mistake, or that they are gone."""
 
 
 class StreamKey(Wire):
@@ -48,25 +50,26 @@ class StreamKey(Wire):
 class Intent(Wire):
     """Who wants a day published: the same over retries and crashes, another after a clear or a new run.
 
-    :param token: digest of (dag_id, run_id, task, dag_run.start_date, dag_run.clear_number).
-    :param order: grows with every newer intent: start_date in microseconds * 1000 + clear_number. A day
-        published for a higher order is never overwritten by a lower one.
-    :param run: where to look in Airflow, for people: ``dag_id/run_id/task_id``.
+    :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
+    :param run: the task's own run, and where to look in Airflow: ``dag_id/run_id/task_id``, with ``[map index]``
+        behind it for a mapped task. Clears keep it, and so does a run that is deleted and made again.
+    :param clear_number: how often the run was cleared; starts at 0 again when the run is made again.
     """
 
     token: str
-    order: int
     run: str
+    clear_number: int = 0
 
 
 class LedgerRow(Wire):
     """One published day, as the sink remembers it.
 
     :param generation: 1 for a day's first publish, one more for every reload.
-    :param token: the intent it was published for.
+    :param token: the intent it was published for; ``run`` and ``clear_number`` are that intent's.
     :param rows: rows visible in the sink.
     :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it; the last
         includes what the sink itself set aside.
+    :param polled_at: when the source was asked, UTC; for people, like ``published_at``: no clock decides anything.
     :param reference: what the sink calls the publish, for people: a job's or a transaction's id.
     :param link: where a person can look at it; an https URL.
     """
@@ -74,11 +77,13 @@ class LedgerRow(Wire):
     day: dt.date
     generation: int
     token: str
-    order: int
     rows: int
+    run: str | None = None
+    clear_number: int = 0
     digest: str | None = None
     attempt: str | None = None
     counts: dict[str, int] = Field(default_factory=dict)
+    polled_at: dt.datetime | None = None
     published_at: dt.datetime | None = None
     reference: str | None = None
     link: str | None = None
@@ -94,6 +99,10 @@ class Publish(Wire):
     kind: SourceKind = "day"
     stage: str = Field(description="Path or URL of the stage's root; the manifest's paths are relative to it.")
     labels: dict[str, str] = Field(default_factory=dict, description="For people: dag, run, task; no secret.")
+    on_empty: OnEmpty = Field(
+        default="fail",
+        description="The driver has asked the ledger; a sink that knows better what is visible asks that, too.",
+    )
 
 
 class Ledger(ABC):
@@ -107,24 +116,38 @@ class Ledger(ABC):
     def days(self) -> DaySet:
         """Return every published day. Reads the sink anew."""
 
-    def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent, also when a newer one followed; None if nothing was.
+    def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
+        """Return the publish that the next one of a day must follow; None where there is none. Reads the sink anew.
 
-        A sink that remembers more than a day's newest state overrides this.
+        That is the day's own newest. A sink in which a snapshot replaces the whole returns the stream's newest
+        snapshot instead, of whatever day.
         """
-        row = self.row(day)
-        return row if row is not None and row.token == token else None
+        return self.row(day)
+
+    @abstractmethod
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return what was published of a day for one intent; None if nothing was. Reads the sink anew.
+
+        A later generation may have covered it: the sink remembers the tokens of earlier ones.
+
+        :raises ConfigError: a sink that only adds refuses a day that another intent has published.
+        """
 
 
 class Sink(Options, ABC):
-    """Base of every sink. Subclasses set ``name`` to their file's name."""
+    """Base of every sink. Subclasses set ``name`` to their file's name.
+
+    ``connection_types`` holds the options that name an Airflow connection, each with the types it may be of; none
+    where the environment's own rights count.
+    """
 
     name: ClassVar[str]
+    connection_types: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @property
     def connection_ids(self) -> tuple[str, ...]:
-        """Airflow connections the sink needs; none where the environment's own rights count."""
-        return ()
+        """Airflow connections the sink needs."""
+        return tuple(filter(None, (getattr(self, option) for option in self.connection_types)))
 
     @property
     @abstractmethod
@@ -135,6 +158,13 @@ class Sink(Options, ABC):
     @abstractmethod
     def asset_uri(self) -> str:
         """URI of the Airflow asset that stands for the target."""
+
+    def replaces(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing.
+
+        :param kind: what the source's rows are.
+        """
+        return True
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with these options and connections together; [] when nothing is. No network."""
@@ -180,10 +210,12 @@ class Sink(Options, ABC):
     ) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Driver, once an attempt; safe to repeat.
 
-        A publish whose intent the ledger has already is answered from the ledger, without a change. An error
-        whose outcome is unknown is decided by reading the ledger again.
+        A publish whose intent the ledger has already is answered from the ledger, without a change. Any other is
+        committed only while the ledger still says what the manifest has ``seen``, compared in the very step that
+        commits (:mod:`.publishing`). An error whose outcome is unknown is decided by reading the ledger again.
 
-        :raises SupersededError: a newer intent has published this day.
+        :raises OvertakenError: somebody else has published the day since this attempt began to poll.
+        :raises SupersededError: a snapshot of a later day is published.
         :raises RetriableError: the sink is away, or others kept winning the race.
         :raises DataError: a column's type conflicts with the target's.
         """

@@ -50,6 +50,8 @@ class Source(Options, ABC):
     name: ClassVar[str]
     kind: ClassVar[SourceKind] = "day"
     connection_type: ClassVar[str]
+    connection_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields of the connection's extra that decide which rows are read; none of them a secret."""
 
     conn_id: str = Field(description="Airflow connection that holds where the source is and who may read it.")
     retry_budget_seconds: float = Field(
@@ -57,6 +59,13 @@ class Source(Options, ABC):
         ge=0,
         description="How long one task goes on polling a partition again after retriable errors before it hands "
         "them to Airflow's own retry.",
+    )
+    retry_budget_requests: int = Field(
+        default=5,
+        ge=1,
+        description="How many requests one task may spend on polls of a partition that end in retriable errors before "
+        "it hands them to Airflow's own retry, and begins no further day: vendors count requests, also those that "
+        "fail.",
     )
     parallel_days: int = Field(
         default=4, ge=1, description="How many days of one window may be polled at the same time."
@@ -101,7 +110,9 @@ class Source(Options, ABC):
     def poll(self, part: InputPartition, connection: Connection, tally: Tally) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition. Executor, again from the start after any error.
 
-        Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally``.
+        Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally``,
+        which also counts each request as soon as it is sent, where the vendor limits them. One that could not be sent
+        does not count: ``retry_budget_seconds`` bounds those.
 
         :raises RetriableError: cut, refused for now, or unreachable: what was yielded is thrown away.
         :raises ConfigError: credentials, rights, options: nobody tries again.

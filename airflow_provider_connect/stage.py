@@ -88,17 +88,54 @@ class Polled(Wire):
         )
 
 
+class Seen(Wire):
+    """The newest publish that an attempt found before it polled: the one its own publish must follow.
+
+    :param day: of that publish; None where there was none.
+    :param generation: of that publish; 0 where there was none.
+    """
+
+    day: dt.date | None = None
+    generation: int = 0
+
+
 class Manifest(Wire):
     """A whole day, frozen: the only thing that is ever published.
 
-    :param fingerprint: digest of the source's options and this package's version; a manifest of another
+    :param fingerprint: digest of the source's options, the target and this package's version; a manifest of another
         fingerprint is not reused.
+    :param seen: read before the poll; a manifest whose ``seen`` the ledger has passed is stale, and not published.
+    :param polled_at: when the poll began, UTC; for people, nothing is decided by it.
     """
 
     day: Day
     attempt: str
     fingerprint: str
     polled: Polled
+    seen: Seen = Field(default_factory=Seen)
+    polled_at: dt.datetime | None = None
+
+    @classmethod
+    def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
+        """Read the manifest that an attempt left.
+
+        Others may write into a shared stage, and what a manifest names is deleted one day: it may name none but its
+        attempt's own files.
+
+        :raises ValueError: it is none that this version writes, or not that attempt's.
+        """
+        found = cls.model_validate_json(text)
+        if (found.day, found.attempt) != (day, attempt) or not ATTEMPT.fullmatch(attempt):
+            raise ValueError("it is the manifest of another day or attempt")
+        for file in found.polled.files:
+            match = DATA_FILE.fullmatch(file.path)
+            if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
+                raise ValueError("it names a file that is not this attempt's")
+        for file in found.polled.rejects:
+            folder, _, name = file.path.rpartition("/")
+            if folder != attempt_folder(attempt) or not name.startswith("rejects-"):
+                raise ValueError("it names a file of rejects that is not this attempt's")
+        return found
 
 
 def attempt_folder(attempt: str) -> str:
@@ -115,5 +152,10 @@ def data_file(day: Day, attempt: str, part: int, copy: str) -> str:
     return f"day={day}/{attempt}-{part:05d}-{copy}.parquet"
 
 
-DATA_FILE = re.compile(r"day=(?P<day>\d{4}-\d\d-\d\d)/(?P<attempt>.+)-(?P<part>\d{5})-[0-9a-z]+\.parquet")
+ATTEMPT = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
+"""The name of an attempt: part of the names of its files, and never a way out of the stage."""
+
+DATA_FILE = re.compile(
+    rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
+)
 """What :func:`data_file` makes."""

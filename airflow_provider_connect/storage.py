@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
+import os
 import posixpath
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -55,6 +56,21 @@ def normalised(path: str) -> str:
         raise ConfigError(f"path {path!r} names no bucket or host")
     scheme = "s3" if parts.scheme == "s3a" else parts.scheme  # Hadoop's name for the same store
     return f"{scheme}://{parts.netloc}{posixpath.normpath(parts.path or '/')}".rstrip("/")
+
+
+def _folders_of(name: str) -> Iterator[str]:
+    """Yield the folder of a name inside a folder, and each one above it up to "", the root."""
+    while name:
+        name = posixpath.dirname(name)
+        yield name
+
+
+def _to_disk(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -137,7 +153,12 @@ class Folder:
         return str(self.filesystem.type_name) == "local"
 
     def path(self, name: str) -> str:
-        """Return what :attr:`filesystem` calls the file ``name``."""
+        """Return what :attr:`filesystem` calls the file ``name``.
+
+        :raises ConfigError: the name leads out of the folder.
+        """
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ConfigError(f"{name!r} leads out of {self.url}: somebody else has written it there; look who can")
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def read(self, name: str) -> bytes:
@@ -148,10 +169,12 @@ class Folder:
         with named_errors(self._shown(name)), self.filesystem.open_input_stream(self.path(name)) as stream:
             return bytes(stream.read())
 
-    def write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
         """Write a file whole or not at all, replacing one of the same name.
 
         A local file is written under another name and moved; an object store shows an object only when it is whole.
+
+        :param durable: return only when a power cut can no longer take the file away.
         """
         target = self.path(name)
         written = f"{target}.{uuid.uuid4().hex}.tmp" if self.local else target
@@ -160,13 +183,43 @@ class Folder:
                 self.filesystem.create_dir(posixpath.dirname(target), recursive=True)
             with self.filesystem.open_output_stream(written) as stream:
                 stream.write(data)
+            if durable and self.local:
+                _to_disk(written)
             if written != target:
                 self.filesystem.move(written, target)
+            if durable:
+                self.sync([name])
         except OSError as error:
             if written != target:
                 with suppress(OSError):  # the first error is the one to tell
                     self.filesystem.delete_file(written)
             raise storage_error(self._shown(name), error) from error
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Bring files, and the folders that name them, from memory to the disk; those that are gone are left out.
+
+        Until then a power cut may leave them empty, or not there at all. An object store has nothing to bring: what it
+        has taken, it keeps.
+        """
+        if not self.local:
+            return
+        # Files first, then the folders that name them, the root last.
+        wanted = dict.fromkeys(names)
+        for folder in sorted({folder for name in wanted for folder in _folders_of(name)}, reverse=True):
+            wanted[folder] = None
+        for name in wanted:
+            with named_errors(self._shown(name)), suppress(FileNotFoundError):
+                _to_disk(self.path(name))
+
+    def now(self) -> dt.datetime:
+        """Return what time it is by the clock that dates this folder's files, which need not be this machine's."""
+        probe = f"_connect/probe-{uuid.uuid4().hex}"
+        self.write(probe, b"{}")
+        written = self.entries([probe])
+        self.delete(probe)
+        if probe not in written:
+            raise RetriableError(f"{self._shown(probe)} was written and cannot be found")
+        return written[probe].modified
 
     def files(self, name: str = "") -> list[Entry]:
         """Return every file below the folder ``name``, at any depth; [] when there is no such folder."""
@@ -195,6 +248,21 @@ class Folder:
             found = self.filesystem.get_file_info(self.path(name)).type
         return bool(found != fs.FileType.NotFound)
 
+    def is_file(self, name: str = "") -> bool:
+        """Tell whether ``name`` is a file, and no folder."""
+        from pyarrow import fs
+
+        with named_errors(self._shown(name)):
+            found = self.filesystem.get_file_info(self.path(name)).type
+        return bool(found == fs.FileType.File)
+
+    def leads_out(self, name: str) -> bool:
+        """Tell whether a link in the file's path leads out of a local folder."""
+        if not self.local:
+            return False
+        inside = os.path.realpath(self.root)
+        return bool(os.path.commonpath([inside, os.path.realpath(posixpath.dirname(self.path(name)))]) != inside)
+
     def delete(self, name: str) -> None:
         """Delete a file; one that is gone already is no error."""
         with named_errors(self._shown(name)):
@@ -205,8 +273,10 @@ class Folder:
         with named_errors(self._shown(name)):
             try:
                 self.filesystem.delete_dir(self.path(name))
-            except FileNotFoundError:
-                return
+            except OSError:
+                # GCS has no empty folders, and pyarrow no class of its own for one that is not there.
+                if self.exists(name):
+                    raise
 
     def _drop(self, path: str) -> None:
         try:

@@ -27,6 +27,8 @@ class Tally:
 
     :param rows: rows read, before duplicates are dropped.
     :param counts: other counts by name: ``duplicates``, ``rejected``, …; a source documents its own.
+    :param requests: what was sent to the other side, answered or not: see ``retry_budget_requests``. A connection
+        that could not be made is none.
     :param wire_bytes: bytes as they came over the network.
     :param raw_bytes: bytes after decoding.
     :param digest: sum of the 128-bit keys of the kept rows, modulo 2**128: equal rows in any order give
@@ -34,6 +36,7 @@ class Tally:
     """
 
     rows: int = 0
+    requests: int = 0
     wire_bytes: int = 0
     raw_bytes: int = 0
     counts: Counter[str] = field(default_factory=Counter)
@@ -46,6 +49,10 @@ class Tally:
         """Widen the span of event times by those of a batch (UTC)."""
         self.earliest = min(self.earliest or earliest, earliest)
         self.latest = max(self.latest or latest, latest)
+
+    def request(self) -> None:
+        """Count a request that was sent."""
+        self.requests += 1
 
     def reject(self, reject: Reject) -> None:
         """Keep a reject and count it."""

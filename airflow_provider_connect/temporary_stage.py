@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage import CONTROL, DATA_FILE, Manifest, attempt_folder
+from airflow_provider_connect.stage import ATTEMPT, CONTROL, DATA_FILE, Manifest, attempt_folder
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 
@@ -48,7 +48,7 @@ def sweep(folder: Folder, silent_since: dt.datetime) -> int:
     files: dict[str, list[str]] = {}
     for file in folder.files():
         attempt = _attempt_of(file.name)
-        if attempt is not None:
+        if attempt is not None and not folder.leads_out(file.name):
             newest[attempt] = max(newest.get(attempt, file.modified), file.modified)
             files.setdefault(attempt, []).append(file.name)
     dead = [attempt for attempt, modified in newest.items() if modified < silent_since]
@@ -64,4 +64,5 @@ def _attempt_of(name: str) -> str | None:
     if match := DATA_FILE.fullmatch(name):
         return match["attempt"]
     prefix = f"{CONTROL}/attempts/"
-    return name.removeprefix(prefix).partition("/")[0] if name.startswith(prefix) else None
+    attempt = name.removeprefix(prefix).partition("/")[0]
+    return attempt if name.startswith(prefix) and ATTEMPT.fullmatch(attempt) else None

@@ -28,7 +28,12 @@ REAL_PROJECT = os.environ.get("GOOGLE_CLOUD_PROJECT_FOR_TESTS")
 
 def connection_to(emulator: Any, **extra: Any) -> Connection:
     """Return a connection to anything that has ``project``, ``rest_url`` and ``grpc_target``: emulator or proxy."""
-    fields = {"project": emulator.project, "emulator_rest": emulator.rest_url, "emulator_grpc": emulator.grpc_target}
+    fields = {
+        "project": emulator.project,
+        "rest_endpoint": emulator.rest_url,
+        "grpc_endpoint": f"http://{emulator.grpc_target}",
+        "is_anonymous": True,
+    }
     return Connection(conn_id="google_cloud_default", conn_type="google_cloud_platform", extra=fields | extra)
 
 

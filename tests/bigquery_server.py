@@ -42,7 +42,12 @@ def connection(**extra: Any) -> Connection:
     return Connection(conn_id="google_cloud_default", conn_type="google_cloud_platform", extra=extra)
 
 
-EMULATOR = {"emulator_rest": "http://127.0.0.1:1", "emulator_grpc": "127.0.0.1:2", "project": "connect-test"}
+LOCAL = {
+    "rest_endpoint": "http://127.0.0.1:1",
+    "grpc_endpoint": "http://127.0.0.1:2",
+    "is_anonymous": True,
+    "project": "connect-test",
+}
 
 
 class Server:
@@ -114,5 +119,5 @@ ROWS = (200, {"jobComplete": True, "totalRows": "0", "schema": {"fields": []}})
 
 
 def api_at(rest: str, grpc_target: str = "127.0.0.1:1", budget: float = 0.8, **more: Any) -> Api:
-    extra = {"emulator_rest": rest, "emulator_grpc": grpc_target, "project": "connect-test"}
+    extra = LOCAL | {"rest_endpoint": rest, "grpc_endpoint": f"http://{grpc_target}"}
     return Api.open(connection(**extra, **more), timeout_seconds=2.0, retry_budget_seconds=budget)

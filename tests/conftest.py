@@ -15,10 +15,23 @@ os.environ.update(
     AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
 )
 
+from hypothesis import settings  # noqa: E402
+
+# A busy machine may stop a test for seconds: pytest's own limit ends one that hangs.
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
+
 from .bigquery import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
 from .kafka import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402
 from .kafka_java import kafka_java  # noqa: E402
 from .schema_registry import registry  # noqa: E402
+from .time_limits import (  # noqa: E402
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_protocol,
+    pytest_runtest_teardown,
+    pytest_unconfigure,
+)
 
 __all__ = [
     "bigquery_target",
@@ -32,5 +45,10 @@ __all__ = [
     "kafka_target",
     "proxied",
     "proxy",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_runtest_protocol",
+    "pytest_runtest_teardown",
+    "pytest_unconfigure",
     "registry",
 ]

@@ -23,9 +23,10 @@ def fetched(folder: Path = Path(sys.prefix) / "kafka-connect") -> Path:
 
 @pytest.fixture(scope="session")
 def kafka_java() -> Iterator[Any]:
-    """``kafka_java.org.apache.kafka…`` is the Java class of that name, in a Java of the session's own."""
+    """``kafka_java.org.apache.kafka…`` is the Java class of that name, in a Java of the session's own; Avro's too."""
     (gate,) = spark_jars().glob("py4j-*.jar")
-    jars = os.pathsep.join(str(jar) for jar in sorted((fetched() / "jars").glob("*.jar")))
+    (avro,) = (jar for jar in spark_jars().glob("avro-1*.jar"))
+    jars = os.pathsep.join(str(jar) for jar in [*sorted((fetched() / "jars").glob("*.jar")), avro])
     port, token, process = launch_gateway(
         jarpath=str(gate),
         classpath=jars,

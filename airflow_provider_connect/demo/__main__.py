@@ -46,6 +46,8 @@ PROJECT = Project(
     late_per_day=100,
 )
 TIMEOUT_SECONDS = 900
+RETRY_SECONDS = 5  # Airflow's own default is 300, in which a demo seems to stand still
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
@@ -67,7 +69,11 @@ class Demo:
         self.airflow = LocalAirflow(
             home=FOLDER.resolve() / "airflow",
             dags=self.dags.resolve(),
-            settings={"CONNECT_DEMO_FIRST_DAY": str(self.dates[0])} | self.target.settings,
+            settings={
+                "CONNECT_DEMO_FIRST_DAY": str(self.dates[0]),
+                "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": str(RETRY_SECONDS),
+                **self.target.settings,
+            },
         )
 
     def run(self) -> int:
@@ -79,6 +85,7 @@ class Demo:
             self._run()
             ok = report.print_all(self.airflow, self.target, PROJECT, self.dates)
         except BaseException:
+            _listen_no_more()
             try:
                 self._say("stopping everything")
             finally:  # nobody may be there to read it any more
@@ -147,8 +154,11 @@ class Demo:
             runs = self.airflow.runs(self.target.dag_id)
             states = [run["state"] for run in runs]
             line = f"{states.count('success')} of {DAYS} days done, {self.target.rows():,} rows so far"
+            log = f"{self.airflow.home}/logs/dag_id={self.target.dag_id}"
+            waiting = self.airflow.waiting_for_retry(self.target.dag_id)
+            if waiting:
+                line += f"; {waiting} of the tasks failed, and try again {RETRY_SECONDS} s later: {log} says why"
             if "failed" in states:
-                log = f"{self.airflow.home}/logs/dag_id={self.target.dag_id}"
                 raise RuntimeError(f"a run failed; its log is under {log}")
             if line != last:
                 self._say(line)
@@ -171,8 +181,8 @@ def stop() -> None:
 def main(arguments: list[str]) -> int:
     """Run the demo, or with ``--stop`` end an earlier one; return the exit code."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
     if options.stop:
+        _listen_no_more()
         stop()
         print("The demo is stopped; what it wrote to disk stays in .demo/")
         return 0
@@ -180,9 +190,12 @@ def main(arguments: list[str]) -> int:
     if not (dags / f"{target.dag_id}.py").exists():
         print(f"{dags / target.dag_id}.py is not here: run the demo in a clone of the project", file=sys.stderr)
         return 2
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
     try:
         return Demo(dags, target).run()
     except KeyboardInterrupt:
+        stop()  # once more, should it have come while an error was being handled
         return 130
     except RuntimeError as error:
         print(f"The demo failed: {error}", file=sys.stderr)
@@ -197,7 +210,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> Any:
+    """End the demo at the first signal; what comes after it must not end the clearing up."""
+    _listen_no_more()
     raise KeyboardInterrupt
+
+
+def _listen_no_more() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A BigQuery on this machine: bqemulator from PyPI, which speaks the real REST and gRPC protocols.
 
 It lives in an environment of its own, since it wants older versions of what Airflow uses; ``bqemulator.txt`` beside
-this file pins all of it. It passes some things that BigQuery refuses, and the reverse: see ``docs/bigquery.md``.
+this file pins all of it. ``bigquery_mended.py`` makes it behave as BigQuery does where our sink would notice. It still
+passes some things that BigQuery refuses, and the reverse: see ``docs/bigquery.md``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
 PINS = Path(__file__).with_name("bqemulator.txt")
+MENDED = Path(__file__).with_name("bigquery_mended.py")
 START_SECONDS = 60
 STOP_SECONDS = 10
 QUERY_SECONDS = 60
@@ -75,7 +77,12 @@ class BigQueryEmulator:
     @property
     def connection_extra(self) -> dict[str, str]:
         """What an Airflow connection's extra says to reach it."""
-        return {"project": self.project, "emulator_rest": self.rest_url, "emulator_grpc": self.grpc_target}
+        return {
+            "project": self.project,
+            "rest_endpoint": self.rest_url,
+            "grpc_endpoint": f"http://{self.grpc_target}",
+            "is_anonymous": "true",
+        }
 
     @property
     def grpc_target(self) -> str:
@@ -88,7 +95,7 @@ class BigQueryEmulator:
         :raises RuntimeError: it ended or did not answer in time; the message holds the end of its log.
         """
         home = installed()
-        command = [str(home / "bin/bqemulator"), "start", "--project", self.project, "--log-level", "warning"]
+        command = [str(home / "bin/python"), str(MENDED), "start", "--project", self.project, "--log-level", "warning"]
         command += ["--rest-port", str(self.rest_port), "--grpc-port", str(self.grpc_port)]
         self.process = server.start(
             command,

@@ -24,7 +24,7 @@ class BigQueryTarget(Target):
 
     @property
     def connections(self) -> list[dict[str, Any]]:
-        """The Google connection; only its two ``emulator_`` fields differ from a real project's."""
+        """The Google connection; only its endpoints, without TLS and sign-in, differ from a real project's."""
         return [
             {
                 "connection_id": "google_cloud_default",

@@ -97,7 +97,7 @@ def spark_jars() -> Path:
     """Return the folder of pyspark's jars, Ivy among them."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise RuntimeError("pyspark is not installed: pip install airflow-provider-connect[demo]")
+        raise RuntimeError("pyspark is not installed: pip install airflow-provider-connect[local]")
     return Path(spec.origin).parent / "jars"
 
 

@@ -82,7 +82,7 @@ class KafkaTarget(Target):
         lines += ["", f"The ledger, {LEDGER}:"]
         for key, entry in self._ledger():
             row = entry["row"]
-            lines.append(f"  {key[3]}: generation {row['generation']}, {row['rows']:,} rows, by {entry['run']}")
+            lines.append(f"  {key[3]}: generation {row['generation']}, {row['rows']:,} rows, by {row['run']}")
         return lines
 
     def _read(self) -> Reader:

@@ -127,9 +127,13 @@ class LocalAirflow:
     def api(self, method: str, path: str, **options: Any) -> Any:
         """Call the REST API under ``/api/v2``; return the decoded answer.
 
-        :raises RuntimeError: if the answer is an error.
+        :raises RuntimeError: if there is no answer, or it is an error.
         """
-        answer = self._session.request(method, f"{self.url}/api/v2/{path}", timeout=60, **options)
+        try:
+            answer = self._session.request(method, f"{self.url}/api/v2/{path}", timeout=60, **options)
+        except (requests.ConnectionError, requests.Timeout) as error:
+            self.check_alive()
+            raise RuntimeError(f"{method} {path}: Airflow does not answer ({type(error).__name__})") from None
         if not answer.ok:
             raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
         return answer.json() if answer.content else None
@@ -152,6 +156,10 @@ class LocalAirflow:
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """Return all runs of a DAG, oldest first."""
         return list(self.api("GET", f"dags/{dag_id}/dagRuns?limit=500&order_by=run_after")["dag_runs"])
+
+    def waiting_for_retry(self, dag_id: str) -> int:
+        """Return how many tasks of a DAG have failed and wait for their next try."""
+        return int(self.api("GET", f"dags/{dag_id}/dagRuns/~/taskInstances?state=up_for_retry")["total_entries"])
 
     def stop(self) -> None:
         """End every process of this Airflow, and everything those have started."""

@@ -9,7 +9,8 @@ from typing import Any
 from airflow.sdk import BaseHook
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.http import Answer, Limits, get
+from airflow_provider_connect.http import Answer, get
+from airflow_provider_connect.http_link import Limits
 from airflow_provider_connect.operators import credentials
 from airflow_provider_connect.sources._mixpanel_access import Access, refusal
 
@@ -55,7 +56,8 @@ def _one_event(access: Access) -> Answer:
     params = {"from_date": yesterday, "to_date": yesterday, "limit": "1"}
     if access.project_id is not None:
         params["project_id"] = access.project_id
-    return get(access.url + "/api/2.0/export", params, access.auth, _LIMITS, proxy=access.proxy)
+    url = access.url + "/api/2.0/export"
+    return get(url, params, access.auth, _LIMITS, proxy=access.proxy, ca_bundle=access.ca_bundle)
 
 
 def _check(answer: Answer, access: Access) -> None:
@@ -63,10 +65,10 @@ def _check(answer: Answer, access: Access) -> None:
 
     :raises ConnectError: if it is not, with what it is.
     """
-    body = answer.text()
-    if answer.status != 200 or not _is_export(body):
+    said, retry_after = answer.text(), answer.header("Retry-After")
+    if answer.status != 200 or not _is_export(said.text):
         now = dt.datetime.now(dt.UTC)
-        raise refusal(answer.status, body, access, now=now, retry_after=answer.header("Retry-After"))
+        raise refusal(answer.status, said.text, access, now=now, retry_after=retry_after, is_cut=said.is_cut)
 
 
 def _is_export(body: str) -> bool:
@@ -76,6 +78,6 @@ def _is_export(body: str) -> bool:
         return not line.strip() or line.startswith('{"event"')
     try:
         record: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(record, dict) and "event" in record

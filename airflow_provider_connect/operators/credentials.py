@@ -21,6 +21,7 @@ from airflow_provider_connect.source import Source
 _SECRET_NAME = re.compile(
     r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|(^|[^a-z])sas([^a-z]|$)", re.IGNORECASE
 )
+SPARK_TYPES = ("spark",)
 _URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 
 
@@ -54,7 +55,7 @@ def resolve(conn_id: str) -> Connection:
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
     """Return the connections of a source and a sink by their ids, checked against both.
 
-    :param spark_conn_id: only looked up: without it the hook would silently take master yarn.
+    :param spark_conn_id: only looked at: without it the hook would silently take master yarn.
     :raises ConfigError: with every problem found, before anything is started.
     """
     connections: Connections = {}
@@ -64,8 +65,14 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
             connections[conn_id] = resolve(conn_id)
         except ConfigError as error:
             problems.append(str(error))
+    problems += _of_other_types("Spark (argument conn_id)", connections.get(spark_conn_id), SPARK_TYPES)
+    kind = type(source).__name__
+    problems += _of_other_types(f"{kind} (option conn_id)", connections.get(source.conn_id), (source.connection_type,))
+    for option, types in sink.connection_types.items():
+        found = connections.get(getattr(sink, option) or "")
+        problems += _of_other_types(f"{type(sink).__name__} (option {option})", found, types)
     if source.conn_id in connections:
-        problems += _source_problems(source, connections[source.conn_id])
+        problems += source.check(connections[source.conn_id])
     if all(conn_id in connections for conn_id in sink.connection_ids):
         problems += sink.check(connections)
     if problems:
@@ -73,12 +80,12 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
     return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids)}
 
 
-def _source_problems(source: Source, connection: Connection) -> list[str]:
-    problems = source.check(connection)
-    if connection.conn_type in ("", source.connection_type):
-        return problems
-    wanted = f"{type(source).__name__} needs one of type {source.connection_type!r}"
-    return [f"connection {source.conn_id!r} is of type {connection.conn_type!r}, {wanted}", *problems]
+def _of_other_types(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
+    """Say that a connection is not of the type that its user needs; one that has no type may be of any."""
+    if connection is None or connection.conn_type in ("", *types):
+        return []
+    wanted = " or ".join(map(repr, types))
+    return [f"connection {connection.conn_id!r} is of type {connection.conn_type!r}; {user} needs one of type {wanted}"]
 
 
 def _extra(conn_id: str, text: str | None) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Of all that a task can see, only ``dag_run.clear_number`` moves with every clear and with every backfill that
 reprocesses, and with nothing else. It starts at 0 again when a run is deleted and made anew, and
-``dag_run.start_date`` tells those two apart (both measured on Airflow 3.3.2).
+``dag_run.start_date`` tells those two apart (both measured on Airflow 3.3.2). Both only tell intents apart: which
+answer is the newer one is decided by the ledger's generations (:mod:`airflow_provider_connect.publishing`).
 """
 
 from __future__ import annotations
@@ -34,11 +35,7 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
     index = -1 if task.map_index is None else task.map_index
     parts = [run.dag_id, run.run_id, task.task_id, index, started_us, clears]
     label = f"{run.dag_id}/{run.run_id}/{task.task_id}" + (f"[{index}]" if index >= 0 else "")
-    return Intent(
-        token=hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32],
-        order=started_us * 1000 + min(clears, 999),
-        run=label,
-    )
+    return Intent(token=hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32], run=label, clear_number=clears)
 
 
 def new_attempt(intent: Intent) -> str:

@@ -9,7 +9,18 @@ from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.storage import Folder
 
-_COLUMNS = ("day", "status", "rows", "duplicates", "rejected", "MB read", "poll s", "publish s", "generation")
+_COLUMNS = (
+    "day",
+    "status",
+    "rows",
+    "duplicates",
+    "rejected",
+    "MB read",
+    "retries",
+    "poll s",
+    "publish s",
+    "generation",
+)
 
 
 def read_report(config: JobConfig) -> JobReport | None:
@@ -27,15 +38,25 @@ def read_report(config: JobConfig) -> JobReport | None:
 def verify(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
     """Hold a report that claims success against the days that were asked for, and against the sink's ledger.
 
+    A superseded day has no row of its own where it never was published: what stands for it is a later day's.
+
     :raises RetriableError: if a day is missing in either.
     """
     outcomes = {day.day: day for day in report.days}
     lost = [str(day) for day in config.days if not _is_settled(outcomes.get(day.date))]
     if lost:
         raise RetriableError(f"the Spark job ended without an error, but did not report these days as done: {lost}")
-    absent = [str(day) for day, outcome in outcomes.items() if not _is_in(ledger, outcome)]
+    published = [outcome for outcome in report.days if outcome.status != "superseded"]
+    absent = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
     if absent:
         raise RetriableError(f"the Spark job reported days as published that the sink's ledger does not have: {absent}")
+    superseded = [outcome.day for outcome in report.days if outcome.status == "superseded"]
+    newest = max(ledger.days(), default=None) if superseded else None
+    stranded = [str(day) for day in superseded if newest is None or newest <= day]
+    if stranded:
+        raise RetriableError(
+            f"the Spark job reported days as superseded, and the sink's ledger has no later day: {stranded}"
+        )
 
 
 def table(report: JobReport) -> str:
@@ -54,6 +75,7 @@ def _cells(day: DayReport) -> tuple[str, ...]:
         f"{day.duplicates:,}",
         f"{day.rejected:,}",
         f"{day.raw_bytes / 1e6:,.1f}",
+        str(day.retries),
         f"{day.poll_seconds:.1f}",
         f"{day.publish_seconds:.1f}",
         "-" if day.generation is None else str(day.generation),
@@ -65,8 +87,10 @@ def _is_settled(outcome: DayReport | None) -> bool:
 
 
 def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
-    row = ledger.row(outcome.day)
-    return row is not None and row.generation >= (outcome.generation or 1)
+    # The generation alone counts: a sink may tell it at less cost than a whole row. Asked for as a snapshot, a day may
+    # be answered with another one's.
+    newest = ledger.newest(outcome.day, "day")
+    return newest is not None and newest.generation >= (outcome.generation or 1)
 
 
 def _read(location: str) -> str | None:

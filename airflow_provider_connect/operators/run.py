@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_connect import launch, offsets
-from airflow_provider_connect.connection import seal_connections, write_connections
-from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.job import JobConfig, JobReport, SealedConnections
-from airflow_provider_connect.operators import credentials, outcome
+from airflow_provider_connect import launch, offsets, sealed
+from airflow_provider_connect.connection import write_connections
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.job import JobConfig, JobReport
+from airflow_provider_connect.operators import credentials, ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
-from airflow_provider_connect.operators.window import origin_of, resolve_days
+from airflow_provider_connect.operators.window import require_begun, resolve_days, start_day
 from airflow_provider_connect.sink import Connections, Ledger, StreamKey
 from airflow_provider_connect.stage import CONTROL
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.storage import normalised
 from airflow_provider_connect.temporary_stage import local_stage
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Run:
     master: str
     deploy_mode: str
     binary: str
-    origin: dt.date | None
+    start: dt.date | None
 
     @property
     def is_cluster(self) -> bool:
@@ -64,6 +64,7 @@ class Run:
         source, sink = operator.source, operator.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
         days = resolve_days(operator.days, context["dag_run"], source.timezone)
+        require_begun(days, dt.datetime.now(dt.UTC))
         operator.days = str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
         connections = credentials.resolve_all(source, sink, operator._conn_id)
         # The hook itself knows how a connection becomes a master. Any keytab given here keeps it from writing the
@@ -74,11 +75,13 @@ class Run:
         attempt = new_attempt(intent)
         _check_mode(operator._conn_id, master, deploy_mode)
         staging = _staging(operator, sink.stage_root(connections), master, f"{key} {sink.target}")
-        report, sealed = str(folder / "report.json"), None
+        # The task itself reads the sink's ledger there; a stage alone may lie where only the cluster sees it.
+        _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
+        report, halves = str(folder / "report.json"), None
         if deploy_mode == "cluster":
             shared = _shared_folder(sink.stage_root(connections) or staging)
             report = f"{shared}/reports/{attempt}.json"
-            sealed = _seal(f"{shared}/sealed/{attempt}", connections)
+            halves = sealed.seal(shared, attempt, connections)
         operator.log.info("Days %s of %s into %s, attempt %s", operator.days, key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,
@@ -90,13 +93,14 @@ class Run:
             attempt=attempt,
             report=report,
             staging=staging,
-            sealed_connections=sealed,
+            sealed_connections=halves,
             labels=_labels(context),
+            on_empty=operator.on_empty,
             progress_seconds=operator.progress_seconds,
         )
-        origin = origin_of(context["dag"].start_date, source.timezone)
+        start = start_day(context["dag"].start_date, source.timezone)
         binary = hook._connection["spark_binary"]
-        return cls(operator, key, config, connections, folder, master, deploy_mode, binary, origin)
+        return cls(operator, key, config, connections, folder, master, deploy_mode, binary, start)
 
     def move(self, submit: Callable[[], None]) -> JobReport:
         """Run the job, believe it only with the ledger, and let the offset follow, whatever happened.
@@ -112,14 +116,14 @@ class Run:
         except Exception:
             self._follow_after_failure(ledger)
             raise
-        offset = offsets.follow(source, sink, ledger, self.origin)
+        offset = offsets.follow(source, sink, ledger, self.start, origin=self.operator.origin)
         log.info("Offset %s: %d days done, %s", self.key, len(offset.done), _position(offset))
         return report
 
     def _report_of(self, submit: Callable[[], None]) -> JobReport:
-        self._prepare()
         failure: Exception | None = None
         try:
+            self._prepare()
             submit()
         except Exception as error:  # noqa: BLE001  # the report knows better what went wrong
             failure = error
@@ -127,14 +131,16 @@ class Run:
             launch.finish(self.folder)
             self._unseal()
         report = outcome.read_report(self.config)
-        if report is not None:
-            self.operator.log.info("Outcome by day:\n%s", outcome.table(report))
-            if report.failure is not None:
-                raise report.failure.error()
-        if failure is not None:
-            raise failure
         if report is None:
-            raise RetriableError("spark-submit ended without an error, but its job left no report")
+            if failure is None:
+                raise RetriableError("spark-submit ended without an error, but its job left no report")
+            # An operator that is being killed removes the folder, and ends Spark itself.
+            raise (ending.reason(failure) if self.folder.exists() else None) or failure
+        self.operator.log.info("Outcome by day:\n%s", outcome.table(report))
+        if report.failure is not None:
+            raise ending.with_reason(report.failure.error(), failure)
+        if failure is not None:
+            self.operator.log.warning("Spark did not end well, but its job had: the ledger decides")
         return report
 
     def _prepare(self) -> None:
@@ -161,13 +167,17 @@ class Run:
     def _unseal(self) -> None:
         """Delete the sealed connections of a driver that never came to read them."""
         if self.config.sealed_connections is not None:
-            place, _, name = self.config.sealed_connections.url.rpartition("/")
-            Folder(place).delete(name)
+            try:
+                sealed.drop(self.config.sealed_connections)
+            except ConnectError as error:
+                # It must not hide what became of the days; alone it tells nothing, and a later task sweeps it.
+                self.operator.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _follow_after_failure(self, ledger: Ledger) -> None:
         """Let the offset follow what a failed task did publish; that it cannot must not hide why the task failed."""
         try:
-            offsets.follow(self.operator.source, self.operator.sink, ledger, self.origin)
+            operator = self.operator
+            offsets.follow(operator.source, operator.sink, ledger, self.start, origin=operator.origin)
         except Exception as error:  # noqa: BLE001
             self.operator.log.warning("The offset of %s could not follow the ledger: %s", self.key, error)
 
@@ -205,18 +215,27 @@ def _staging(operator: ConnectOperator, own: str | None, master: str, what: str)
     return local_stage(what)
 
 
+def _require_folder(place: str | None) -> None:
+    """Refuse a local path whose parent is missing: a wrong name, or a volume that is not mounted.
+
+    :raises ConfigError: before Spark is started, which would only find the same.
+    """
+    path = normalised(place) if place else ""
+    if not path.startswith("/"):
+        return
+    parent = Path(path).parent
+    try:
+        there = parent.is_dir()
+    except PermissionError:
+        raise ConfigError(f"folder {str(parent)!r} may not be looked into by the user this task runs as") from None
+    if not there:
+        raise ConfigError(f"folder {str(parent)!r} does not exist: make it, or mend the path {path!r}")
+
+
 def _shared_folder(root: str | None) -> str:
     if root is None:
         raise ConfigError("deploy mode 'cluster' needs staging=, a URL that the cluster and this worker both reach")
     return f"{root.rstrip('/')}/{CONTROL}"
-
-
-def _seal(url: str, connections: Connections) -> SealedConnections:
-    """Leave the sealed half of the connections where the driver finds it."""
-    data, pad = seal_connections(connections)
-    place, _, name = url.rpartition("/")
-    Folder(place).write(name, data)
-    return SealedConnections(url=url, pad=pad)
 
 
 def _position(offset: offsets.Offset) -> str:

@@ -7,6 +7,7 @@ does not say which day is meant; the data interval does, for scheduled, backfill
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
@@ -39,8 +40,19 @@ def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str) -> list[
     return days_of_window(run.data_interval_start, run.data_interval_end, zone_name)
 
 
-def origin_of(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first whole day in the zone at or after a DAG's start date: where its offset counts from."""
+def require_begun(days: Sequence[Day], now: dt.datetime) -> None:
+    """Refuse days that lie ahead; of one that has begun, the source knows whether it can be read already.
+
+    :raises ConfigError: with the days.
+    """
+    ahead = [day for day in days if day.start > now]
+    if ahead:
+        names = str(ahead[0]) if len(ahead) == 1 else f"{ahead[0]}..{ahead[-1]}"
+        raise ConfigError(f"days {names} lie ahead: in {ahead[0].zone} they begin at {ahead[0].start.isoformat()}")
+
+
+def start_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
+    """Return the first whole day in the zone at or after a DAG's start date: the first that it wants."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()

@@ -20,10 +20,12 @@ from typing import Any, Self
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._bigquery_credentials import credentials, field, proxy
+from airflow_provider_connect.sinks._bigquery_credentials import credentials, proxy
+from airflow_provider_connect.sinks._bigquery_endpoint import DEFAULT_UNIVERSE, Endpoints, field
 from airflow_provider_connect.sinks._bigquery_errors import (
     ConflictError,
     ExistsError,
+    GoneError,
     HiddenError,
     MissingError,
     StaleError,
@@ -104,16 +106,22 @@ class Api:
         return cls(connection, str(project), who, timeout_seconds, retry_budget_seconds, maximum_bytes_billed)
 
     @cached_property
+    def endpoints(self) -> Endpoints:
+        """Where both services are; the first look may ask the metadata server whose credentials these are."""
+        return Endpoints.of(self.connection, self.credentials.universe_domain)
+
+    @cached_property
     def client(self) -> Any:
         """The library's REST client."""
         from google.cloud import bigquery
 
-        endpoint = field(self.connection, "emulator_rest")
+        # Both are always given: what is missing the library would take from the environment.
+        options = {"api_endpoint": self.endpoints.rest, "universe_domain": self.endpoints.universe}
         return bigquery.Client(
             project=self.project,
             credentials=self.credentials,
             _http=rest_session(self.credentials, self._limit, proxy(self.connection)),
-            client_options={"api_endpoint": endpoint} if endpoint else None,
+            client_options=options,
         )
 
     @property
@@ -127,8 +135,7 @@ class Api:
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
-        emulator = field(self.connection, "emulator_grpc")
-        channel = grpc_channel(self.credentials, self._limit, emulator, proxy(self.connection))
+        channel = grpc_channel(self.credentials, self._limit, self.endpoints, proxy(self.connection))
         return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
@@ -229,7 +236,8 @@ class Api:
                 self.wait(job, doing)
                 break
             except RetriableError as error:
-                wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+                after = (error.retry_after_seconds or 0.0) * random.uniform(1.0, 1.5)  # noqa: S311 - jitter
+                wait = max(pause * random.uniform(0.5, 1.0), after)  # noqa: S311 - jitter
                 if not _failed_by_itself(job, error) or time.monotonic() + wait >= deadline:
                     raise
             time.sleep(wait)
@@ -247,6 +255,8 @@ class Api:
         )
         if self.maximum_bytes_billed is not None:
             config.maximum_bytes_billed = self.maximum_bytes_billed
+            # The other one is not said to hold for the statements inside a script.
+            config.script_options = bigquery.ScriptOptions(statement_byte_budget=self.maximum_bytes_billed)
         if self.kms_key and sql.lstrip()[:6].upper() == "SELECT":
             config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.kms_key)
         common = {"job_config": config, "job_id": name, "location": self.location, "job_retry": None}
@@ -304,8 +314,10 @@ class Api:
             raise from_result(job.error_result, f"{doing} (job {name})")
         return job
 
-    def console_link(self, job_id: str) -> str:
-        """Return the address of a job of this project in Google's console."""
+    def console_link(self, job_id: str) -> str | None:
+        """Return the address of a job of this project in Google's console; None in another universe."""
+        if self.endpoints.universe != DEFAULT_UNIVERSE:
+            return None
         name = f"bq:{self.location or 'US'}:{job_id}"
         return f"https://console.cloud.google.com/bigquery?project={self.project}&j={name}&page=queryresults"
 
@@ -317,7 +329,7 @@ def _worth_it(error: ConnectError, spent_seconds: float, missing_seconds: float)
 
 
 def _passes_soon(error: ConnectError) -> bool:
-    if isinstance(error, (ConflictError, StaleError)) or not isinstance(error, RetriableError):
+    if isinstance(error, (ConflictError, GoneError, StaleError)) or not isinstance(error, RetriableError):
         return False
     return (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
 

@@ -1,36 +1,42 @@
-"""PENDING streams become rows of their table: all of them at once, or none."""
+"""PENDING streams become rows of a staging table: up to :data:`STREAMS_PER_COMMIT` at once, or none of them.
+
+A day of more streams takes several commits. That is no harm: nobody reads the staging table before the publish script,
+which counts its rows.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery_access import SETTLE_SECONDS, Api
-from airflow_provider_connect.sinks._bigquery_errors import HiddenError, MissingError, made_before, told
+from airflow_provider_connect.sinks._bigquery_errors import HiddenError, MissingError, made_before
+from airflow_provider_connect.sinks._bigquery_messages import told
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_streams import StreamReceipt
 
+STREAMS_PER_COMMIT = 10_000  # https://cloud.google.com/bigquery/quotas#write-api-limits (2026-11)
+_SEALED_AT_ONCE = 16
 _ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
 
 
-def finalize_and_commit(
-    api: Api, table: Place, receipts: Sequence[StreamReceipt], labels: dict[str, str] | None = None
-) -> None:
-    """Seal the streams, compare their rows with the receipts, and show them all in one step.
+def finalize_and_commit(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
+    """Seal the streams, compare their rows with the receipts, and show them.
 
-    May be repeated: streams that are committed already count as done.
+    May be repeated with the same receipts: streams that are committed already count as done.
 
-    :param table: a table that nothing else writes to; if all else fails its rows are counted.
-    :param labels: for that one query.
     :raises RetriableError: a stream is gone or short of rows: the rows must be appended again.
     """
     full = [receipt for receipt in receipts if receipt.rows]
-    if not full or _committed(api, table, full):
-        return
-    for receipt in full:
-        _finalize(api, table, receipt)
-    _Commit(api, table, full, labels or {}).run()
+    together = [full[start : start + STREAMS_PER_COMMIT] for start in range(0, len(full), STREAMS_PER_COMMIT)]
+    todo = [streams for streams in together if not _committed(api, table, streams)]
+    with ThreadPoolExecutor(_SEALED_AT_ONCE, "bigquery-seal") as threads:
+        list(threads.map(functools.partial(_finalize, api, table), [one for streams in todo for one in streams]))
+    for streams in todo:
+        _Commit(api, table, streams).run()
 
 
 def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
@@ -45,24 +51,19 @@ def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
 
 
 def _committed(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> bool:
-    """Ask each stream whether it is committed; they are so together or not at all."""
-    doing = f"asking for a write stream of {table.id}"
-    for receipt in receipts:
-        try:
-            stream = api.call(doing, api.write.get_write_stream, name=receipt.name)
-        except (MissingError, HiddenError):
-            return False
-        if not type(stream).pb(stream).HasField("commit_time"):
-            return False
-    return True
+    """Ask whether streams of one commit are committed: they are so together or not at all, so the first one knows."""
+    try:
+        stream = api.call(f"asking for a write stream of {table.id}", api.write.get_write_stream, name=receipts[0].name)
+    except (MissingError, HiddenError):
+        return False
+    return bool(type(stream).pb(stream).HasField("commit_time"))
 
 
 class _Commit:
-    def __init__(self, api: Api, table: Place, receipts: Sequence[StreamReceipt], labels: dict[str, str]) -> None:
+    def __init__(self, api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
         self.api = api
         self.table = table
         self.receipts = receipts
-        self.labels = labels
         self.tries = 0
         self.doing = f"committing {len(receipts)} write streams of {table.id}"
 
@@ -73,9 +74,6 @@ class _Commit:
             return
         codes = {error.code.name for error in answer.stream_errors}
         if codes == {_ALREADY_COMMITTED} and len(answer.stream_errors) == len(self.receipts):
-            return
-        # The answer to a try before this one may have been lost. Not every server tells a stream's commit time.
-        if self.tries > 1 and self._all_rows_are_there():
             return
         raise self._error(answer, codes)
 
@@ -88,13 +86,6 @@ class _Commit:
             timeout=timeout,
             retry=retry,
         )
-
-    def _all_rows_are_there(self) -> bool:
-        doing = f"counting the rows of {self.table.id}"
-        sql = f"SELECT COUNT(*) AS found FROM {self.table.sql}"  # noqa: S608 - a checked name
-        with made_before(doing):
-            found, _ = self.api.query(sql, doing=doing, labels=self.labels)
-        return bool(found[0]["found"] == sum(receipt.rows for receipt in self.receipts))
 
     def _error(self, answer: Any, codes: set[str]) -> ConnectError:
         first = told(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"

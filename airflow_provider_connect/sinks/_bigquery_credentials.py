@@ -10,30 +10,22 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery_endpoint import DEFAULT_UNIVERSE, endpoint_problems, field, is_anonymous
 from airflow_provider_connect.sinks._bigquery_errors import classify
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-_PREFIX = "extra__google_cloud_platform__"
 _KEY_FIELDS = ("client_email", "private_key", "token_uri")
 _UNSUPPORTED = ("key_secret_name", "idp_issuer_url")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ACCOUNT = re.compile(r"[^@\s,]+@[^@\s,]+")
-
-
-def field(connection: Connection, name: str) -> Any:
-    """Return a field of the connection's extra by its short or its older long name; None when it is empty."""
-    value = connection.extra.get(name, connection.extra.get(_PREFIX + name))
-    return None if value == "" else value
 
 
 def check_connection(connection: Connection) -> list[str]:
     """Say what is wrong with a connection as far as it can be told without the network; an empty list if nothing."""
     where = f"connection {connection.conn_id!r}"
-    found = [f"{where}: {text}" for text in _emulator_problems(connection)]
+    found = [f"{where}: {text}" for text in endpoint_problems(connection)]
     for check in (key_info, _external_info, impersonated, scopes, proxy):
         try:
             check(connection)
@@ -49,17 +41,6 @@ def check_connection(connection: Connection) -> list[str]:
     if len(named) > 1:
         found.append(f"{where}: give only one of {' and '.join(named)}")
     return found
-
-
-def _emulator_problems(connection: Connection) -> list[str]:
-    rest, target = (field(connection, name) for name in ("emulator_rest", "emulator_grpc"))
-    if rest is None and target is None:
-        return []
-    if not isinstance(rest, str) or not isinstance(target, str):
-        return ["emulator_rest and emulator_grpc go together: give both or none, as text"]
-    hosts = {"emulator_rest": urlsplit(rest).hostname, "emulator_grpc": urlsplit(f"//{target}").hostname}
-    # Anonymous and without TLS: nothing of that may leave the machine.
-    return [f"{name} must be a loopback address" for name, host in hosts.items() if host not in _LOOPBACK]
 
 
 def key_info(connection: Connection) -> dict[str, Any] | None:
@@ -141,10 +122,11 @@ def credentials(connection: Connection) -> tuple[Any, str | None]:
     problems = check_connection(connection)
     if problems:
         raise ConfigError("; ".join(problems))
-    if field(connection, "emulator_rest") or str(field(connection, "is_anonymous") or "").lower() in ("true", "1"):
+    if is_anonymous(connection):
         return AnonymousCredentials(), None  # type: ignore[no-untyped-call]
     asked = scopes(connection)
     own, project = _own(connection, asked)
+    own = _in_universe(own, connection)
     chain = impersonated(connection)
     if not chain:
         return own, project
@@ -152,6 +134,19 @@ def credentials(connection: Connection) -> tuple[Any, str | None]:
         source_credentials=own, target_principal=chain[-1], delegates=list(chain[:-1]), target_scopes=list(asked)
     )
     return acting, project
+
+
+def _in_universe(own: Any, connection: Connection) -> Any:
+    """Return the credentials as those of the universe domain that the connection names."""
+    asked = field(connection, "universe_domain")
+    if asked is None or own.universe_domain == asked:
+        return own
+    if own.universe_domain != DEFAULT_UNIVERSE or not hasattr(own, "with_universe_domain"):
+        raise ConfigError(
+            f"connection {connection.conn_id!r}: its credentials are of the universe domain {own.universe_domain}, and "
+            f"universe_domain says {asked}: take a key of that universe, or correct the field"
+        )
+    return own.with_universe_domain(asked)
 
 
 def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | None]:

@@ -1,7 +1,8 @@
 """What an error of BigQuery means: by the vendor's reason or status, never by the whole text.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
-A vendor's text may hold a record's value or a request, so only messages of known kinds are passed on.
+Where the reason says little, known kinds of messages (:mod:`._bigquery_messages`) say more. What is in no table is
+retriable, as often as Airflow's number of retries allows.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any
 import requests
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.sinks._bigquery_messages import Message, read
 
 QUOTA_SECONDS = 3600.0  # BigQuery's longer quotas refill over a day, bit by bit
 RATE_SECONDS = 30.0
+STREAMED_SECONDS = 1800.0  # rows that were streamed cannot be changed in a transaction for 30 to 90 minutes
+UNKNOWN_SECONDS = 120.0  # longer than a task sleeps: what nobody knows is for Airflow's retries, whose number is bound
 
 
 class MissingError(ConfigError):
@@ -28,6 +32,10 @@ class HiddenError(ConfigError):
     """Either there is no such thing or the right to see it is missing; BigQuery does not say which."""
 
 
+class ColumnError(ConfigError):
+    """A statement names a column that queries do not know, or know otherwise."""
+
+
 class ExistsError(ConfigError):
     """What was to be made is there already (409)."""
 
@@ -36,15 +44,16 @@ class ConflictError(RetriableError):
     """A transaction lost against another one; nothing of it happened."""
 
 
+class GoneError(RetriableError):
+    """What this attempt itself made is there no longer, or not yet: a new attempt makes it again."""
+
+
 class StaleError(RetriableError):
     """A table was changed between reading and changing it (412)."""
 
 
-_CONFLICT = re.compile(
-    r"aborted due to concurrent|could not serialize access|concurrent update|transactioncontext error|"
-    r"write-write conflict|conflict on (?:update|tuple)|transaction conflict",
-    re.IGNORECASE,
-)
+_CONFLICT = re.compile(r"aborted due to concurrent|could not serialize access|concurrent update", re.IGNORECASE)
+_STREAMED = re.compile(r"(?i)\bstreaming buffer\b|\brecently streamed\b")
 _HIDDEN = re.compile(r"(?i)\bmay not exist\b|\bperhaps it does not exist\b")
 _LOCATION = re.compile(
     r"(?i)^(?:cannot (?:read and write in different|process data across) (?:locations|regions)\b|"
@@ -52,74 +61,42 @@ _LOCATION = re.compile(
     r"(?:the )?(?:job|query|dataset|table)(?:'s)? (?:location|region) .*\b(?:match|differ))"
 )
 _SOON = {
-    "rateLimitExceeded", "backendError", "internalError", "badGateway", "timeout", "tableUnavailable", "stopped",
+    "rateLimitExceeded", "userRateLimitExceeded", "backendError", "internalError", "badGateway", "timeout",
+    "tableUnavailable", "stopped",
     "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "resourceInUse", "serviceUnavailable",
 }  # fmt: skip
+_VAGUE = {"", "invalid", "invalidQuery", "badRequest", "resourcesExceeded"}
+"""Reasons that come with errors of any kind: what is said besides tells more."""
 _LATER = {"quotaExceeded", "dailyLimitExceeded"}
-_DENIED = {"accessDenied", "forbidden", "authError", "required", "insufficientPermissions"}
+_DENIED = {"accessDenied", "forbidden", "authError", "required", "insufficientPermissions", "accessNotConfigured"}
 _BILLING = {"bytesBilledLimitExceeded", "billingTierLimitExceeded"}
-
-# The only messages that are shown: they name tables, columns, rights and limits, never a record's value.
-_NAME = r"[\w.:`$-]+"
-_AT = r"(?:\ at\ \[\d+:\d+\])?"
-_SHOWN = re.compile(
-    rf"""
-    (?:Not\ found|Access\ Denied|Already\ Exists):\ |Permission\ \S+\ denied\ |Requested\ entity\ was\ not\ found|
-    (?:Quota|Custom\ quota)\ exceeded\b|(?:Job\ )?[Ee]xceeded\ rate\ limits\b|Exceeds\ .*\bquota\b|
-    Billing\ has\ not\ been\ enabled\b|Query\ exceeded\ limit\ for\ bytes\ billed:\ |Resources\ exceeded\b|
-    Cannot\ query\ over\ table\ .*\ without\ a\ filter\ over\ column|
-    Cannot\ read\ and\ write\ in\ different\ locations\b|Cannot\ process\ data\ across\ locations\b|
-    Dataset\ {_NAME}\ (?:was\ not\ found|is)\ in\ |Location\ {_NAME}\ does\ not\ support\b|
-    Provided\ Schema\ does\ not\ match\ Table\ |Cannot\ set\ kms\ key\ |
-    Unrecognized\ name:\ {_NAME}(?:;\ Did\ you\ mean\ {_NAME}\?)?{_AT}$|
-    Name\ {_NAME}\ not\ found\ inside\ {_NAME}{_AT}$|
-    Transaction\ is\ aborted\ due\ to\ concurrent\b|Job\ execution\ was\ cancelled\b|Precondition\ check\ failed|
-    An?\ internal\ error\ (?:occurred|in)\b|Error\ encountered\ during\ execution\.|Backend\ error\b|
-    Deadline\ Exceeded|Socket\ closed|Stream\ removed|failed\ to\ connect\b|
-    Service\ (?:is\ )?(?:currently\ )?unavailable|GOAWAY\ received|Too\ many\ (?:DML|partitions|concurrent)\b|
-    Your\ administrator\ requires\b
-    """,
-    re.VERBOSE,
-)
-_SECRETS = re.compile(r"(?i)(?:\bbearer\s+\S+|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*)")
-_METHOD = re.compile(r"^\d{3} (?=GET|POST|PUT|PATCH|DELETE)|^(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
+_FINAL = {
+    "invalid", "invalidQuery", "invalidUser", "badRequest", "parseError", "billingNotEnabled", "blocked",
+    "attributeError", "responseTooLarge", "resourcesExceeded", "notImplemented", "proxyAuthenticationRequired",
+}  # fmt: skip
 
 
-def told(text: str) -> str:
-    """Return what may be shown of a vendor's message: one short line, or nothing if it could hold a record's value.
-
-    A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known kinds of
-    messages pass, never parts of others.
-    """
-    line = _METHOD.sub("", " ".join(text.split()))
-    return _SECRETS.sub("…", line)[:300] if _SHOWN.match(line) else ""
-
-
-def _says(what: str, message: str, location: str = "") -> str:
+def _says(what: str, message: Message, location: str = "") -> str:
     # A job's error names the file, the column or the part of the request that is wrong.
     where = f" in {location}" if re.fullmatch(r"[\w.:/-]{1,200}", location) else ""
-    text = told(message)
-    return f"BigQuery says {what}{where}" + (f": {text}" if text else "")
+    if message.shown:
+        return f"BigQuery says {what}{where}: {message.shown}"
+    return f"BigQuery says {what}{where}" + (f" at {message.at}" if message.at else "")
 
 
 @contextmanager
 def made_before(doing: str) -> Iterator[None]:
     """Give "not found" of what this attempt itself made another meaning: it is gone, a new attempt makes it again.
 
-    :raises RetriableError: in place of :class:`MissingError`.
+    :raises GoneError: in place of :class:`MissingError`.
     """
     try:
         yield
     except MissingError:
-        raise RetriableError(
+        raise GoneError(
             f"{doing}: what this attempt made there is gone (dropped, expired, or BigQuery does not show it yet); "
             "the rows must be sent again"
         ) from None
-
-
-def is_conflict(error: BaseException) -> bool:
-    """Say whether a transaction lost against another: nothing of it happened, it may be run again at once."""
-    return isinstance(error, ConflictError) or bool(_CONFLICT.search(str(error)))
 
 
 def classify(error: BaseException, doing: str) -> ConnectError:
@@ -164,10 +141,21 @@ def from_result(result: dict[str, Any], doing: str) -> ConnectError:
 
 
 def from_reason(reason: str, message: str, doing: str, *, status: int, location: str = "") -> ConnectError:
-    """Return our error for a reason of BigQuery's error table and, where the reason says nothing, a HTTP status."""
-    shown = f"{doing}: {_says(str(reason or status), message, location)}"
+    """Return our error for a reason of BigQuery's error table or, where that says little, for its words or status."""
+    said = read(message)
+    shown = f"{doing}: {_says(str(reason or status or 'no reason'), said, location)}"
     if _CONFLICT.search(message):
         return ConflictError(f"{doing}: another transaction changed the same tables first; run it again")
+    if _STREAMED.search(message):
+        return RetriableError(
+            f"{doing}: rows were streamed into the table a short while ago, and BigQuery does not change such rows in "
+            "a transaction for 30 to 90 minutes: it is tried again later; let nobody else stream into this table",
+            retry_after_seconds=STREAMED_SECONDS,
+        )
+    if not reason and status in _HTTP_REASONS:
+        reason = _HTTP_REASONS[status]
+    elif reason in _VAGUE:
+        reason = said.topic or ("" if said.of_script else reason)
     if reason in _LATER:
         return RetriableError(
             f"{shown}; a longer quota is used up and refills over hours: wait, or ask Google for more "
@@ -176,36 +164,59 @@ def from_reason(reason: str, message: str, doing: str, *, status: int, location:
         )
     if reason in _BILLING:
         return ConfigError(f"{shown}; raise maximum_bytes_billed or partition the table so that less is read")
-    if reason in _SOON or status == 429 or (status >= 500 and status != 501):
+    if reason in _SOON or status in _SOON_STATUSES or (status >= 500 and status != 501):
         after = RATE_SECONDS if status == 429 or "ratelimit" in reason.lower() else None
         return RetriableError(shown, retry_after_seconds=after)
-    return _by_status(reason, message, shown, status)
+    return _by_status(reason, said, shown, status)
 
 
+# 408 comes from Google's front end, as HTML, when a body arrives slowly; 499 when the connection was given up.
+_SOON_STATUSES = (408, 429, 499)
 _HTTP_REASONS = {
-    401: "accessDenied", 403: "accessDenied", 404: "notFound", 409: "duplicate", 412: "conditionNotMet",
+    401: "accessDenied", 403: "accessDenied", 404: "notFound", 407: "proxyAuthenticationRequired", 409: "duplicate",
+    412: "conditionNotMet",
 }  # fmt: skip
+_WRONG_STATUSES = (400, 405, 411, 413, 414, 415, 431, 501)
+"""A request that is refused so, and without a reason, is wrong in itself. Others say nothing certain."""
 _ACCOUNT_LACKS = "give the connection's account the right it lacks, or another account"
 _BY_REASON: dict[str, tuple[type[ConnectError], str]] = {
     "notFound": (MissingError, "create it, or correct its name, its project or its location"),
     "duplicate": (ExistsError, "it is there already"),
     "conditionNotMet": (StaleError, "somebody else changed it meanwhile"),
-    "tooManyStatements": (RetriableError, "too many statements wait for this table"),
     "location": (ConfigError, "the dataset lies in another location: correct location= or the table"),
+    "tooManyPartitions": (
+        ConfigError,
+        "the day's rows lie in more partitions of the table than one statement may change: load into a table of larger "
+        "partitions (partition_type=), or one partitioned by 'day'",
+    ),
+    "nullInRequired": (
+        DataError,
+        "rows have NULL in a column that is REQUIRED: ALTER TABLE … ALTER COLUMN … DROP NOT NULL, or mend the source",
+    ),
+    "unknownColumn": (ColumnError, "the statement and the table's columns do not agree"),
     **dict.fromkeys(_DENIED, (ConfigError, _ACCOUNT_LACKS)),
+    **dict.fromkeys(_FINAL, (ConfigError, "trying again changes nothing: correct the options, the table or the data")),
 }
-_OTHERWISE = (ConfigError, "trying again changes nothing: correct the options, the table or the data")
 
 
-def _by_status(reason: str, message: str, shown: str, status: int) -> ConnectError:
-    if reason == "resourcesExceeded" and "outstanding" in message:
-        reason = "tooManyStatements"
-    elif reason not in _BY_REASON and status in _HTTP_REASONS:
-        reason = _HTTP_REASONS[status]
-    elif reason not in _BY_REASON and _LOCATION.search(_METHOD.sub("", message)):
+def _by_status(reason: str, said: Message, shown: str, status: int) -> ConnectError:
+    if reason == "tooManyStatements":
+        return RetriableError(
+            f"{shown}; too many statements wait for this table: load fewer days at once",
+            retry_after_seconds=RATE_SECONDS,
+        )
+    if (reason in _FINAL or reason not in _BY_REASON) and _LOCATION.search(said.words):
         reason = "location"
-    cls, advice = _BY_REASON.get(reason, _OTHERWISE)
-    if advice == _ACCOUNT_LACKS and _HIDDEN.search(message):
+    if not reason and status in _WRONG_STATUSES and not said.of_script:
+        reason = "invalid"
+    if reason not in _BY_REASON:
+        return RetriableError(
+            f"{shown}; nobody here knows this error, so it is tried again: if it stays, look at the job in Google's "
+            "console, and report it",
+            retry_after_seconds=UNKNOWN_SECONDS,
+        )
+    cls, advice = _BY_REASON[reason]
+    if advice == _ACCOUNT_LACKS and _HIDDEN.search(said.words):
         cls = HiddenError
     return cls(f"{shown}; {advice}")
 
@@ -224,7 +235,7 @@ _BY_CODE: dict[str, tuple[type[ConnectError], str]] = {
 
 def _grpc_error(error: Any, doing: str) -> ConnectError:
     name = error.grpc_status_code.name
-    shown = f"{doing}: {_says(name, str(error.message or ''))}"
+    shown = f"{doing}: {_says(name, read(str(error.message or '')))}"
     if name == "RESOURCE_EXHAUSTED":
         long_term = re.search(r"(?i)per day|daily|hourly|per hour", str(error.message or ""))
         return RetriableError(shown, retry_after_seconds=QUOTA_SECONDS if long_term else RATE_SECONDS)

@@ -58,9 +58,53 @@ def unparsable(array: pa.Array) -> list[int]:
     decoder = msgspec.json.Decoder(strict=False)
     bad = []
     for row, text in enumerate(array.to_pylist()):
+        if text is None:
+            continue
         try:
-            if text is not None:
-                decoder.decode(text)
-        except (msgspec.MsgspecError, RecursionError):
+            decoder.decode(text)
+        except (msgspec.ValidationError, RecursionError):  # a number or a depth beyond the decoder, but perhaps JSON
+            if not is_json(text):
+                bad.append(row)
+        except msgspec.DecodeError:
             bad.append(row)
     return bad
+
+
+_TOKEN = re.compile(
+    r"""
+    [ \t\n\r]*+(?:
+      (?P<string>"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+")
+    | (?P<other>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null)
+    | (?P<mark>[\[\]{},:])
+    | (?P<end>\Z) )
+    """,
+    re.VERBOSE,
+)
+
+
+def is_json(text: str) -> bool:
+    """Tell whether a text is a JSON document by its grammar alone, whatever its numbers and its depth."""
+    closers: list[str] = []
+    expected, at = "value", 0
+    while found := _TOKEN.match(text, at):
+        at, mark = found.end(), found["mark"]
+        if found["end"] is not None:
+            return expected == "end"
+        if mark in ("]", "}"):
+            if not closers or closers.pop() != mark or expected not in ("next", f"value or {mark}"):
+                return False
+            expected = "next" if closers else "end"
+        elif mark in ("[", "{") and expected in ("value", "value or ]"):
+            closers.append("]" if mark == "[" else "}")
+            expected = f"value or {closers[-1]}"
+        elif mark is None and expected in ("value", "value or ]"):
+            expected = "next" if closers else "end"
+        elif found["string"] is not None and expected in ("key", "value or }"):
+            expected = "colon"
+        elif mark == ":" and expected == "colon":
+            expected = "value"
+        elif mark == "," and expected == "next":
+            expected = "value" if closers[-1] == "]" else "key"
+        else:
+            return False
+    return False

@@ -40,9 +40,9 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
         ("day", "DATE", "NULLABLE", "The published day; NULL in the stream's fence row, which must stay."),
         ("generation", "INTEGER", "NULLABLE", "1 for the day's first publish, one more for every reload."),
         ("token", "STRING", "NULLABLE", "The intent it was published for."),
-        ("intent_order", "INTEGER", "NULLABLE", "Grows with every newer intent."),
         ("attempt", "STRING", "NULLABLE", "The attempt that published."),
         ("run", "STRING", "NULLABLE", "Where to look in Airflow: dag_id/run_id/task_id."),
+        ("clear_number", "INTEGER", "NULLABLE", "How often that run was cleared before."),
         ("row_count", "INTEGER", "NULLABLE", "Rows of the day visible after the publish."),
         ("digest", "STRING", "NULLABLE", "Digest of what was polled."),
         ("counts", "JSON", "NULLABLE", "What was counted on the way."),
@@ -51,13 +51,14 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
         ("load_method", "STRING", "NULLABLE", "How the staging table was filled."),
         ("stream_count", "INTEGER", "NULLABLE", "How many write streams filled the staging table."),
         ("streams", "STRING", "REPEATED", "Names of the first of them."),
+        ("polled_at", "TIMESTAMP", "NULLABLE", "When the source was asked; for people, as no clock decides anything."),
         ("published_at", "TIMESTAMP", "NULLABLE", "When; in the fence row, when a publish was last tried."),
     )
 ]
 LEDGER_LABEL = "connect_ledger"
 LEDGER_COLUMNS = (
-    "`day`, `generation`, `token`, `intent_order`, `attempt`, `row_count`, `digest`, "
-    "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `published_at`"
+    "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
+    "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
 )
 """What :func:`ledger_row` needs of a row."""
 
@@ -68,11 +69,13 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
         day=values["day"],
         generation=values["generation"],
         token=values["token"],
-        order=values["intent_order"],
         rows=values["row_count"],
+        run=values["run"],
+        clear_number=values["clear_number"] or 0,
         digest=values["digest"],
         attempt=values["attempt"],
         counts=json.loads(values["counts"] or "{}"),
+        polled_at=values["polled_at"],
         published_at=values["published_at"],
         reference=values["reference"],
         link=values["link"],
@@ -197,7 +200,8 @@ def _lost(target: Place, ledger: Place) -> ConfigError:
     old_table = f"{ledger.project}:{ledger.dataset}.{ledger.table}"
     return ConfigError(
         f"ledger {ledger.id} of table {target.id} is gone, or holds nothing about it: nobody knows which days are "
-        f"published. Bring it back within seven days (bq cp '{old_table}@<milliseconds since 1970>' {old_table}). "
+        f"published. Bring it back (bq cp '{old_table}@<milliseconds since 1970>' {old_table}) within the dataset's "
+        "time travel window, which is seven days unless it was set to less (two at least). "
         f"If it is to be forgotten, and every day may be loaded again: bq update --clear_label {LEDGER_LABEL} "
         f"{target.project}:{target.dataset}.{target.table}"
     )

@@ -1,23 +1,25 @@
-"""Parquet files into a BigQuery table by load jobs, each under an id of our own, so that none is started twice.
+"""Parquet files into a BigQuery table by one load job under an id of our own, so that it is not started twice.
 
 A load job appends all of its files or nothing (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11).
+It is one change of the table, of five that BigQuery allows in ten seconds, and one load of the 1,500 of a day
+(https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11): so a day takes one, however many files it has.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery_access import LONG_WAIT_SECONDS, SETTLE_SECONDS, Api
-from airflow_provider_connect.sinks._bigquery_errors import from_result, made_before, told
+from airflow_provider_connect.sinks._bigquery_errors import from_result, made_before
+from airflow_provider_connect.sinks._bigquery_messages import told
+from airflow_provider_connect.sinks._bigquery_names import legal_job_id
 from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.storage import named_errors
+from airflow_provider_connect.sinks._bigquery_upload import upload
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_types import Column
 
 FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
+PACE_SECONDS = 2.5
+"""Between the starts of two jobs of one table, where a day has more files than a job takes."""
 TRIES = 4
 _PAUSES = (1.0, 3.0, 9.0)
 
@@ -40,8 +44,8 @@ def load(
 ) -> list[str]:
     """Append Parquet files to a table that exists; return the ids of the jobs that did.
 
-    Files in ``gs://`` are read by BigQuery itself, up to :data:`FILES_PER_JOB` a job; any others are uploaded, a job
-    each. May be repeated with the same arguments.
+    Files in ``gs://`` are read by BigQuery itself, up to :data:`FILES_PER_JOB` a job; any others are uploaded as one.
+    May be repeated with the same arguments.
 
     :param schema: the fields of the table, as in the REST API.
     :param attempt: made part of the job ids, ``connect_load_<attempt>_<n>``; another one loads the files again.
@@ -51,13 +55,14 @@ def load(
     own = [path for path in files if path.startswith("gs://")]
     others = [path for path in files if not path.startswith("gs://")]
     sources = [own[start : start + FILES_PER_JOB] for start in range(0, len(own), FILES_PER_JOB)]
-    sources += [[path] for path in others]
-    legal = re.sub(r"[^\w-]", "_", attempt)
+    sources += [others] if others else []
     loads = [
-        _Load(api, table, source, schema=schema, labels=labels, name=f"connect_load_{legal}_{number}")
+        _Load(api, table, source, schema=schema, labels=labels, name=legal_job_id(f"connect_load_{attempt}_{number}"))
         for number, source in enumerate(sources)
     ]
-    for one in loads:
+    for number, one in enumerate(loads):
+        if number:
+            time.sleep(PACE_SECONDS)
         one.start()
     return [one.finish() for one in loads]
 
@@ -71,8 +76,8 @@ def unloadable(schema: pa.Schema, columns: Sequence[Column]) -> list[str]:
 
     problems = []
     for column in columns:
-        if column.name != column.source:
-            problems.append(f"column {column.source!r} has a name that BigQuery does not allow")
+        if column.staging["name"] != column.source:
+            problems.append(f"column {column.source!r} has another name in the staging table")
         elif column.staging["mode"] == "REPEATED" or column.staging["type"] not in _AS_THEY_ARE:
             problems.append(f"column {column.source!r} is nested or wider than NUMERIC")
         elif column.json == "unchecked" or (
@@ -120,10 +125,11 @@ class _Load:
         """Start the next job of this load, or find it under its id."""
         name = self.name if not self.tries else f"{self.name}_{self.tries}"
         self.tries += 1
-        with ExitStack() as opened, made_before(self.doing):
-            # Opened here and not by each try, since a file that is gone is so for good.
-            file = None if self.by_url else opened.enter_context(_opened(self.source[0]))
-            self.job = self.api.start(name, self._insert(name, file), self.doing, missing_seconds=SETTLE_SECONDS)
+        with made_before(self.doing):
+            if self.by_url:
+                self.job = self.api.start(name, self._insert(name), self.doing, missing_seconds=SETTLE_SECONDS)
+            else:
+                self.job = upload(self.api, self.source, self._resource(name), self.doing)
 
     def finish(self) -> str:
         """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
@@ -171,7 +177,7 @@ class _Load:
             f"records{where}){text and ': '}{text}; the data does not fit the table's columns"
         )
 
-    def _insert(self, name: str, file: IO[bytes] | None) -> Callable[..., Any]:
+    def _config(self) -> Any:
         from google.cloud import bigquery
 
         config = bigquery.LoadJobConfig(
@@ -183,36 +189,24 @@ class _Load:
             max_bad_records=0,
         )
         config.parquet_options = bigquery.ParquetOptions.from_api_repr({"enableListInference": True})
-        common = {"job_id": name, "job_config": config, "location": self.api.location}
+        return config
 
-        def by_url(*, timeout: float, retry: None) -> Any:
-            return self.api.client.load_table_from_uri(
-                self.source, self.table.id, retry=retry, timeout=timeout, **common
-            )
+    def _insert(self, name: str) -> Callable[..., Any]:
+        config = self._config()
+        return lambda **how: self.api.client.load_table_from_uri(
+            self.source, self.table.id, job_id=name, job_config=config, location=self.api.location, **how
+        )
 
-        def by_upload(*, timeout: float, retry: None) -> Any:
-            # Without a size the library uploads in pieces of 100 MB, which is memory of the driver.
-            return self.api.client.load_table_from_file(
-                file, self.table.id, rewind=True, num_retries=0, timeout=timeout, **common
-            )
-
-        return by_url if self.by_url else by_upload
+    def _resource(self, name: str) -> dict[str, Any]:
+        configuration = self._config().to_api_repr()
+        into = {"projectId": self.table.project, "datasetId": self.table.dataset, "tableId": self.table.table}
+        reference = {"projectId": self.api.project, "jobId": name, "location": self.api.location}
+        return {
+            "jobReference": {key: value for key, value in reference.items() if value},
+            "configuration": {**configuration, "load": {**configuration["load"], "destinationTable": into}},
+        }
 
 
 def _bad_records(job: Any) -> Any:
     # The library has no property for it.
     return job._properties.get("statistics", {}).get("load", {}).get("badRecords")
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    from pyarrow import fs
-
-    try:
-        with named_errors(path):
-            filesystem, inner = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
-            file = filesystem.open_input_file(inner)
-    except FileNotFoundError:
-        raise RetriableError(f"{path} is gone; the day must be staged again") from None
-    with file:
-        yield file

@@ -1,9 +1,9 @@
 """Write mode ``merge``, as text: one row for each key, whatever the order in which days arrive.
 
-A row is newer than another by ``newest_by`` if given, and of two equals the one of the later day. Staged rows are
-first reduced to the newest of each key, the last one staged where they are equal. A deletion (``delete_where``) is
-remembered in a table of tombstones, one row for each key and day: an older day that is published later, by a backfill
-or because sixteen days run at once, does not bring the key back.
+A row is newer than another by ``newest_by`` if given, and of two equals the one of the later day; NULL and NaN are
+older than any value. Staged rows are first reduced to the newest of each key, the last one staged where they are equal.
+A deletion (``delete_where``) is remembered in a table of tombstones, one row for each key and day: an older day that is
+published later, by a backfill or because sixteen days run at once, does not bring the key back.
 
 MERGE reads the key columns of the whole target: cluster the table by its key.
 """
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _STREAM = "connect_stream"
 _NO_KEY = ("FLOAT", "FLOAT64", "JSON", "RECORD", "STRUCT", "GEOGRAPHY", "RANGE", "INTERVAL")
+_FLOATS = ("FLOAT", "FLOAT64")
 _NO_ORDER = ("JSON", "RECORD", "STRUCT", "GEOGRAPHY", "RANGE")
 
 
@@ -38,12 +39,18 @@ class Merge:
     :param newest_by: the column whose highest value wins; None: the later day, then the later staged.
     :param delete_where: a BOOL column; where it is true, the key is deleted.
     :param tombstones: where deletions are remembered; None without ``delete_where``.
+    :param may_be_nan: whether ``newest_by`` is a floating-point column.
     """
 
     key: tuple[str, ...]
     newest_by: str | None = None
     delete_where: str | None = None
     tombstones: Place | None = None
+    may_be_nan: bool = False
+
+    def order(self, value: str) -> str:
+        """Return SQL of a value of ``newest_by`` that can be compared: NaN, to which nothing is equal, is as NULL."""
+        return f"IF(IS_NAN({value}), NULL, {value})" if self.may_be_nan else value
 
 
 def merge_of(
@@ -81,6 +88,7 @@ def merge_of(
         newest_by=find("newest_by", newest_by, _NO_ORDER) if newest_by else None,
         delete_where=find("delete_where", delete_where, ()) if delete_where else None,
         tombstones=tombstones if delete_where else None,
+        may_be_nan=newest_by in by_source and by_source[newest_by].target["type"].upper() in _FLOATS,
     )
     if problems:
         raise ConfigError("; ".join(problems))
@@ -157,7 +165,7 @@ def merge_statements(
 
 def _newest(merge: Merge, columns: Sequence[Column], staging: Place) -> str:
     expressions = _expressions(columns)
-    order = [f"{expressions[merge.newest_by]} DESC NULLS LAST"] if merge.newest_by else []
+    order = [f"{merge.order(expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
     order.append(f"s.{quoted(POSITION)} DESC")
     selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in columns)
     return (
@@ -180,7 +188,7 @@ def _newer(merge: Merge, alias: str, day: dt.date) -> str:
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day
-    old, new = f"{alias}.{quoted(merge.newest_by)}", f"n.{quoted(merge.newest_by)}"
+    old, new = (merge.order(f"{of}.{quoted(merge.newest_by)}") for of in (alias, "n"))
     same = f"({new} = {old} OR ({new} IS NULL AND {old} IS NULL))"
     # COALESCE: a comparison with NULL is neither true nor false, and NOT of it neither.
     return f"COALESCE({new} > {old} OR ({old} IS NULL AND {new} IS NOT NULL) OR ({same} AND {by_day}), FALSE)"

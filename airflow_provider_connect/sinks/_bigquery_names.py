@@ -1,14 +1,16 @@
-"""Names that BigQuery accepts, made from any text: columns, ends of table names, labels.
+"""Names that BigQuery accepts, made from any text: columns, ends of table names, jobs, labels.
 
-A column keeps its name if that is legal and free; else it is ``<legal part>_x<10 hex digits of its hash>``, which
-depends on nothing but the name itself. See "Names of columns" in ``docs/bigquery.md``; the vendor's rules are those of
-https://cloud.google.com/bigquery/docs/schemas#column_names and …/labels-intro (2026-11).
+A column keeps its name if that is legal and free, or if the table has it; else it is
+``<legal part>_x<10 hex digits of its hash>``, which depends on nothing but the name itself. See "Names of columns" in
+``docs/bigquery.md``; the vendor's rules are those of https://cloud.google.com/bigquery/docs/schemas#column_names,
+…/schemas#flexible-column-names and …/labels-intro (2026-11).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -21,6 +23,8 @@ OWN_COLUMNS = frozenset({DAY, POSITION})
 MAX_NAME = 300
 MAX_LABEL = 63
 MAX_LABELS = 64
+MAX_JOB_ID = 1000
+"""Below the 1,024 of https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference: a number may be added."""
 _MAX_SUFFIX = 200  # of the 1,024 bytes of a table's name
 _HASH_DIGITS = 10
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
@@ -44,7 +48,8 @@ def legal_names(
     """Return each name's column: legal, and unique where BigQuery tells no case apart.
 
     Neither the order of ``names`` nor a name that must change itself decides about another. Names that differ in case
-    alone: the one the table has keeps its column; if it has none, the first in code point order (capitals come first).
+    alone, or in how a letter is written: the one the table has keeps its column; if it has none, the first in code
+    point order (capitals come first).
 
     :param taken: columns the table has already, in their own case: a name that has its column keeps it.
     :param reserved: lower-case names that are not free; nested fields have none.
@@ -52,13 +57,14 @@ def legal_names(
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
         raise DataError(f"columns of the same name: {', '.join(repeated)}: rename them in the source")
-    owners = {name.lower(): name for name in taken}
-    for name in sorted(names):
+    free = {name for name in names if _is_free(name, reserved) and (name in taken or _is_legal(name))}
+    owners = {_alike(name): name for name in taken}
+    for name in sorted(free):
         # One that got a hash while its sibling was here leaves the plain name to others, also when it comes alone.
-        if _may_stay(name, reserved) and _hashed(name).lower() not in owners:
-            owners.setdefault(name.lower(), name)
+        if _alike(_hashed(name)) not in owners:
+            owners.setdefault(_alike(name), name)
     result = {
-        name: name if _may_stay(name, reserved) and owners.get(name.lower()) == name else _hashed(name)
+        name: name if name in free and (name in taken or owners.get(_alike(name)) == name) else _hashed(name)
         for name in names
     }
     if len({column.lower() for column in result.values()}) < len(result):
@@ -66,12 +72,29 @@ def legal_names(
     return result
 
 
-def _may_stay(name: str, reserved: Collection[str]) -> bool:
-    """Tell whether a column may have this name, if no other has it."""
+def staged_name(name: str) -> str:
+    """Return a column's name in the staging table, which is ASCII: so every way in takes it."""
+    return name if _LEGAL.fullmatch(name) else _hashed(name)
+
+
+def _alike(name: str) -> str:
+    """Return what names have in common that BigQuery may take for one: it tells no case apart."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _is_legal(name: str) -> bool:
+    """Tell whether a new column may have this name: letters, their marks and digits of any script, and ``_``."""
+    if name.isascii():
+        return _LEGAL.fullmatch(name) is not None
+    kinds = [unicodedata.category(character)[0] if character != "_" else "L" for character in name]
+    return kinds[0] == "L" and {*kinds} <= {*"LMN"} and len(name) <= MAX_NAME and unicodedata.is_normalized("NFC", name)
+
+
+def _is_free(name: str, reserved: Collection[str]) -> bool:
+    """Tell whether a name is neither BigQuery's, nor the sink's, nor one that another name may get."""
     lower = name.lower()
     return (
-        _LEGAL.fullmatch(name) is not None
-        and not lower.startswith(_RESERVED)
+        not lower.startswith(_RESERVED)
         and lower not in reserved
         and _HASHED.fullmatch(name) is None  # else a name could be written that is another one's hashed name
     )
@@ -95,6 +118,13 @@ def legal_table_suffix(text: str) -> str:
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', text)[:_MAX_SUFFIX]}_x{_digest(text)}"
+
+
+def legal_job_id(text: str) -> str:
+    """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``; a text that has others gets a hash."""
+    if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not _HASHED.fullmatch(text):
+        return text
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', text)[: MAX_JOB_ID - _HASH_DIGITS - 2]}_x{_digest(text)}"
 
 
 def label(text: str) -> str:

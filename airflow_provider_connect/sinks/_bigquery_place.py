@@ -12,6 +12,9 @@ from airflow_provider_connect.errors import ConfigError
 _PROJECT = re.compile(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{3,}")
 _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")
+MAX_TABLE_BYTES = 1024  # in UTF-8
+MAX_TARGET_BYTES = 750
+"""Of a sink's own table: ledger, rejects and staging tables have its name and an end."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Place:
         ):
             if not legal.fullmatch(name):
                 raise ConfigError(f"BigQuery {what} {name!r}: not a legal name; write table='[project.]dataset.table'")
+        if len(self.table.encode()) > MAX_TABLE_BYTES:
+            raise ConfigError(f"BigQuery table {self.table[:40]!r}…: its name is longer than 1,024 bytes of UTF-8")
 
     @classmethod
     def parse(cls, text: str, project: str) -> Place:

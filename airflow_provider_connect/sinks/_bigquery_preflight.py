@@ -14,13 +14,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sinks._bigquery_access import SETTLE_SECONDS
 from airflow_provider_connect.sinks._bigquery_errors import MissingError
+from airflow_provider_connect.sinks._bigquery_layout import Layout, ranges_by_hand
 from airflow_provider_connect.sinks._bigquery_names import DAY
+from airflow_provider_connect.sinks._bigquery_partitions import (
+    INGESTION_TIME,
+    NONE,
+    RANGE,
+    as_options,
+    partitioning_of,
+    spoken,
+)
 from airflow_provider_connect.sinks._bigquery_schema import DAY_FIELD, evolution
 from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal
 from airflow_provider_connect.sinks._bigquery_sweep import stage_of
 from airflow_provider_connect.sinks._bigquery_table import (
-    Layout,
     drop,
     dry_run,
     fields_of,
@@ -84,6 +93,25 @@ def _dataset_problems(api: Api, target: Place, layout: Layout) -> list[str]:
             f"dataset {dataset} lies in {location} and location={layout.location!r}: correct location=, or load into "
             "a dataset that lies there; a dataset cannot be moved"
         ]
+    return _staging_problems(api, target, layout.staging_dataset, location) if layout.staging_dataset else []
+
+
+def _staging_problems(api: Api, target: Place, dataset: str, location: str) -> list[str]:
+    place = stage_of(target, "probe", dataset)
+    name = f"{place.project}.{place.dataset}"
+    try:
+        found = api.call(f"reading dataset {name}", api.client.get_dataset, name, missing_seconds=SETTLE_SECONDS)
+    except MissingError:
+        return [
+            f"dataset {name} does not exist, or the connection's account may not see it: make it (bq mk --dataset "
+            f"--location={location} {place.project}:{place.dataset}), give the account the right, or correct "
+            "staging_dataset="
+        ]
+    if str(found.location).lower() != location.lower():
+        return [
+            f"dataset {name} lies in {found.location}, and the table in {location}: staging_dataset= has to name one "
+            "that lies where the table does"
+        ]
     return []
 
 
@@ -93,14 +121,9 @@ def new_table_problems(target: Place, layout: Layout, columns: Sequence[Column])
         return [f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"]
     found = []
     fields = {column.name: column.target for column in columns} | {DAY: DAY_FIELD}
-    partition = fields[layout.column(layout.partition_by, columns)]
-    if partition["type"] not in _PARTITION_TYPES or partition.get("mode") == "REPEATED":
-        found.append(
-            f"partition_by={layout.partition_by!r} is a {partition['type']} column: "
-            "BigQuery partitions by DATE, TIMESTAMP or DATETIME"
-        )
-    elif layout.partition_type == "hour" and partition["type"] == "DATE":
-        found.append(f"partition_type='hour': {layout.partition_by!r} is a DATE and has no hours")
+    by, size = layout.partitioning(columns)
+    if by not in (NONE, INGESTION_TIME):
+        found += _partition_problems(target, layout, by, size, fields[by])
     for name in layout.cluster_by:
         field = fields[layout.column(name, columns)]
         if field["type"] in ("RECORD", "JSON", "FLOAT", "BYTES", "TIME") or field.get("mode") == "REPEATED":
@@ -108,14 +131,33 @@ def new_table_problems(target: Place, layout: Layout, columns: Sequence[Column])
     return found
 
 
+def _partition_problems(target: Place, layout: Layout, by: str, size: str | None, field: Field) -> list[str]:
+    kind = "REPEATED" if field.get("mode") == "REPEATED" else field["type"]
+    if size == RANGE:
+        if kind != "INTEGER":
+            said = f"partition_by={layout.partition_by!r} is a {kind} column"
+            return [f"{said}: BigQuery makes ranges of INTEGER columns only"]
+        return [ranges_by_hand(target, by)]
+    if kind not in _PARTITION_TYPES:
+        return [
+            f"partition_by={layout.partition_by!r} is a {kind} column: "
+            "BigQuery partitions by DATE, TIMESTAMP or DATETIME"
+        ]
+    if size == "hour" and kind == "DATE":
+        return [f"partition_type='hour': {layout.partition_by!r} is a DATE and has no hours"]
+    return []
+
+
 def table_problems(table: Any, target: Place, layout: Layout, columns: Sequence[Column]) -> list[str]:
     """Return where an existing table differs from what the options say, if that would cost or fail."""
     found = []
-    wanted = f"{layout.column(layout.partition_by, columns)} by {layout.partition_type}"
-    if (actual := _partitioning(table)) != wanted:
+    wanted, actual = layout.partitioning(columns), partitioning_of(table)
+    if actual != wanted:
+        sources = {column.name: column.source for column in columns}
         found.append(
-            f"table {target.id} is partitioned otherwise ({actual}) than the options say ({wanted}): correct "
-            "partition_by= and partition_type=, or load into a new table; partitioning cannot be changed"
+            f"table {target.id} is partitioned otherwise ({spoken(*actual)}) than the options say ({spoken(*wanted)}): "
+            f"{as_options(sources.get(actual[0], actual[0]), actual[1])} takes it as it is; or load into a new table: "
+            "partitioning cannot be changed"
         )
     if table.expires is not None:
         found.append(
@@ -163,14 +205,6 @@ def _last_of_partition(day: dt.date, kind: str) -> dt.date:
     return day
 
 
-def _partitioning(table: Any) -> str:
-    if table.range_partitioning is not None:
-        return f"{table.range_partitioning.field} by ranges of whole numbers"
-    if table.time_partitioning is None:
-        return "not at all"
-    return f"{table.time_partitioning.field or 'time of arrival'} by {table.time_partitioning.type_.lower()}"
-
-
 def _schema_problems(
     table: Any, target: Place, layout: Layout, columns_for: Callable[[Sequence[Field]], list[Column]]
 ) -> list[str]:
@@ -181,7 +215,7 @@ def _schema_problems(
 
 def _probe(api: Api, target: Place, layout: Layout) -> list[str]:
     """Make and drop a staging table: rights to make tables, and to use the key."""
-    place = stage_of(target, f"probe-{uuid.uuid4().hex}")
+    place = stage_of(target, f"probe-{uuid.uuid4().hex}", layout.staging_dataset)
     staging(api, place, [DAY_FIELD], layout.labels, layout.kms_key)
     drop(api, place)
     return []

@@ -3,8 +3,10 @@
 One multi-statement transaction. Its first change is an UPDATE of the stream's fence row in the ledger: of two
 publishers BigQuery aborts one there ("Transaction is aborted due to concurrent update"), before any data has changed;
 snapshot isolation alone would let both insert. What happens next is decided inside the transaction and answered as
-``outcome``. Nothing is raised, and a token that is published already changes nothing, so the script may simply be run
-again when it was aborted or its answer was lost.
+``outcome``: the day's generation in the ledger has to be the one that was seen before the poll, a compare-and-set in
+the same step as the data (:mod:`airflow_provider_connect.publishing` says why that is enough). Nothing is raised, and a
+token that is published already, under whatever generation, changes nothing: the script may simply be run again when it
+was aborted or its answer was lost.
 
 A day takes one script: no DDL, and about a dozen statements (replace: fence, look at ledger and staging, look for old
 rows, DELETE, INSERT, ledger row, answer; three more where rejects are kept, four for tombstones of merge).
@@ -26,8 +28,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError, SupersededError
-from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.publishing import overtaken, row_of
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery_billing import check_budget
 from airflow_provider_connect.sinks._bigquery_ledger import (
     LEDGER_COLUMNS,
     WriteMode,
@@ -38,11 +42,14 @@ from airflow_provider_connect.sinks._bigquery_ledger import (
 )
 from airflow_provider_connect.sinks._bigquery_merge import Merge, keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery_rejects import Rejects
-from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal, names, quoted, texts
+from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal, names, quoted, texts, timestamp
+from airflow_provider_connect.stage import Manifest, Polled
+from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_place import Place
     from airflow_provider_connect.sinks._bigquery_types import Column
+
 
 MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
@@ -53,27 +60,32 @@ VALUES_BYTES = 64_000
 KEPT_STREAMS = 10
 """How many names of write streams the ledger keeps: a day of many files has thousands."""
 
-SAMPLE_ROW = LedgerRow(day=dt.date(1970, 1, 1), generation=0, token="", order=0, rows=0, attempt="", counts={})
 _GENERATION = "COALESCE(seen.newest, 0) + 1"
+
+
+class IncompleteError(RetriableError):
+    """The staging table does not hold what was sent: it must be sent again."""
 
 
 @dataclass(frozen=True)
 class PublishPlan:
     """What one script is about.
 
+    :param publish: the day, who wants it, and the generation that was seen before the poll.
     :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
-    :param run: where to look in Airflow, for people.
     :param merge: only for, and always with, ``write_mode="merge"``.
     :param filter_column: the column that every query on the target must name; None when none need be.
-    :param streams: names of the write streams that filled the staging table; the ledger keeps the first few.
+    :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
+        first few.
+    :param stream_count: how many there were.
+    :param shares_ledger: whether streams of other targets may use the ledger too, and so take turns with this one.
     """
 
     target: Place
     staging: Place
     ledger: Place
-    key: StreamKey
+    publish: Publish
     row: LedgerRow
-    run: str
     columns: Sequence[Column]
     write_mode: WriteMode = "replace"
     on_published_day: Literal["refuse", "append"] = "refuse"
@@ -81,7 +93,22 @@ class PublishPlan:
     filter_column: str | None = None
     load_method: str = "storage_write"
     streams: tuple[str, ...] = ()
+    stream_count: int = 0
     rejects: Rejects | None = None
+    shares_ledger: bool = False
+
+    @property
+    def key(self) -> StreamKey:
+        """The stream."""
+        return self.publish.key
+
+
+def sample(key: StreamKey) -> tuple[Publish, LedgerRow]:
+    """Return a day that nobody polled and its row, for :func:`rehearse`."""
+    day = Day(date=dt.date(1970, 1, 1))
+    manifest = Manifest(day=day, attempt="", fingerprint="", polled=Polled())
+    publish = Publish(key=key, day=day, intent=Intent(token="", run=""), manifest=manifest, stage="")
+    return publish, row_of(publish, 0)
 
 
 def publish_script(plan: PublishPlan) -> str:
@@ -92,7 +119,7 @@ def publish_script(plan: PublishPlan) -> str:
     changes = "".join(f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), _ledger_row(plan)))
     script = f"""DECLARE outcome STRING;
 DECLARE day_rows INT64;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, highest INT64, day_rows INT64, strangers INT64,
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, day_rows INT64, strangers INT64,
   staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
 BEGIN TRANSACTION;
 UPDATE {plan.ledger.sql} SET published_at = CURRENT_TIMESTAMP()
@@ -112,13 +139,16 @@ COMMIT TRANSACTION;
     return script
 
 
-def rehearse(plan: PublishPlan) -> None:
+def rehearse(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
     """Make the script before there is anything to publish, to find out whether it is too long.
 
-    :param plan: with the real tables and columns; the row's values are made up, such as :data:`SAMPLE_ROW`.
-    :raises ConfigError: the script could become longer than BigQuery takes.
+    :param plan: with the real tables and columns, about what :func:`sample` made up.
+    :param maximum_bytes_billed: the sink's option.
+    :raises ConfigError: the script could become longer than BigQuery takes, or may not be billed for what it must be.
     """
-    _check_length(plan, publish_script(plan), MAX_SCRIPT_BYTES - VALUES_BYTES)
+    script = publish_script(plan)
+    _check_length(plan, script, MAX_SCRIPT_BYTES - VALUES_BYTES)
+    check_budget(plan, script, maximum_bytes_billed)
 
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
@@ -132,8 +162,9 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
 def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row of a script that published, or found the token published already.
 
-    :raises SupersededError: a newer run has published this day.
-    :raises RetriableError: the staging table does not hold what was sent, or the ledger lost its fence row.
+    :raises OvertakenError: somebody else has published this day since it was looked at, before the poll.
+    :raises IncompleteError: the staging table does not hold what was sent.
+    :raises RetriableError: the ledger lost its fence row.
     :raises ConfigError: append mode, and the day is published; or another stream's rows are in the table.
     :raises DataError: merge mode, and a row has no key.
     """
@@ -142,8 +173,8 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         return ledger_row(answer)
     where = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
-        "superseded": SupersededError.by(answer["newest"], where, plan.run),
-        "incomplete": RetriableError(
+        "overtaken": overtaken(plan.publish, _newest(answer)),
+        "incomplete": IncompleteError(
             f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
             f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
         ),
@@ -162,6 +193,10 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     raise errors[outcome]
 
 
+def _newest(answer: dict[str, Any]) -> LedgerRow | None:
+    return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
+
+
 def _look(plan: PublishPlan) -> str:
     mine = f"connector = {literal(plan.key.connector)} AND stream = {literal(plan.key.stream)}"
     this_day = f"{mine} AND day = {literal(plan.row.day)}"
@@ -169,7 +204,6 @@ def _look(plan: PublishPlan) -> str:
     COUNTIF({mine} AND day IS NULL) AS fences,
     MAX(IF({this_day} AND token = {literal(plan.row.token)}, generation, NULL)) AS published,
     MAX(IF({this_day}, generation, NULL)) AS newest,
-    MAX(IF({this_day}, intent_order, NULL)) AS highest,
     MAX_BY(IF({this_day}, row_count, NULL), IF({this_day}, generation, NULL)) AS day_rows,
     COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,
     (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
@@ -183,16 +217,21 @@ def _cases(plan: PublishPlan) -> str:
     cases = [
         ("seen.fences = 0", "unfenced"),
         ("seen.published IS NOT NULL", "already"),
-        (f"seen.highest > {plan.row.order}", "superseded"),
+        *_compared(plan),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
     if plan.write_mode == "replace":
         cases.append(("seen.strangers > 0", "stranger"))
-    if plan.write_mode == "append" and plan.on_published_day == "refuse":
-        cases.append(("seen.newest IS NOT NULL", "refused"))
     if plan.merge:
         cases.append(("seen.keyless_rows > 0", "keyless"))
     return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
+
+
+def _compared(plan: PublishPlan) -> list[tuple[str, str]]:
+    """Return what refuses a day that somebody else has published: one that only adds refuses any."""
+    if plan.write_mode == "append":
+        return [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
+    return [(f"COALESCE(seen.newest, 0) != {plan.publish.manifest.seen.generation}", "overtaken")]
 
 
 def _data(plan: PublishPlan) -> list[str]:
@@ -241,17 +280,18 @@ def _ledger_row(plan: PublishPlan) -> str:
         "day": literal(row.day),
         "generation": _GENERATION,
         "token": literal(row.token),
-        "intent_order": literal(row.order),
         "attempt": literal(row.attempt),
-        "run": literal(plan.run),
+        "run": literal(row.run),
+        "clear_number": literal(row.clear_number),
         "row_count": "day_rows",
         "digest": literal(row.digest),
         "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
         "reference": literal(row.reference),
         "link": literal(row.link),
         "load_method": literal(plan.load_method),
-        "stream_count": literal(len(plan.streams)),
+        "stream_count": literal(plan.stream_count),
         "streams": texts(plan.streams[:KEPT_STREAMS]),
+        "polled_at": timestamp(row.polled_at),
         "published_at": "CURRENT_TIMESTAMP()",
     }
     selected = ", ".join(values.values())

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import random
-import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery_buffer import check_buffer
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
-from airflow_provider_connect.sinks._bigquery_errors import ConflictError, made_before
+from airflow_provider_connect.sinks._bigquery_errors import GoneError
+from airflow_provider_connect.sinks._bigquery_kept import is_kept, kept_before, put_or_keep
+from airflow_provider_connect.sinks._bigquery_layout import Layout
 from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
 from airflow_provider_connect.sinks._bigquery_load import load, unloadable
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_names import POSITION, labels
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_preflight import expired, problems
-from airflow_provider_connect.sinks._bigquery_publish import SAMPLE_ROW, PublishPlan, publish_script, rehearse, settle
+from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, rehearse, sample
 from airflow_provider_connect.sinks._bigquery_put import BATCH_BYTES, FileReceipt, RejectsAppender, Staging
 from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
 from airflow_provider_connect.sinks._bigquery_rows import cut
 from airflow_provider_connect.sinks._bigquery_streams import StreamReceipt
-from airflow_provider_connect.sinks._bigquery_sweep import REJECTS_END, stage_of, sweep
+from airflow_provider_connect.sinks._bigquery_sweep import REJECTS_END, new_stage, stage_of, sweep
 from airflow_provider_connect.sinks._bigquery_table import (
-    Layout,
     Ready,
     drop,
     ensure_table,
     ensure_target,
     fields_of,
     find,
-    schema_moved,
     staging,
 )
 from airflow_provider_connect.sinks._bigquery_types import Column, columns
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 LEDGER_END, REJECTS_TABLE_END, TOMBSTONES_END = "__ledger", "__rejects", "__tombstones"
 TIDY_SECONDS = 15.0
-PUBLISH_SECONDS = 600.0
-"""How long a publish goes on losing races; BigQuery runs the transactions of one stream one after the other."""
 
 
 class Publisher:
@@ -91,6 +89,8 @@ class Publisher:
                     "the days again"
                 ]
             ready = self._ready(schema)
+            dates = [day.date for day in days]
+            check_buffer(self.api, self.target, ready, dates, self.sink.write_mode)
             self._ensure_tombstones(ready.columns)
             self._rehearse(ready)
             today = dt.datetime.now(dt.UTC).date()
@@ -117,23 +117,25 @@ class Publisher:
     def _rehearse(self, ready: Ready) -> None:
         """Make the script of a day that is not there yet: what cannot be written is known before the poll.
 
-        :raises ConfigError: the script is too long, or options of merge name columns that cannot serve.
+        :raises ConfigError: the script is too long or costs more than it may, or options of merge name columns that
+            cannot serve.
         """
         rejects = self.target.sibling(f"{self.target.table}{REJECTS_TABLE_END}")
+        publish, row = sample(self.key)
         rehearse(
             PublishPlan(
                 target=self.target,
-                staging=stage_of(self.target, uuid.uuid4().hex * 2),
+                staging=stage_of(self.target, uuid.uuid4().hex * 2, self.sink.staging_dataset),
                 ledger=self._ledger_place,
-                key=self.key,
-                row=SAMPLE_ROW,
-                run="",
+                publish=publish,
+                row=row,
                 columns=ready.columns,
                 write_mode=self.sink.write_mode,
                 merge=self._merge(ready.columns),
                 filter_column=ready.filter_column,
                 rejects=Rejects(rejects, rejects),
-            )
+            ),
+            self.sink.maximum_bytes_billed,
         )
 
     def begin(self, publish: Publish, schema: pa.Schema) -> Staging:
@@ -146,7 +148,7 @@ class Publisher:
         merges = self.sink.write_mode == "merge"
         # A retry publishes what an earlier driver froze, under the same attempt's name; the rows that driver left must
         # not count as ours, nor its load jobs, nor must it drop our table when it comes back late.
-        place = stage_of(self.target, f"{publish.manifest.attempt}-{uuid.uuid4().hex[:12]}")
+        place = new_stage(self.target, publish.manifest.attempt, self.sink.staging_dataset)
         rejects = None
         if self.sink.errors_tolerance == "all" or publish.manifest.polled.rejects:
             rejects = place.sibling(f"{place.table}{REJECTS_END}")
@@ -162,6 +164,11 @@ class Publisher:
             position_column=POSITION if merges else None,
             filter_column=ready.filter_column,
         )
+        if (kept := kept_before(self.api, publish, made, self.target, self.sink.staging_dataset)) is not None:
+            _log.info(
+                "day %s: its rows are in %s already, and go into the table from there", publish.day, kept.table.id
+            )
+            return kept
         names = self._labels(publish)
         fields = [column.staging for column in made.staged]
         if made.position_column:
@@ -172,23 +179,38 @@ class Publisher:
         return made
 
     def commit(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
-        """Show what was staged, put the day in place, drop the staging tables."""
+        """Show what was staged, put the day in place, drop the staging tables; may be repeated after a lost answer."""
+        try:
+            return self._commit(publish, made, receipts)
+        except GoneError:
+            # What is published already has lost its staging table.
+            row = self.ledger.published(publish.day.date, publish.intent.token)
+            if row is None:
+                raise
+            return row
+
+    def _commit(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
         names = self._labels(publish)
         self.api.locate(self.target)
-        if made.load_method == "load_job":
-            self._load(publish, made, names)
-            appended = []
-        else:
-            appended = [receipt for receipt in receipts if receipt is not None]
-            self._show(publish, made, appended, names)
-        rejects = self._reject(publish, made, appended, names)
+        appended = [receipt for receipt in receipts if receipt is not None]
         streams = tuple(receipt.rows.name for receipt in appended if receipt.rows.name)
-        plan = self._plan(publish, made, streams, rejects)
-        published = self._put_in_place(plan, names)
+        stream_count = made.kept.streams if made.kept else len(streams)
+        if made.kept is None and made.load_method == "load_job":
+            self._load(publish, made, names)
+        elif made.kept is None:
+            self._show(publish, made, appended)
+        rejects = self._reject(publish, made, appended)
+        plan = replace(self._plan(publish, made, rejects), streams=streams, stream_count=stream_count)
+        published = put_or_keep(self.api, publish, made, plan, names)
         # The day is published. A table that cannot be dropped now expires, or is swept before.
         with suppress(ConnectError):
             self.drop(made)
         return published
+
+    def abandon(self, publish: Publish, made: Staging) -> None:
+        """Drop an attempt's staging tables, if they are not kept for the next one."""
+        if not is_kept(publish, made):
+            self.drop(made)
 
     def drop(self, made: Staging) -> None:
         """Drop an attempt's staging tables."""
@@ -200,7 +222,8 @@ class Publisher:
     def sweep(self) -> int:
         """Drop the staging tables of attempts that must be dead."""
         with self.api.within(TIDY_SECONDS):
-            return sweep(self.api, self.target, dt.datetime.now(dt.UTC) - self.sink.sweep_after)
+            before = dt.datetime.now(dt.UTC) - self.sink.sweep_after
+            return sweep(self.api, self.target, before, self.sink.staging_dataset)
 
     @property
     def _ledger_place(self) -> Place:
@@ -220,6 +243,7 @@ class Publisher:
             kms_key=sink.kms_key,
             location=sink.location,
             schema_contract=sink.schema_contract,
+            staging_dataset=sink.staging_dataset,
         )
 
     def _ready(self, schema: pa.Schema) -> Ready:
@@ -276,13 +300,13 @@ class Publisher:
             return "storage_write"
         raise ConfigError(f"load_method='load_job' does not do here: {'; '.join(against)}; use 'storage_write'")
 
-    def _show(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt], names: dict[str, str]) -> None:
-        """Commit the streams of all files at once, after a look at the counts."""
+    def _show(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt]) -> None:
+        """Commit the streams of all files, after a look at the counts."""
         staged = sum(file.rows for file in publish.manifest.polled.files)
         sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)
         if sent != staged:
             raise RetriableError(f"day {publish.day}: {staged:,} rows are staged and {sent:,} were sent to BigQuery")
-        finalize_and_commit(self.api, made.table, [receipt.rows for receipt in receipts], names)
+        finalize_and_commit(self.api, made.table, [receipt.rows for receipt in receipts])
 
     def _load(self, publish: Publish, made: Staging, names: dict[str, str]) -> None:
         files = [f"{made.stage.rstrip('/')}/{file.path}" for file in publish.manifest.polled.files]
@@ -290,14 +314,15 @@ class Publisher:
             fields = [column.staging for column in made.staged]
             load(self.api, made.table, files, fields, labels=names, attempt=made.table.table)
 
-    def _reject(
-        self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt], names: dict[str, str]
-    ) -> Rejects | None:
+    def _reject(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt]) -> Rejects | None:
         """Stage what the source set aside beside what executors did, and return the day's dead letters.
 
         :raises DataError: more rows were set aside in all files together than ``max_rejects`` allows.
         """
-        rejected = sum(receipt.rejects.rows for receipt in receipts)
+        if made.kept is not None:
+            rejected = made.kept.rejects - publish.manifest.polled.counts.get("rejected", 0)
+        else:
+            rejected = sum(receipt.rejects.rows for receipt in receipts)
         if rejected > self.sink.max_rejects:
             raise DataError(
                 f"day {publish.day}: BigQuery cannot hold {rejected:,} rows, more than max_rejects="
@@ -307,10 +332,12 @@ class Publisher:
         if made.rejects is None:
             # Those of an earlier generation must go with it.
             return Rejects(target) if find(self.api, target) is not None else None
+        if made.kept is not None:
+            return Rejects(target, made.rejects, made.kept.rejects)
         streams = [receipt.rejects for receipt in receipts]
         if publish.manifest.polled.rejects:
             streams.append(self._source_rejects(publish, made.rejects))
-        finalize_and_commit(self.api, made.rejects, streams, names)
+        finalize_and_commit(self.api, made.rejects, streams)
         ensure_rejects(self.api, target, self.target, labels=labels(self.sink.labels), kms_key=self.sink.kms_key)
         return Rejects(target, made.rejects, sum(stream.rows for stream in streams))
 
@@ -322,72 +349,43 @@ class Publisher:
                     appender.append("source", [cut(row["position"], row["reason"], row["record"]) for row in rows])
             return appender.close()
 
-    def _plan(self, publish: Publish, made: Staging, streams: tuple[str, ...], rejects: Rejects | None) -> PublishPlan:
+    def _plan(self, publish: Publish, made: Staging, rejects: Rejects | None) -> PublishPlan:
         polled = publish.manifest.polled
         from_source = polled.counts.get("rejected", 0)
         staged = sum(file.rows for file in polled.files)
         from_sink = rejects.rows - from_source if rejects and rejects.staging else 0
-        row = LedgerRow(
-            day=publish.day.date,
-            generation=0,
-            token=publish.intent.token,
-            order=publish.intent.order,
-            rows=staged - from_sink,
-            digest=polled.digest,
-            attempt=publish.manifest.attempt,
-            counts=polled.all_counts
-            | {"rejected": from_source + from_sink}
-            | ({"discarded_columns": len(made.discarded)} if made.discarded else {}),
-        )
+        if staged and staged == from_sink:
+            self._require_nothing_gone(publish)
+        counts = polled.all_counts | {"rejected": from_source + from_sink}
+        if made.discarded:
+            counts["discarded_columns"] = len(made.discarded)
         return PublishPlan(
             target=self.target,
             staging=made.table,
             ledger=self._ledger_place,
-            key=self.key,
-            row=row,
-            run=publish.intent.run,
+            publish=publish,
+            row=row_of(publish, 0, rows=staged - from_sink, counts=counts, published_at=None),
             columns=made.columns,
             write_mode=self.sink.write_mode,
             on_published_day=self.sink.on_published_day,
             merge=self._merge(made.columns),
             filter_column=made.filter_column,
             load_method=made.load_method,
-            streams=streams,
             rejects=rejects,
+            shares_ledger=self.sink.ledger_table is not None,
         )
 
-    def _put_in_place(self, plan: PublishPlan, names: dict[str, str]) -> LedgerRow:
-        """Run the script until it has an outcome; a lost race only costs another turn."""
-        deadline = time.monotonic() + PUBLISH_SECONDS
-        pause_seconds = 0.2
-        doing = f"publish {plan.key} {plan.row.day} into {plan.target.id}"
-        while True:
-            try:
-                answer = self._run_script(plan, doing, names)
-            except ConflictError:
-                if time.monotonic() > deadline:
-                    raise
-            else:
-                return settle(plan, answer)
-            time.sleep(random.uniform(0.5, 1.0) * pause_seconds)  # noqa: S311  # jitter, not a secret
-            pause_seconds = min(pause_seconds * 2, 10.0)
+    def _require_nothing_gone(self, publish: Publish) -> None:
+        """Refuse to replace a day that has rows by none, where BigQuery can hold none of those that came.
 
-    def _run_script(self, plan: PublishPlan, doing: str, names: dict[str, str]) -> dict[str, Any]:
-        """Run the script once; return its answer.
-
-        :raises RetriableError: a table of this is gone, or the target's columns are others by now: begin again.
+        :raises DataError: with how many rows would be gone.
         """
-
-        def script(job_id: str) -> str:
-            row = plan.row.model_copy(update={"reference": job_id, "link": self.api.console_link(job_id)})
-            return publish_script(replace(plan, row=row))
-
-        job_id = f"connect_publish_{uuid.uuid4().hex}"
-        try:
-            with made_before(doing):
-                [answer], _ = self.api.query(script, doing=doing, labels=names, job_id=job_id)
-        except ConfigError as error:
-            if not schema_moved(self.api, plan.target, plan.columns):
-                raise
-            raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
-        return dict(answer)
+        if publish.on_empty == "accept" or not self.sink.replaces(publish.kind):
+            return
+        row = self.ledger.row(publish.day.date)
+        if row is not None and row.rows:
+            raise DataError(
+                f"day {publish.day}: BigQuery can hold none of the rows that came, and {row.rows:,} rows are published "
+                f"(generation {row.generation}), which would be gone: mend the source; if that is right, set the "
+                "operator's on_empty='accept' and clear the task"
+            )

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery_access import Api
@@ -20,6 +20,9 @@ from airflow_provider_connect.sinks._bigquery_rows import Bad, convert, staging_
 from airflow_provider_connect.sinks._bigquery_streams import Appender, BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.sinks._bigquery_types import Column
 from airflow_provider_connect.staged import batches, first_position
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._bigquery_kept import Kept
 
 RESTARTS = 5
 """How often a file is appended from its first row again without rows that BigQuery refused; each time it names many."""
@@ -39,6 +42,7 @@ class Staging:
     :param discarded: source columns that the target does not take.
     :param position_column: of the staging table, for the row's place in the day; None where nobody asks for it.
     :param filter_column: the column that queries on the target must name; None if none.
+    :param kept: where an earlier attempt has filled the staging tables: nothing is sent then.
     """
 
     stage: str
@@ -50,6 +54,7 @@ class Staging:
     discarded: tuple[str, ...] = ()
     position_column: str | None = None
     filter_column: str | None = None
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True)
@@ -85,11 +90,11 @@ def put_file(api: Api, staging: Staging, path: str, tolerance: Tolerance) -> Fil
             known = len(refused)
             refused.update(named)
             if tolerance.errors == "none" or len(refused) > tolerance.max_rejects or len(refused) == known:
-                raise
+                raise RowsError(attempt.spoken(str(error)), error.rows) from None
             if restarts == RESTARTS:
                 raise DataError(
                     f"{path}: BigQuery refuses other rows each of the {RESTARTS + 1} times that the file was sent, "
-                    f"{len(refused)} by now, the last: {error}; mend them in the source"
+                    f"{len(refused)} by now, the last: {attempt.spoken(str(error))}; mend them in the source"
                 ) from None
     raise AssertionError
 
@@ -107,6 +112,7 @@ class _Attempt:
         self.refused = refused
         self.spans: list[tuple[int, int, list[int]]] = []  # rows appended before, start in the file, rows left out
         self.rejected = 0
+        self._sources = {column.staging["name"]: column.source for column in staging.columns}
 
     def run(self) -> FileReceipt:
         """Read, convert and append; return when every row is stored."""
@@ -137,15 +143,25 @@ class _Attempt:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[BadRow]) -> dict[int, tuple[str, str]]:
-        """Return column and reason of rows that BigQuery named by their position, not by that among those appended."""
+        """Return column and reason of rows that BigQuery named by their position, not by that among those appended.
+
+        Columns are called as in the source.
+        """
         found = {}
         for row in rows:
             appended, start, left_out = next(span for span in reversed(self.spans) if span[0] <= row.offset)
             position = start + row.offset - appended
             for out in left_out:
                 position += out <= position
-            found[position] = (row.column or "", f"refused by BigQuery: {row.reason}")
+            found[position] = (self._sources.get(row.column or "", ""), f"refused by BigQuery: {row.reason}")
         return found
+
+    def spoken(self, text: str) -> str:
+        """Return a text in which the staging table's columns are called as in the source."""
+        for staged, source in self._sources.items():
+            if staged != source:  # then it ends in a hash, and stands for nothing else
+                text = text.replace(staged, source)
+        return text
 
     def _tolerate(self, bad: list[Bad]) -> None:
         self.rejected += len(bad)

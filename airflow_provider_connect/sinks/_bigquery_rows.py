@@ -53,7 +53,7 @@ def staging_schema(columns: Sequence[Column], position_column: str | None = None
     """Return the Arrow schema of what :func:`convert` gives."""
     import pyarrow as pa
 
-    fields = [pa.field(column.name, column.arrow) for column in columns]
+    fields = [pa.field(column.staging["name"], column.arrow) for column in columns]
     return pa.schema(fields + ([pa.field(position_column, pa.int64())] if position_column else []))
 
 
@@ -103,10 +103,24 @@ def _column(column: Column, source: pa.Array) -> tuple[pa.Array, list[Fault]]:
     if column.target["mode"] == "REQUIRED" and source.null_count:
         faults.append(Fault(true_rows(source.is_null()), "NULL, though the source's schema says that there is none"))
     if column.json:
-        array = repaired(array)
+        array = repaired(_without(array, faults))
     if column.json and column.json != "checked" and (rows := unparsable(array)):
         faults.append(Fault(rows, "a text that is no JSON"))
     return array, faults
+
+
+def _without(array: pa.Array, faults: Sequence[Fault]) -> pa.Array:
+    """Return the array with NULL in every row that has a fault: what is no text cannot be read as one."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not faults:
+        return array
+    bad = np.zeros(len(array), dtype=bool)
+    for fault in faults:
+        bad[np.asarray(fault.rows, dtype=np.int64)] = True
+    return pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
 
 
 def _without_faults(

@@ -1,6 +1,7 @@
 """Values and names as GoogleSQL text: the only place where a value becomes part of a query.
 
-Scripts take no query parameters in every implementation of the protocol, so values are literals.
+Values are literals and not parameters, so that the text in a job's history says all of what the job did, and a person
+can run it again.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/lexical (2026-11).
 """
@@ -46,6 +47,13 @@ def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str
 def texts(values: Iterable[str]) -> str:
     """Return strings as an array literal, typed also when there are none."""
     return f"CAST([{', '.join(map(literal, values))}] AS ARRAY<STRING>)"
+
+
+def timestamp(value: dt.datetime | None) -> str:
+    """Return an instant as a literal."""
+    if value is None:
+        return literal(None, "TIMESTAMP")
+    return f"TIMESTAMP '{value.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'"
 
 
 def quoted(name: str) -> str:

@@ -298,9 +298,12 @@ class _Connection:
     def __init__(self, client: Any, stream: str) -> None:
         self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        # The service is routed to the table's region by this header.
+        # The service is routed to the table's region by this header, which is ASCII while a table's name need not be.
+        from google.api_core.gapic_v1.routing_header import to_grpc_metadata
+
+        header: Any = to_grpc_metadata
         self._call = client.transport.append_rows(
-            iter(self.requests.get, None), metadata=(("x-goog-request-params", f"write_stream={stream}"),)
+            iter(self.requests.get, None), metadata=(header({"write_stream": stream}),)
         )
         self._reader = threading.Thread(target=self._read, name="bigquery-answers", daemon=True)
         self._reader.start()

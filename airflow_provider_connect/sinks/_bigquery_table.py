@@ -16,16 +16,16 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery_access import SETTLE_SECONDS
 from airflow_provider_connect.sinks._bigquery_errors import ExistsError, MissingError, StaleError
+from airflow_provider_connect.sinks._bigquery_layout import Layout, new_partitioning
 from airflow_provider_connect.sinks._bigquery_names import DAY
-from airflow_provider_connect.sinks._bigquery_schema import Contract, evolution, fits, new_fields
-from airflow_provider_connect.sinks._bigquery_sql import any_partition, names, quoted
-from airflow_provider_connect.sinks._bigquery_types import sql_type
+from airflow_provider_connect.sinks._bigquery_schema import evolution, fits, new_fields
+from airflow_provider_connect.sinks._bigquery_sql import any_partition, names
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery_access import Api
@@ -37,44 +37,8 @@ STAGING_LABEL = {"connect": "staging"}
 COLUMN_WAIT_SECONDS = 60.0
 CHANGE_TRIES = 12
 CHANGE_PAUSE_SECONDS = 5.0
-# What a query says of a column that it does not know yet: BigQuery's words, then the emulator's.
-_UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Referenced column .* not found")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a target is made when it is missing, and what may change when it is there.
-
-    :param partition_by: a column's name in the source, or ``day``, the sink's own.
-    :param cluster_by: up to four of them.
-    :param labels: legal ones.
-    """
-
-    create_disposition: Literal["if_needed", "never"] = "if_needed"
-    partition_by: str = DAY
-    partition_type: Literal["hour", "day", "month", "year"] = "day"
-    partition_filter: Literal["optional", "required"] = "optional"
-    partition_expiration_days: int | None = None
-    cluster_by: tuple[str, ...] = ()
-    labels: dict[str, str] = field(default_factory=dict)
-    kms_key: str | None = None
-    location: str | None = None
-    schema_contract: Contract = "evolve"
-
-    def column(self, name: str, columns: Sequence[Column]) -> str:
-        """Return the table's name of a column that an option names.
-
-        :raises ConfigError: the source has no such column.
-        """
-        if name == DAY:
-            return DAY
-        for column in columns:
-            if column.source == name:
-                return column.name
-        raise ConfigError(
-            f"partition_by or cluster_by names {name!r}, which the source lacks; "
-            f"it has {', '.join(sorted(column.source for column in columns))}"
-        )
+# What a query says of a column that it does not know yet.
+_UNKNOWN_COLUMN = re.compile(r"Unrecognized name")
 
 
 def find(api: Api, place: Place) -> Any:
@@ -143,13 +107,10 @@ class Ready:
 
 
 def _create_target(api: Api, target: Place, layout: Layout, columns: list[Column]) -> Any:
-    from google.cloud import bigquery
-
     if layout.create_disposition == "never":
         raise ConfigError(
             f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
         )
-    expiration_ms = layout.partition_expiration_days and layout.partition_expiration_days * 86_400_000
     return create(
         api,
         target,
@@ -157,11 +118,7 @@ def _create_target(api: Api, target: Place, layout: Layout, columns: list[Column
         labels=layout.labels,
         kms_key=layout.kms_key,
         cluster_by=[layout.column(name, columns) for name in layout.cluster_by],
-        partitioning=bigquery.TimePartitioning(
-            type_=layout.partition_type.upper(),
-            field=layout.column(layout.partition_by, columns),
-            expiration_ms=expiration_ms,
-        ),
+        partitioning=new_partitioning(target, layout, columns),
         needs_filter=layout.partition_filter == "required",
     )
 
@@ -331,7 +288,7 @@ def _patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: 
 
 
 def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None) -> None:
-    """Return when queries know the new columns; add them by SQL where the patch alone did not.
+    """Return when queries know the new columns.
 
     :param filter_by: the column that every query must name, None if none.
     """
@@ -344,12 +301,6 @@ def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: s
         if time.monotonic() > deadline:
             raise RetriableError(
                 f"{target.id}: {listed} were added, and queries do not know them after {COLUMN_WAIT_SECONDS:.0f} s"
-            )
-        for one in added:
-            api.query(
-                f"ALTER TABLE {target.sql} ADD COLUMN IF NOT EXISTS {quoted(one['name'])} {sql_type(one)}",
-                doing=f"add column {one['name']!r} to {target.id}",
-                labels={"connect": "schema"},
             )
         time.sleep(pause_seconds)
         pause_seconds = min(pause_seconds * 2, 5.0)

@@ -7,10 +7,13 @@ gRPC would follow proxies that the environment names. Here only the connection s
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import requests
 from requests.adapters import HTTPAdapter
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._bigquery_endpoint import Endpoints
 
 
 class _InTime(HTTPAdapter):
@@ -63,14 +66,10 @@ def _isolated(session: requests.Session, limit: threading.local, proxy: str | No
     return session
 
 
-def grpc_channel(credentials: Any, limit: threading.local, emulator: str | None, proxy: str | None) -> Any:
-    """Return a channel to the Storage Write API, which connects when it is used.
-
-    :param emulator: host and port of one, without TLS and sign-in.
-    """
+def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints, proxy: str | None) -> Any:
+    """Return a channel to the Storage Write API, which connects when it is used."""
     import grpc
     from google.auth.transport.grpc import AuthMetadataPlugin
-    from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
     options: list[tuple[str, Any]] = [
         ("grpc.max_send_message_length", -1),
@@ -79,11 +78,11 @@ def grpc_channel(credentials: Any, limit: threading.local, emulator: str | None,
         ("grpc.max_reconnect_backoff_ms", 5000),
         ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0),
     ]
-    if emulator:
-        return grpc.insecure_channel(emulator, options=options)
-    host = BigQueryWriteGrpcTransport.DEFAULT_HOST
+    if not endpoints.grpc_tls:
+        return grpc.insecure_channel(endpoints.grpc, options=options)
     # The library's own channel would fetch its tokens through a session that follows the environment.
     plugin: Any = AuthMetadataPlugin
+    host = f"bigquerystorage.{endpoints.universe}"
     signed = grpc.metadata_call_credentials(plugin(credentials, sign_in(limit, proxy), default_host=host))
     secured = grpc.composite_channel_credentials(grpc.ssl_channel_credentials(), signed)
-    return grpc.secure_channel(f"{host}:443", secured, options=options)
+    return grpc.secure_channel(endpoints.grpc, secured, options=options)

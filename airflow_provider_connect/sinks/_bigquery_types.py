@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.arrow import is_list, json_mark
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery_json import expression as json_expression
-from airflow_provider_connect.sinks._bigquery_names import MAX_NAME, legal_names
+from airflow_provider_connect.sinks._bigquery_names import MAX_NAME, legal_names, staged_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,9 +102,9 @@ class Column:
     """One column of the target.
 
     :param source: the Arrow field's name.
-    :param name: the column's name, in target and staging.
+    :param name: the column's name in the target.
     :param target: what the target should have; nested fields that only the table has are in it, in the table's order.
-    :param staging: what the staging table has; never REQUIRED.
+    :param staging: what the staging table has; never REQUIRED, and names are ASCII, nested ones too.
     :param arrow: what is sent to the staging table.
     :param expression: SQL over the alias ``s`` of the staging table that gives the target's value.
     :param json: ``checked`` or ``unchecked`` where the source holds JSON documents, else None.
@@ -184,7 +184,7 @@ def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
     target = _target(name, kind) | _description(source, name)
     if not source.nullable and kind.mode == "NULLABLE":
         target["mode"] = "REQUIRED"
-    expression = f"s.`{name}`"
+    expression = f"s.`{staging['name']}`"
     if json and kind.type == "STRING" and kind.mode == "NULLABLE":
         target["type"] = "JSON"
         expression = json_expression(expression)
@@ -196,7 +196,7 @@ def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
 
 def _staging(name: str, kind: _Kind) -> Field:
     nested = {"fields": kind.inner} if kind.type == "RECORD" else {}
-    return {"name": name, "type": kind.type, "mode": kind.mode, **nested}
+    return {"name": staged_name(name), "type": kind.type, "mode": kind.mode, **nested}
 
 
 def _target(name: str, kind: _Kind) -> Field:
@@ -227,9 +227,9 @@ def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> st
     own = {part["name"]: part for part in staging["fields"]}
     parts = []
     for part in target["fields"]:
-        name = part["name"]
+        name = staged_name(part["name"])
         inner = _expression(f"{row}.`{name}`", own[name], part, depth + 1) if name in own else _nothing(part)
-        parts.append(f"{inner} AS `{name}`")
+        parts.append(f"{inner} AS `{part['name']}`")
     struct = ", ".join(parts)
     if repeated:
         return f"ARRAY(SELECT AS STRUCT {struct} FROM {rows})"  # noqa: S608  # names are legal ones
@@ -237,7 +237,8 @@ def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> st
 
 
 def _shape(field: Field) -> Any:
-    return field["name"], field["type"], [_shape(inner) for inner in field.get("fields", ())]
+    """Return a field's type with the names and types of what is in it."""
+    return field["type"], [(inner["name"], _shape(inner)) for inner in field.get("fields", ())]
 
 
 def _nothing(field: Field) -> str:
@@ -306,7 +307,7 @@ def _record(sources: list[pa.Field], existing: Field, where: str, problems: list
         if inner is not None:
             staging.append(_staging(name, inner))
             own[name] = _target(name, inner) | _description(source, name)
-            arrow.append(pa.field(name, inner.arrow))
+            arrow.append(pa.field(staged_name(name), inner.arrow))
     merged = [own.get(name, f) for name, f in old.items()] + [f for name, f in own.items() if name not in old]
     return _Kind("RECORD", pa.struct(arrow), inner=staging, merged=merged) if staging else None
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.storage import Folder, storage_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,48 +14,8 @@ if TYPE_CHECKING:
     from deltalake import Field as DeltaField
 
 OWNER = "connect.stream"
-_LOOKS = 5
-_LOOK_AGAIN_SECONDS = 0.2
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
-
-
-def delta_errors() -> tuple[type[Exception], ...]:
-    """Return the classes of what ``deltalake`` raises when a log cannot be read or a commit fails."""
-    from deltalake.exceptions import DeltaError
-
-    return (DeltaError, OSError)
-
-
-def lost_race(error: Exception) -> bool:
-    """Tell whether a commit failed because another was faster, and not because of the storage below."""
-    from deltalake.exceptions import CommitFailedError
-
-    return isinstance(error, CommitFailedError) and "os error" not in str(error)
-
-
-def open_table(path: str) -> DeltaTable | None:
-    """Return the newest version of the table, None if there is no table.
-
-    :raises RetriableError: if there is one that cannot be read now.
-    :raises ConfigError: if this user may not read it.
-    """
-    from deltalake import DeltaTable
-    from deltalake.exceptions import TableNotFoundError
-
-    for _ in range(_LOOKS):
-        try:
-            return DeltaTable(path)
-        except TableNotFoundError as error:
-            # delta-rs says "not found" for "no access" too, and a table taken for missing would empty the offset.
-            if not any(file.name.endswith(".json") for file in Folder(path).files("_delta_log")):
-                return None
-            failure = storage_error(path, error)
-        except delta_errors() as error:
-            raise storage_error(path, error) from error
-        # Another process may have made the table between the two looks.
-        time.sleep(_LOOK_AGAIN_SECONDS)
-    raise failure
 
 
 def ownership_problems(table: DeltaTable, key: StreamKey, path: str) -> list[str]:

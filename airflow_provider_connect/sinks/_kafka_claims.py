@@ -10,7 +10,11 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka_ledger import Claim, Entry, KafkaLedger, LedgerKey
+from airflow_provider_connect.publishing import next_generation
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka_ledger_records import Claim, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka_outbox import Acknowledged
 from airflow_provider_connect.sinks._kafka_records import Plan
 from airflow_provider_connect.sinks._kafka_transaction import Transaction
 
@@ -35,21 +39,57 @@ class Claims:
         parts = len(plan.publish.manifest.polled.files) if in_parts else 0
         claim = Claim(
             token=plan.publish.intent.token,
-            order=plan.publish.intent.order,
             run=plan.publish.intent.run,
             attempt=plan.publish.manifest.attempt,
             generation=plan.generation,
             used=_used(earlier),
             parts=max(parts, earlier.parts if earlier else 0),
+            begun=plan.begun,
             at=dt.datetime.now(dt.UTC),
         )
         return self._about(plan).encoded(), claim.model_dump_json().encode()
 
-    def free_generation(self, plan: Plan, entries: dict[LedgerKey, Entry], claim: Claim | None) -> int:
-        """Return a generation that no other intent, and no other try with other files, has sent records of."""
-        if claim and claim.generation and _is_of(claim, plan):
-            return claim.generation
-        return max([_used(claim), *(entry.row.generation for entry in entries.values())]) + 1
+    def write(self, plan: Plan, earlier: Claim | None) -> None:
+        """Write the plan's claim, outside of any transaction."""
+        # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
+        outbox = Acknowledged(self.ledger.topic.connection, self.sink.timeout_seconds, {"enable.idempotence": False})
+        outbox.send(self.sink.ledger_topic, *self.record(plan, earlier), [])
+        outbox.flush()
+
+    def lost_to(self, plan: Plan, stood: dict[int, int]) -> int | None:
+        """Return the highest generation that is claimed, where somebody else has claimed the plan's one before it did.
+
+        None where the generation is the plan's own. Two that look before either writes claim the same one. Both read
+        on when they have written: the first claim in the ledger holds, and whoever finds one before its own takes the
+        next. A claim that comes later is in nobody's way, as its owner finds the first one in the same manner.
+
+        :param stood: from where on the claims are read that nobody had seen when the generation was chosen.
+        """
+        found = [
+            parsed(Claim, value, self.sink.ledger_topic)
+            for value in self.ledger.topic.written_since(self._about(plan), stood)
+        ]
+        for claim in found:
+            if claim.begun == plan.begun and claim.generation == plan.generation:
+                return None
+            if claim.generation == plan.generation and not self.is_of(claim, plan):
+                return max(other.generation or 0 for other in found)
+        return None
+
+    def free_generation(self, plan: Plan, newest: LedgerRow | None, claim: Claim | None) -> int:
+        """Return a generation that no other intent, and no other try with other files, has sent records of.
+
+        :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+        free = next_generation(plan.publish, newest, _used(claim))
+        return claim.generation if claim and claim.generation and self.is_of(claim, plan) else free
+
+    @staticmethod
+    def is_of(claim: Claim | None, plan: Plan) -> bool:
+        """Tell whether a claim is of a try that sends the same files for the same intent."""
+        mine = (plan.publish.intent.token, plan.publish.manifest.attempt)
+        return claim is not None and (claim.token, claim.attempt) == mine
 
     def used_before(self, plan: Plan) -> int:
         """Return the highest generation that a claim before this one may have sent records of.
@@ -64,16 +104,21 @@ class Claims:
             )
         return claim.used
 
+    def is_own(self, plan: Plan) -> bool:
+        """Tell whether nobody has begun to publish the day since the plan was made, another try of it neither."""
+        claim = self.newest(plan)
+        return claim is not None and claim.begun == plan.begun
+
     def require_own(self, plan: Plan) -> None:
-        """Refuse to go on where another run has claimed the day.
+        """Refuse to go on where another run, or another try of this one, has claimed the day.
 
         :raises RetriableError: it has.
         """
         claim = self.newest(plan)
-        if claim is None or not _is_of(claim, plan):
+        if claim is None or claim.begun != plan.begun:
             raise RetriableError(
                 f"{self.where(plan)}: {claim.run if claim else 'another run'} has begun to publish this day too; "
-                "the next try goes on or ends as superseded"
+                "the next try finds out whose answer counts"
             )
 
     def who_fenced(self, plan: Plan, transaction: Transaction, error: str) -> str:
@@ -101,10 +146,6 @@ class Claims:
 
     def _about(self, plan: Plan) -> LedgerKey:
         return self.ledger.about(plan.publish.day.date, "claim")
-
-
-def _is_of(claim: Claim, plan: Plan) -> bool:
-    return (claim.token, claim.attempt) == (plan.publish.intent.token, plan.publish.manifest.attempt)
 
 
 def _used(claim: Claim | None) -> int:

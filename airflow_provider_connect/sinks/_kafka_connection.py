@@ -144,6 +144,9 @@ def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> d
     given = settings(connection)
     if not given.get("bootstrap.servers"):
         raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
+    if not_allowed := refused(given):  # not with a client either: some of them load code as soon as it is made
+        told = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
+        raise ConfigError(f"connection {connection.conn_id!r}: {told}")
     unless_given = {
         "client.id": "airflow-provider-connect",
         # Lines below errors say nothing that the call's own error does not; debug= raises this by itself.

@@ -55,6 +55,8 @@ _OF_ONE_BROKER = {
 }  # fmt: skip
 """What a single broker says of the way to it: while others answer, it may pass, as where one restarts."""
 _ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
+_NO_SIGN_IN = "Request not valid in current SASL state"
+"""A listener that wants no sign-in, in librdkafka's words for it."""
 _TOKEN_FOR_GOOD = re.compile(
     r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
 )
@@ -78,7 +80,11 @@ _BY_NAME: dict[str, tuple[type[ConnectError], str]] = {
         "the token server gives no token: if it stays, check sasl.oauthbearer.token.endpoint.url in the connection",
     ),
     "UNSUPPORTED_SASL_MECHANISM": (ConfigError, "the cluster has no such sasl.mechanism: correct it in the connection"),
-    "ILLEGAL_SASL_STATE": (ConfigError, "the listener wants another security.protocol: correct it in the connection"),
+    "ILLEGAL_SASL_STATE": (
+        ConfigError,
+        "the listener wants no sign-in: set security.protocol to PLAINTEXT (SSL with TLS) in the connection, or give "
+        "another port",
+    ),
     "_SSL": (
         ConfigError,
         "TLS failed: correct security.protocol, the port, ssl.ca.location or ssl.ca.pem, or the client's certificate "
@@ -182,6 +188,8 @@ def _meaning(error: KafkaError) -> str:
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
         return "_SSL" if _TLS_FOR_GOOD.search(text) else "_TRANSPORT"
+    if name == "_AUTHENTICATION" and _NO_SIGN_IN in text:
+        return "ILLEGAL_SASL_STATE"
     if name == "_AUTHENTICATION" and text.startswith(_ACQUIRING):
         return "_AUTHENTICATION (token refused)" if _TOKEN_FOR_GOOD.search(text) else "_AUTHENTICATION (no token)"
     return name

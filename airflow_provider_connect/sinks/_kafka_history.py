@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka_errors import kafka_errors
-from airflow_provider_connect.sinks._kafka_ledger import Entry, KafkaLedger
-from airflow_provider_connect.sinks._kafka_names import like
+from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka_ledger_records import Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka_names import column, like
 from airflow_provider_connect.sinks._kafka_offsets import ends
 from airflow_provider_connect.sinks._kafka_partitions import reading
 from airflow_provider_connect.sinks._kafka_records import is_of
@@ -47,7 +48,7 @@ class History:
         :raises RetriableError: nobody answers.
         """
         self.topics.reach()  # what is wrong with a connection is told best here
-        newest = self.ledger.newest(_NEWEST_DAYS, "ignore")
+        newest = self.ledger.newest_entries(_NEWEST_DAYS, "ignore")
         return self._lost_records(newest) if newest else self._lost_ledger()
 
     def _lost_records(self, newest: Sequence[Entry]) -> list[str]:
@@ -79,7 +80,16 @@ class History:
         if self.ledger.has_claims():
             return []  # what broke in the middle of a stream's very first day has left a claim
         whose = self.ledger.key if self.sink.headers else None
-        for name in self._candidates():
+        elsewhere = published_elsewhere(self.ledger)
+        candidates = self._candidates()
+        if self.sink.route_column is None:
+            if self.sink.topic in elsewhere:
+                return [mixed(self.ledger, self.sink.topic, elsewhere[self.sink.topic])]
+        else:  # the pattern fits more than the template will make: what it does make is looked at with each day
+            candidates = [name for name in candidates if name not in elsewhere]
+        for name in candidates[:_SOME_TOPICS]:
+            if lacks := self.topics.lacking({name: ("READ",)}):
+                return [f"{text}. The first publish looks for records of a lost ledger" for text in lacks]
             # A run beside this one may have begun, and ended, between the two looks.
             if holds_records(self.connection, name, whose, self.sink.timeout_seconds) and not self.ledger.has_claims():
                 return [self._lost(name)]
@@ -105,7 +115,30 @@ class History:
             there = self.topics.client.list_topics(timeout=self.sink.timeout_seconds).topics
         pattern = re.compile(like(self.sink.topic))
         others = (self.sink.ledger_topic, self.sink.dead_letters)
-        return [name for name in sorted(there) if pattern.fullmatch(name) and name not in others][:_SOME_TOPICS]
+        return [name for name in sorted(there) if pattern.fullmatch(name) and name not in others]
+
+
+def published_elsewhere(ledger: KafkaLedger) -> dict[str, str]:
+    """Return topics that hold the same stream as another ``topic=`` of a sink has it, and that other one."""
+    key, own = ledger.key, ledger.target
+
+    def elsewhere(seen: LedgerKey) -> bool:
+        return (seen.connector, seen.stream) == (key.connector, key.stream) and seen.topic != own
+
+    found = ledger.topic.read(elsewhere, "ignore", but=ledger.begin()) | ledger.topic.undecided(elsewhere)
+    topics = {seen.topic: seen.topic for seen in found if column(seen.topic) is None}
+    for seen, value in found.items():
+        if column(seen.topic) is not None and seen.what != "claim":
+            topics |= dict.fromkeys(parsed(Entry, value, ledger.topic.name).offsets, seen.topic)
+    return topics
+
+
+def mixed(ledger: KafkaLedger, topic: str, other: str) -> str:
+    """Say that a topic would hold one stream twice, each with generations of its own."""
+    return (
+        f"topic {topic!r} holds {ledger.key} already, as topic={other!r} of a sink has it: with {ledger.target!r} "
+        "beside it, readers would find two first generations of a day. Publish into another topic"
+    )
 
 
 def holds_records(connection: Connection, topic: str, key: StreamKey | None, timeout_seconds: float) -> bool:

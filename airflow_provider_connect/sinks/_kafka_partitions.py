@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Isolation = Literal["read_committed", "read_uncommitted"]
 _BATCH = 10_000
 _LOOK_SECONDS = 0.05
+_FETCH_BYTES = 4_000_000
+"""Of a partition at once: a long ledger is read to its end in fewer questions."""
 
 
 class Partitions:
@@ -112,6 +114,10 @@ class Partitions:
                     "open there, which its timeout ends, or the broker is away"
                 )
 
+    def rest(self) -> None:
+        """Ask for no more records until :meth:`batches` is called again."""
+        self._reader.unassign()
+
     def _arrived(self) -> list[Message]:
         """Return what has come, as soon as anything has: ``consume`` waits its whole time for a batch that is full."""
         first: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
@@ -133,6 +139,7 @@ def reading(
     """
     heard, called = Heard(), f"{kind} {topic!r}"
     own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
+    own |= {"fetch.message.max.bytes": _FETCH_BYTES}
     reader = consumer(connection, heard, **own)
     try:
         with kafka_errors(f"reading {called}", heard):

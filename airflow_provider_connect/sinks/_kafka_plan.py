@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import Connections, Publish
-from airflow_provider_connect.sinks._kafka_converters import Kind, SchemaRef, converter
+from airflow_provider_connect.sinks._kafka_converters import Converter, Kind, SchemaRef, converter
+from airflow_provider_connect.sinks._kafka_history import mixed, published_elsewhere
+from airflow_provider_connect.sinks._kafka_keys import Keys
 from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
 from airflow_provider_connect.sinks._kafka_records import Plan
-from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.sinks._kafka_topics import Topics, Use
 from airflow_provider_connect.sinks._kafka_transaction import SHARE_OF_TIME
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
@@ -42,21 +44,27 @@ def make_plan(
     """
     content = _content(sink, publish)
     routes = _routes(sink, publish)
+    if sink.route_column is not None:
+        elsewhere = published_elsewhere(ledger)
+        if both := [mixed(ledger, name, elsewhere[name]) for name in sorted(set(routes.values()) & elsewhere.keys())]:
+            raise ConfigError("; ".join(both))
     needs_letters = sink.errors_tolerance == "all" or bool(publish.manifest.polled.rejects)
     names = sorted(set(routes.values()))
     topics = Topics.open(connections[sink.conn_id], sink.rules, sink.timeout_seconds)
     problems = looked_at(sink, topics, names, publish.day)
     if needs_letters:
-        problems += topics.ensure_plain(sink.dead_letters)
+        problems += topics.ensure_plain(sink.dead_letters) or topics.lacking({sink.dead_letters: ("WRITE",)})
     if problems:
         raise ConfigError("; ".join(problems))
     if sink.delivery == "exactly_once":
         check_time(sink, _largest(sink, publish), ledger)
+    refs, key_refs = schemas(sink, schema, names, connections)
     return Plan(
         publish=publish,
         content=content,
         routes=routes,
-        refs=schemas(sink, schema, names, connections),
+        refs=refs,
+        key_refs=key_refs,
         columns={field.name: str(field.type) for field in schema},
         limits={name: topics.limits(name) for name in [*names, *([sink.dead_letters] if needs_letters else [])]},
         dead_letters=sink.dead_letters if needs_letters else None,
@@ -95,33 +103,43 @@ def snapshot_problems(sink: KafkaSink, kind: SourceKind) -> list[str]:
 
 
 def looked_at(sink: KafkaSink, topics: Topics, names: Sequence[str], oldest: Day | None) -> list[str]:
-    """Make the topics of the data that are missing; say what is wrong with those that are there."""
+    """Make the topics of the data that are missing; say what is wrong with those that are there, or would be made."""
+    use = use_of(sink, oldest)
+    found = topics.foreseen(names, use) or topics.ensure(names) + topics.problems(names, use)
+    return found or topics.lacking(dict.fromkeys(names, ("WRITE",)))
+
+
+def use_of(sink: KafkaSink, oldest: Day | None) -> Use:
+    """Return what the topics of the data are for."""
     by_event = sink.timestamp_field is not None
-    return topics.ensure(names) + topics.problems(
-        names,
-        keyed=bool(sink.key_fields),
-        timestamps="event" if by_event else "now",
-        oldest=oldest.start if by_event and oldest else None,
-    )
+    return Use(bool(sink.key_fields), "event" if by_event else "now", oldest.start if by_event and oldest else None)
 
 
-def schemas(sink: KafkaSink, schema: pa.Schema, names: Iterable[str], connections: Connections) -> dict[str, SchemaRef]:
-    """Return the registered schema of each topic; nothing where the converter has none.
+Refs = dict[str, SchemaRef]
 
-    :raises DataError: an earlier schema of the subject is incompatible.
+
+def schemas(sink: KafkaSink, schema: pa.Schema, names: Iterable[str], connections: Connections) -> tuple[Refs, Refs]:
+    """Return the registered schema of each topic's values, and that of its keys; nothing for a converter without one.
+
+    :raises DataError: an earlier schema of the subject is incompatible, or none of a key's subject holds the keys.
     :raises RetriableError: the registry is away.
     """
     if sink.registry_conn_id is None:
-        return {}
+        return {}, {}
     from airflow_provider_connect.sinks._kafka_registry import Registry  # noqa: PLC0415  # few need it
 
-    asked = {name: _question(sink, schema, name) for name in names}
+    topics, how = list(names), sink.schema_registration
+    values = {name: asked for name in topics if (asked := _question(sink, schema, name)) is not None}
+    keys = {name: asked for name in topics if (asked := _key_question(sink, schema, name)) is not None}
     with Registry(connections[sink.registry_conn_id], sink.timeout_seconds) as registry:
-        return {name: registry.resolve(*question, sink.schema_registration) for name, question in asked.items()}
+        return (
+            {name: registry.resolve(*asked, how) for name, asked in values.items()},
+            {name: registry.pinned(*asked, how) for name, asked in keys.items()},
+        )
 
 
 def schema_problems(sink: KafkaSink, schema: pa.Schema, name: str, connections: Connections) -> list[str]:
-    """Say why the registry would not take the schema of one topic; nothing is registered.
+    """Say why the registry would not take the schemas of one topic; nothing is registered.
 
     :raises RetriableError: the registry is away.
     """
@@ -129,19 +147,35 @@ def schema_problems(sink: KafkaSink, schema: pa.Schema, name: str, connections: 
         return []
     from airflow_provider_connect.sinks._kafka_registry import Registry  # noqa: PLC0415  # few need it
 
+    value, key = _question(sink, schema, name), _key_question(sink, schema, name)
     with Registry(connections[sink.registry_conn_id], sink.timeout_seconds) as registry:
-        return registry.problems(*_question(sink, schema, name), sink.schema_registration)
+        found = registry.problems(*value, sink.schema_registration) if value else []
+        return found + (registry.pinned_problems(*key, sink.schema_registration) if key else [])
 
 
-def _question(sink: KafkaSink, schema: pa.Schema, name: str) -> tuple[str, str, Kind]:
-    """Return a topic's subject, and the schema that it is to take."""
+def _question(sink: KafkaSink, schema: pa.Schema, name: str) -> tuple[str, str, Kind] | None:
+    """Return the subject of a topic's values, and the schema that it is to take; None where they have none."""
     from airflow_provider_connect.sinks._kafka_registry import subject  # noqa: PLC0415  # few need it
 
+    if not sink.value_is_registered:
+        return None
     made = converter(sink.value_converter, schema, sink.value_day(dt.date.min), record_name=sink.full_record_name)
+    return subject(sink.subject_strategy, name, sink.full_record_name), *_registered(made)
+
+
+def _key_question(sink: KafkaSink, schema: pa.Schema, name: str) -> tuple[str, str, Kind] | None:
+    """Do the same for its keys."""
+    from airflow_provider_connect.sinks._kafka_registry import key_subject  # noqa: PLC0415  # few need it
+
+    made = Keys(sink.key_converter, schema, sink.key_fields, sink.key_record_name).converter
+    return None if made is None or made.kind is None else (key_subject(name), *_registered(made))
+
+
+def _registered(made: Converter) -> tuple[str, Kind]:
     document = made.document()
     assert document is not None
     assert made.kind is not None
-    return subject(sink.subject_strategy, name, sink.full_record_name), document, made.kind
+    return document, made.kind
 
 
 def check_time(sink: KafkaSink, rows: int, ledger: KafkaLedger) -> None:
@@ -169,7 +203,7 @@ def _fastest(ledger: KafkaLedger) -> tuple[float, str, float]:
     """
     measured = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
-        for row in (entry.row for entry in ledger.newest(_MEASURED_DAYS))
+        for row in (entry.row for entry in ledger.newest_entries(_MEASURED_DAYS))
         if row.rows >= _MANY_ROWS and row.counts.get("publish_ms")
     }
     if not measured:

@@ -10,12 +10,19 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import Connections, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import problems as value_problems
 from airflow_provider_connect.sinks._kafka_history import History
-from airflow_provider_connect.sinks._kafka_keys import problems as key_problems
-from airflow_provider_connect.sinks._kafka_ledger import Entry
+from airflow_provider_connect.sinks._kafka_keys import Keys
+from airflow_provider_connect.sinks._kafka_ledger_records import Entry
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
-from airflow_provider_connect.sinks._kafka_plan import check_time, looked_at, schema_problems, snapshot_problems
+from airflow_provider_connect.sinks._kafka_plan import (
+    check_time,
+    looked_at,
+    schema_problems,
+    snapshot_problems,
+    use_of,
+)
 from airflow_provider_connect.sinks._kafka_publisher import Publisher
 from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.sinks._kafka_transaction import Transaction, transactional_id
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -40,13 +47,17 @@ class Preflight:
         """Return all problems that can be found at once; make topics when there are none."""
         found = self._columns(schema) + snapshot_problems(self.sink, self.kind)
         found = found or self._told(self._cluster)
-        if found:
+        if not found:
+            found = self._told(self._rights) or self._told(self._foreseen)
+            found += self._told(self._transactions)
+        if found := found or self._told(self._transactional_id):
             return found
         found = self._told(lambda: self.topics.ensure_ledger(self.sink.ledger_topic))
-        if not found and (lost := self._told(self._history)):
-            return lost  # a topic that is missing because it was deleted is not made again
-        for step in (self._topics, self._transactions, lambda: self._ledger(schema)):
+        if not found and (wrong := self._told(self._rights) or self._told(self._history)):
+            return wrong  # a topic that is missing because it was deleted is not made again
+        for step in (self._topics, lambda: self._ledger(schema)):
             found += self._told(step)
+        found = found or self._told(self._rights_of_a_first_publish)
         if not found and self.sink.route_column is None:
             found += self._told(lambda: schema_problems(self.sink, schema, self.sink.topic, self.connections))
         return found
@@ -84,7 +95,7 @@ class Preflight:
             found.append(f"timestamp_field: column {sink.timestamp_field!r} holds no timestamps")
         if sink.delete_where and not pa.types.is_boolean(schema.field(sink.delete_where).type):
             found.append(f"delete_where: column {sink.delete_where!r} holds no booleans")
-        found += key_problems(schema, sink.key_fields)
+        found += Keys(sink.key_converter, schema, sink.key_fields, sink.key_record_name).problems()
         return found + value_problems(
             sink.value_converter, schema, record_name=sink.full_record_name, value_field=sink.value_field
         )
@@ -106,12 +117,49 @@ class Preflight:
         self.topics.reach()
         return []
 
+    def _rights_of_a_first_publish(self) -> list[str]:
+        """Do the same once all topics are there; before its first publish a stream is looked for in its topic."""
+        ledger = self.publisher.ledger
+        return self._rights(reads=not ledger.has_claims() and not ledger.newest_entries(1, "ignore"))
+
+    def _rights(self, *, reads: bool = False) -> list[str]:
+        """Say which rights are missing on the topics that are there, by name and all at once."""
+        sink = self.sink
+        needed: dict[str, tuple[str, ...]] = {sink.ledger_topic: ("READ", "WRITE")}
+        if sink.route_column is None:
+            compared = self.kind == "snapshot" and sink.cleanup == "compact"
+            needed[sink.topic] = ("READ", "WRITE") if compared or reads else ("WRITE",)
+        if sink.errors_tolerance == "all":
+            needed[sink.dead_letters] = ("WRITE",)
+        return self.topics.lacking(needed)
+
+    def _transactional_id(self) -> list[str]:
+        """Take a transactional id that no day has: only that tells whether the user may, and for so long."""
+        sink = self.sink
+        if sink.delivery == "exactly_once":
+            probe = transactional_id(self.key.connector, self.key.stream, sink.topic, "preflight")
+            times = (sink.timeout_seconds, sink.transaction_timeout_seconds)
+            with Transaction(self.connections[sink.conn_id], probe, *times) as transaction:
+                transaction.fence()
+        return []
+
+    def _foreseen(self) -> list[str]:
+        """Judge the topics that are missing as they would be made, while nothing is."""
+        sink, topics, use = self.sink, self.topics, use_of(self.sink, self.oldest)
+        found = topics.foreseen_ledger(sink.ledger_topic)
+        if sink.errors_tolerance == "all":
+            found += topics.foreseen_plain(sink.dead_letters)
+        if sink.route_column is None:
+            return found + topics.foreseen([sink.topic], use)
+        [example] = names_of(sink.topic, ["example"]).values()
+        return found + topics.foreseen_example(example, use)
+
     def _topics(self) -> list[str]:
         sink, topics, found = self.sink, self.topics, []
         if sink.errors_tolerance == "all":
             found += topics.ensure_plain(sink.dead_letters)
         if sink.route_column is not None:
-            return found + topics.rehearse(list(names_of(sink.topic, ["example"]).values()))
+            return found  # made with the day that has their values
         return found + looked_at(sink, topics, [sink.topic], self.oldest)
 
     def _transactions(self) -> list[str]:
@@ -129,7 +177,7 @@ class Preflight:
     def _ledger(self, schema: pa.Schema) -> list[str]:
         """Compare the newest published day with the time there is, and with the source's columns."""
         sink, ledger = self.sink, self.publisher.ledger
-        newest = ledger.newest(1)
+        newest = ledger.newest_entries(1)
         if not newest:
             return []
         in_one = sink.delivery == "exactly_once" and sink.atomicity == "day"
@@ -139,7 +187,7 @@ class Preflight:
     def _drift(self, schema: pa.Schema, newest: Entry) -> list[str]:
         """Say which columns are not what they were, where no registry decides."""
         sink = self.sink
-        if sink.registry_conn_id is not None or sink.schema_contract == "ignore":
+        if sink.value_is_registered or sink.schema_contract == "ignore":
             return []
         day = newest.row.day
         found = [

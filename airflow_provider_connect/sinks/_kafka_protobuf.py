@@ -5,7 +5,7 @@ https://protobuf.dev/programming-guides/encoding/ (2026-11)
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.arrow import is_binary, is_text, lists
@@ -73,7 +73,7 @@ class ProtobufConverter(Converter):
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return each row as one message, by the numbers of the registered schema."""
         start = framed(ref)
-        file = protobuf.parsed(ref.document) if ref and ref.document else self._descriptor
+        file = _registered(ref.document) if ref and ref.document else self._descriptor
         place, message = protobuf.message_of(file, self.record_name)
         writer = _Writer(protobuf.inner_messages(file))
         fields = {field.name: field for field in message.field}
@@ -82,10 +82,16 @@ class ProtobufConverter(Converter):
         if self.day is not None:
             day = self.day.isoformat().encode()
             pieces.append(_tag(fields[DAY], _PREFIXED) + varint(len(day)) + day)
-        for field in self.schema:
+        for field in sorted(self.schema, key=lambda field: fields[legal_name(field.name)].number):
             array = checked(batch, field, refused)
             pieces += writer.pieces(array, fields[legal_name(field.name)], refused.of(field.name))
         return encoded(pieces, batch.num_rows, refused)
+
+
+@lru_cache(maxsize=8)
+def _registered(text: str) -> Any:
+    """Return a registered schema's descriptor, which every batch needs."""
+    return protobuf.parsed(text)
 
 
 def _index(place: int) -> bytes:

@@ -1,14 +1,13 @@
 """Protobuf descriptors of Arrow's schemas, and whether a registered one takes the same values.
 
 One file, one message (with its own inside), proto3 (https://protobuf.dev/programming-guides/proto3/, 2026-11). Fields
-get their numbers from their names, so that a new column moves no other one's number.
+are numbered as they are declared; :mod:`._kafka_protobuf_numbers` keeps to the numbers of what is registered.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.arrow import is_binary, is_list
@@ -22,13 +21,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+IMPORTED = "google/protobuf/timestamp.proto"
 TIMESTAMP = ".google.protobuf.Timestamp"
 INNER = "items"
 """Field that holds an inner list: Protobuf has no list of lists."""
-
-_DAY_NUMBER = 1
-_RESERVED = range(19_000, 20_000)
-_NUMBERS = 1 << 29
 
 
 def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
@@ -37,10 +33,10 @@ def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
 
     namespace, name = split_name(record_name)
     file = descriptor_pb2.FileDescriptorProto(name=f"{record_name}.proto", package=namespace, syntax="proto3")
-    file.dependency.append("google/protobuf/timestamp.proto")
+    file.dependency.append(IMPORTED)
     message = file.message_type.add(name=name)
     if day is not None:
-        message.field.add(name=DAY, number=_DAY_NUMBER, type=_types()["string"], label=1)
+        message.field.add(name=DAY, number=1, type=_types()["string"], label=1)
     for field in schema:
         _add(message, f".{record_name}", field.name, field.type)
     return file
@@ -57,17 +53,6 @@ def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[s
     except TypeError as error:
         return [f"Protobuf refuses the descriptor of these columns: {error}; rename them in the source"]
     return []
-
-
-def number(name: str) -> int:
-    """Return a field's number: a hash of its name, out of reach of the first few and of those that are reserved."""
-    salt = 0
-    while True:
-        digest = hashlib.sha256(f"{name}{salt or ''}".encode()).digest()
-        found = int.from_bytes(digest[:4], "big") % _NUMBERS
-        if found > 15 and found not in _RESERVED:
-            return found
-        salt += 1
 
 
 def parsed(text: str) -> Any:
@@ -166,7 +151,7 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
     if types.is_dictionary(kind):
         return _add(message, path, name, kind.value_type)
     legal = legal_name(name)
-    field = message.field.add(name=legal, number=number(legal))
+    field = message.field.add(name=legal, number=len(message.field) + 1)
     if wraps(kind):
         field.label = field.LABEL_REPEATED
         _set_repeated(field, message, path, kind)

@@ -34,7 +34,9 @@ _SCALARS = (
     "sint64",
 )
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
-_SKIPPED = ("option", "reserved", "extensions")
+_SKIPPED = ("option", "extensions")
+_MOST = 1 << 29
+"""Behind the largest number of a field."""
 
 
 def printed(file: Any) -> str:
@@ -127,6 +129,17 @@ class _Parser:
             word = self._next()
             depth += (word == "{") - (word == "}")
 
+    def _reserved(self, message: Any) -> None:
+        """Read numbers and ranges of numbers; names are no matter here."""
+        words = []
+        while (word := self._next()) != ";":
+            words.append(word)
+        for item in " ".join(words).split(","):
+            first, _, last = (part.strip() for part in item.partition(" to "))
+            if first[:1].isdigit():
+                end = _MOST if last == "max" else int(last or first, 0) + 1
+                message.reserved_range.add(start=int(first, 0), end=end)
+
     def _message(self, into: Any, scope: str) -> None:
         message = into.add(name=self._next())
         path = f"{scope}.{message.name}"
@@ -146,6 +159,8 @@ class _Parser:
                 self.place += 1
                 self._expect("{")
                 self._members(message, path)
+            elif word == "reserved":
+                self._reserved(message)
             elif word in _SKIPPED:
                 self._skip(";")
             elif word == "map" and self.tokens[self.place] == "<":

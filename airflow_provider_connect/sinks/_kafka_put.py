@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.sinks import _kafka_dead_letters as dead_letters
-from airflow_provider_connect.sinks._kafka_ledger import Entry
+from airflow_provider_connect.sinks._kafka_ledger_records import Entry
 from airflow_provider_connect.sinks._kafka_outbox import Outbox, headers_bytes
 from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records, Tolerated
 from airflow_provider_connect.sinks._kafka_snapshot import Snapshot
@@ -28,6 +29,8 @@ MB more. A batch of a staged day is smaller than that in its file, and mostly on
 _FIRST_ROWS = 1000
 _GROWTH = 8
 _CHUNK = 1000
+_READY_BYTES = 16_000_000
+"""What is read and encoded before a day's turn, so that others need not wait for it; as Python's objects it is more."""
 
 
 @dataclass(frozen=True)
@@ -78,39 +81,56 @@ class Sent:
 
 
 class Sender:
-    """Sends one share through one producer.
+    """Sends one share through one producer."""
 
-    :param snapshot: what the topic holds, where only what changed is to be sent.
-    """
-
-    def __init__(self, sink: KafkaSink, plan: Plan, outbox: Outbox, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, sink: KafkaSink, plan: Plan, outbox: Outbox) -> None:
         self.sink = sink
         self.plan = plan
         self.outbox = outbox
-        self.snapshot = snapshot
+        self.snapshot: Snapshot | None = None
         self._tolerated = Tolerated(sink)
+        self._records: Records | None = None
+        self._outgoing: Iterator[Outgoing] = iter(())
 
-    def send(self, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int) -> Sent:
+    def prepare(self, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int) -> None:
+        """Read and encode the first rows, as many as memory allows; nothing is sent yet."""
+        self._records = Records(self.sink, schema, self.plan, generation)
+        rest = self._encoded(self._records, files)
+        ready, size_bytes = [], 0
+        for outgoing in rest:
+            ready.append(outgoing)
+            size_bytes += outgoing.size_bytes
+            if size_bytes >= _READY_BYTES:
+                break
+        self._outgoing = chain(_handed_out(ready), rest)
+
+    def send(
+        self, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int, snapshot: Snapshot | None = None
+    ) -> Sent:
         """Hand over every row; the broker may not have them yet.
 
+        :param snapshot: what the topic holds, where only what changed is to be sent.
         :raises DataError: rows are no records, and are not tolerated.
         """
-        records = Records(self.sink, schema, self.plan, generation)
+        if self._records is None:
+            self.prepare(files, schema, generation)
+        assert self._records is not None
+        self.snapshot = snapshot
         rows = tombstones = 0
         total = sum(file.rows for file in files)
         started = time.monotonic()
-        for outgoing in self._outgoing(records, files):
+        for outgoing in self._outgoing:
             rows += len(outgoing.values)
             tombstones += outgoing.tombstones
             self._set_aside(outgoing)
-            self._hand_over(outgoing if self.snapshot is None else self.snapshot.changes(outgoing))
+            self._hand_over(outgoing if snapshot is None else snapshot.changes(outgoing))
             self.outbox.check_time(rows, total)
-        vanished = self._bury(records)
+        vanished = self._bury(self._records)
         return Sent(
             rows,
             self._tolerated.rejected,
             tombstones,
-            self.snapshot.unchanged if self.snapshot else 0,
+            snapshot.unchanged if snapshot else 0,
             vanished,
             seconds=time.monotonic() - started,
         )
@@ -119,7 +139,7 @@ class Sender:
         """Send what the source set aside to the dead letters; return how many."""
         return self._post(dead_letters.of_source(self.plan.publish, self.sink.topic))
 
-    def _outgoing(self, records: Records, files: tuple[StagedFile, ...]) -> Iterator[Outgoing]:
+    def _encoded(self, records: Records, files: tuple[StagedFile, ...]) -> Iterator[Outgoing]:
         """Yield records slice by slice; how many rows a slice has follows from what those of the last came to.
 
         A Parquet file does not tell: repeated texts and NULLs are nothing in it, and whole values in a record.
@@ -176,6 +196,13 @@ class Sender:
             self.outbox.send(topic, key, None, records.constant if self.sink.headers else [], partition=partition)
             vanished += 1
         return vanished
+
+
+def _handed_out(ready: list[Outgoing]) -> Iterator[Outgoing]:
+    """Yield what is ready, and let go of it."""
+    ready.reverse()
+    while ready:
+        yield ready.pop()
 
 
 def _at_most(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:

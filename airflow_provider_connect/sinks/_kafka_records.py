@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter
-from airflow_provider_connect.sinks._kafka_keys import keys
+from airflow_provider_connect.sinks._kafka_keys import Keys, keys
+from airflow_provider_connect.sinks._kafka_ledger_view import Handed
 from airflow_provider_connect.sinks._kafka_outbox import Headers
 from airflow_provider_connect.sinks._kafka_topic_rules import Limits
 from airflow_provider_connect.staged import as_json
@@ -41,11 +43,15 @@ class Plan:
 
     :param content: what is sent: every row, or of a snapshot what changed.
     :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
-    :param refs: the registered schema for each topic.
+    :param refs: the registered schema of each topic's values.
+    :param key_refs: that of its keys.
     :param limits: what each topic takes.
     :param dead_letters: the topic of dead letters; None where there can be none.
     :param columns: the source's columns and their Arrow types.
     :param generation: reserved by ``begin``; None where the transaction itself finds it.
+    :param handed: what the driver has read of the ledger, before it wrote its claim there.
+    :param begun: names this one ``begin``, in its claim and in the tickets of its executors: intent and attempt are
+        the same in two tries that publish the same frozen files, and one of them may be a zombie.
     """
 
     publish: Publish
@@ -56,6 +62,9 @@ class Plan:
     dead_letters: str | None
     columns: dict[str, str]
     generation: int | None = None
+    handed: Handed | None = None
+    key_refs: dict[str, SchemaRef] = field(default_factory=dict)
+    begun: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def topics(self) -> list[str]:
@@ -114,6 +123,7 @@ class Records:
             record_name=sink.full_record_name,
             value_field=sink.value_field,
         )
+        self.keys = Keys(sink.key_converter, schema, sink.key_fields, sink.key_record_name)
         key = plan.publish.key
         self.constant: Headers = [
             ("connect.connector", key.connector.encode()),
@@ -143,7 +153,7 @@ class Records:
 
     def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> Outgoing:
         made = self.converter.encode(batch, self.plan.refs.get(topic))
-        named = keys(batch, self.sink.key_fields)
+        named = self.keys.encode(batch, self.plan.key_refs.get(topic))
         gone = self._gone(batch)
         values = [None if row in gone else value for row, value in enumerate(made.values)] if gone else made.values
         stamps = self._timestamps(batch)
@@ -189,10 +199,11 @@ class Records:
         return found
 
     def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
-        """Return what identifies each row: its ``record_key``; the key where the source gives none."""
-        if RECORD_KEY in batch.schema.names and self.sink.key_fields != (RECORD_KEY,):
-            return keys(batch, (RECORD_KEY,)).values
-        return named
+        """Return what identifies each row, as text: its ``record_key``; the key where the source gives none."""
+        fields = (RECORD_KEY,) if RECORD_KEY in batch.schema.names else self.sink.key_fields
+        if self.keys.converter is None and fields == self.sink.key_fields:
+            return named
+        return keys(batch, fields).values
 
     def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
         constant = list(self.constant)

@@ -5,7 +5,7 @@ Any server with Confluent's API (https://docs.confluent.io/platform/current/sche
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sinks import _kafka_avro_schema, _kafka_json_schema, _kafka_protobuf_schema
 from airflow_provider_connect.sinks._kafka_encoded import Kind, SchemaRef
+from airflow_provider_connect.sinks._kafka_protobuf_numbers import numbered
 
 Strategy = Literal["topic", "record", "topic_record"]
 Registration = Literal["auto_register", "use_latest"]
@@ -38,6 +39,11 @@ def subject(strategy: Strategy, topic: str, record_name: str) -> str:
     if strategy == "topic":
         return f"{topic}-value"
     return record_name if strategy == "record" else f"{topic}-{record_name}"
+
+
+def key_subject(topic: str) -> str:
+    """Return the name under which the schema of a topic's keys is registered."""
+    return f"{topic}-key"
 
 
 def url(connection: Connection) -> str:
@@ -123,12 +129,72 @@ class Registry:
             if registration == "use_latest":
                 self._latest(subject, document, kind)
             else:
-                self._compatible(subject, document, kind)
+                self._compatible(subject, self._continued(subject, document, kind), kind)
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
 
-    def _registered(self, subject: str, document: str, kind: Kind) -> SchemaRef:
+    def pinned(self, subject: str, document: str, kind: Kind, registration: Registration) -> SchemaRef:
+        """Return the oldest of the subject's schemas that holds our keys: whatever is registered later, it stays.
+
+        A key is its bytes, and the schema's id is among them: by another schema it would be another key.
+
+        :raises DataError: the subject has schemas, and none holds the keys.
+        :raises ConfigError: access is denied, or there is no schema to use.
+        :raises RetriableError: the registry is away.
+        """
+        found = self._oldest(subject, document, kind, registration)
+        if found is None:
+            doing = f"registering subject {subject!r}"
+            self._call(doing, self._client.register_schema, subject, _schema(document, kind))
+            found = self._oldest(subject, document, kind, registration)  # another run may have been faster
+        if found is None:
+            raise RetriableError(f"subject {subject!r}: the schema was registered, but is not shown yet; try again")
+        return found
+
+    def pinned_problems(self, subject: str, document: str, kind: Kind, registration: Registration) -> list[str]:
+        """Say why :meth:`pinned` would fail for a person to mend; [] when it would not. Registers nothing.
+
+        :raises RetriableError: the registry is away.
+        """
+        try:
+            self._oldest(subject, document, kind, registration)
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+        return []
+
+    def _oldest(self, subject: str, document: str, kind: Kind, registration: Registration) -> SchemaRef | None:
+        doing = f"reading the versions of subject {subject!r}"
+        why: list[str] = []
+        for version in sorted(self._found(doing, self._client.get_versions, subject) or ()):
+            found = self._found(doing, self._client.get_version, subject, version)
+            why = self._unfit(found, document, kind)
+            if not why:
+                text = found.schema.schema_str
+                return SchemaRef(subject, found.schema_id, version, text if text != document else None)
+        if why:
+            raise DataError(
+                f"subject {subject!r}: no version holds the keys; the newest: {'; '.join(why)}. By another schema a "
+                "row would get another key: set key_fields back, or publish into another topic"
+            )
+        if registration == "use_latest":
+            raise self._without_schema(subject)
+        return None
+
+    def _unfit(self, found: Any, document: str, kind: Kind) -> list[str]:
+        if found is None or _kind(found) != kind:
+            return [f"its schema is {_kind(found) or 'gone'}, the key_converter's is {kind}"]
+        if found.schema.references:
+            return ["its schema refers to others, which is not supported"]
+        return _MISFITS[kind](document, found.schema.schema_str)
+
+    def _without_schema(self, subject: str) -> ConfigError:
+        return ConfigError(
+            f"subject {subject!r} has no schema; register one, or set schema_registration='auto_register'"
+        )
+
+    def _registered(self, subject: str, first: str, kind: Kind) -> SchemaRef:
+        document = self._continued(subject, first, kind)
         known = self._lookup(subject, document, kind)
         if known is None:
             self._compatible(subject, document, kind)
@@ -140,7 +206,27 @@ class Registry:
             known = self._lookup(subject, document, kind)
         if known is None:
             raise RetriableError(f"subject {subject!r}: the schema was registered, but is not shown yet; try again")
-        return SchemaRef(subject, known.schema_id, known.version)
+        return SchemaRef(subject, known.schema_id, known.version, document if document != first else None)
+
+    def _continued(self, subject: str, document: str, kind: Kind) -> str:
+        """Return a schema as it goes on from what the subject has: fields of Protobuf keep their numbers."""
+        if kind != "PROTOBUF":
+            return document
+        return numbered(document, self._texts(subject, kind))
+
+    def _texts(self, subject: str, kind: Kind) -> Iterator[str]:
+        """Yield the subject's schemas of a kind, the newest first; each is asked for when it is wanted."""
+        newest = self._newest(subject)
+        if newest is None:
+            return
+        if _kind(newest) == kind:
+            yield newest.schema.schema_str
+        doing = f"reading the versions of subject {subject!r}"
+        versions: list[int] = self._found(doing, self._client.get_versions, subject) or []
+        for version in sorted((number for number in versions if number < newest.version), reverse=True):
+            found = self._found(doing, self._client.get_version, subject, version)
+            if _kind(found) == kind:
+                yield found.schema.schema_str
 
     def _lookup(self, subject: str, document: str, kind: Kind) -> Any:
         doing = f"looking for the schema of subject {subject!r}"
@@ -168,9 +254,7 @@ class Registry:
     def _latest(self, subject: str, document: str, kind: Kind) -> SchemaRef:
         latest = self._newest(subject)
         if latest is None:
-            raise ConfigError(
-                f"subject {subject!r} has no schema; register one, or set schema_registration='auto_register'"
-            )
+            raise self._without_schema(subject)
         if _kind(latest) != kind:
             raise DataError(f"subject {subject!r}: its schema is {_kind(latest)}, the converter's is {kind}")
         text = latest.schema.schema_str
@@ -228,6 +312,8 @@ def _without_answer(error: Exception, where: str) -> ConnectError:
     text, name = str(error), type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify failed" in text:
         return ConfigError(f"{where}: its certificate is not trusted; set ssl.ca.location in the connection's extra")
+    if "WRONG_VERSION_NUMBER" in text:
+        return ConfigError(f"{where}: this port speaks no TLS; use an http URL, or the port of https")
     if isinstance(error, (TypeError, AttributeError, KeyError, ValueError)):
         return ConfigError(f"{where}: what answers is no schema registry ({name})")
     return RetriableError(f"{where}: no answer ({name})")

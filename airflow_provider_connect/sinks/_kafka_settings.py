@@ -69,7 +69,12 @@ _BY_OPTION = {
     "message.max.bytes": "the sink sets it by what the topics take: leave it out",
     "batch.size": "the sink sets it by what the topics take: leave it out",
     "statistics.interval.ms": "nobody would read the statistics: leave it out",
-    "plugin.library.paths": "it loads foreign code into the task: leave it out",
+    **dict.fromkeys(
+        ("plugin.library.paths", "ssl.engine.location", "ssl.engine.id"),
+        "it loads foreign code into the task: leave it out",
+    ),
+    "sasl.kerberos.kinit.cmd": "it is a command that the task would run: keep the ticket fresh beside the task",
+    "internal.termination.signal": "it may end the task's own process: leave it out",
     "interceptor.classes": "it belongs to Java clients: leave it out",
     "logger": "the log is the task's own: leave it out",
     "default.topic.config": "write its settings beside the others",
@@ -82,6 +87,11 @@ _VALUES = {
     "isolation.level": ({"read_committed"}, "the ledger would be read before it is true: leave it out"),
     "enable.ssl.certificate.verification": ({"true"}, "anybody could pose as the cluster: give its CA in ssl.ca.pem"),
 }
+_OPENSSL_PROVIDERS = frozenset({"default", "legacy", "fips", "base"})
+"""OpenSSL's own; any other name is the file of a library that is loaded."""
+_IN_A_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab")
+"""librdkafka writes them into a shell's command as they are."""
+_PLAIN = re.compile(r"[\w.@/:+=,-]*", re.ASCII)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 _SASL = ("sasl_ssl", "sasl_plaintext")
 _TLS = ("sasl_ssl", "ssl")
@@ -119,7 +129,17 @@ def refused(conf: Mapping[str, str]) -> dict[str, str]:
     for name, (allowed, why) in _VALUES.items():
         if name in conf and conf[name].lower() not in allowed:
             found[name] = f"must be {' or '.join(sorted(allowed))}; {why}"
-    return found
+    return found | dict(_loading(conf))
+
+
+def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield settings that are taken, but not with a value that loads a library or ends a shell's word."""
+    providers = {name.strip() for name in conf.get("ssl.providers", "").split(",")} - {""}
+    if providers - _OPENSSL_PROVIDERS:
+        yield "ssl.providers", f"must be of {', '.join(sorted(_OPENSSL_PROVIDERS))}; others load foreign code"
+    for name in _IN_A_COMMAND:
+        if not _PLAIN.fullmatch(conf.get(name, "")):
+            yield name, "must have no spaces and no signs but . _ @ / : + = , -, as a shell reads it"
 
 
 def problems(conf: Mapping[str, str]) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sink import OnEmpty, StreamKey
 from airflow_provider_connect.sinks._kafka_partitions import reading
 from airflow_provider_connect.sinks._kafka_records import Outgoing, Refused, is_of
 
@@ -64,14 +64,14 @@ class TopicReader:
 class Snapshot:
     """Compares a snapshot's records with what a topic holds, and remembers which keys it has seen.
 
-    :param empty: what a snapshot without rows means for a topic that holds some.
+    :param on_empty: what a snapshot without rows means for a topic that holds some.
     """
 
-    def __init__(self, reader: TopicReader, empty: Literal["refuse", "bury"]) -> None:
+    def __init__(self, reader: TopicReader, on_empty: OnEmpty) -> None:
         import numpy as np
 
         self.reader = reader
-        self.empty = empty
+        self.on_empty = on_empty
         self.unchanged = 0
         self._keys, self._values, self._partitions = _newest(reader)
         self._seen = np.zeros(len(self._keys), dtype=bool)
@@ -144,10 +144,11 @@ class Snapshot:
         gone = self._keys[~self._seen & (self._values != _DEAD.rstrip(b"\0"))]
         if not len(gone):
             return
-        if self.empty == "refuse" and not self._kept and not any(map(len, self._sent)):
+        if self.on_empty == "fail" and not self._kept and not any(map(len, self._sent)):
             raise DataError(
                 f"topic {self.reader.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
-                "which would all be deleted: see why the source sent nothing, or set empty_snapshot='bury'"
+                "which would all be deleted: see why the source sent nothing; if that is right, set the operator's "
+                "on_empty='accept' and clear the task"
             )
         buried = np.zeros(len(gone), dtype=bool)
         for records in self.reader.batches():

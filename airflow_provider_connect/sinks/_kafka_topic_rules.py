@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -22,6 +22,18 @@ DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """A broker's own limit where nobody set another."""
 
 _FOREVER = 2**63 - 1
+_NUMBER = re.compile(r"-?\d+", re.ASCII)
+_BROKERS = {
+    "cleanup.policy": "log.cleanup.policy",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.insync.replicas": "min.insync.replicas",
+}
+"""Settings of a topic that matter here, and what a broker calls its own, which new topics get."""
+_RETENTIONS = (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
+"""The first that a broker has counts: https://kafka.apache.org/43/configuration/broker-configs/ (2026-11)."""
 
 
 class TopicGroup(Wire):
@@ -68,7 +80,13 @@ class TopicRules(Wire):
 
     def plan(self, name: str) -> TopicPlan:
         """Return what a new topic of this name is made with."""
-        group = next((group for group in self.groups if group.matches(name)), None)
+        return self._plan(name, next((group for group in self.groups if group.matches(name)), None))
+
+    def plans(self, name: str) -> list[TopicPlan]:
+        """Return what a new topic is made with by no group, and by each, where its name is only an example."""
+        return [self._plan(name, group) for group in (None, *self.groups)]
+
+    def _plan(self, name: str, group: TopicGroup | None) -> TopicPlan:
         if group is None:
             return TopicPlan(name, self.partitions, self.replication_factor, self.config)
         return TopicPlan(
@@ -92,6 +110,20 @@ class TopicPlan:
     def compacted(self) -> bool:
         """Whether of records with one key the last is kept."""
         return "compact" in _words(self.config.get("cleanup.policy", ""))
+
+    def foreseen(self, brokers: Mapping[str, str]) -> FoundTopic:
+        """Return the topic as it would be made.
+
+        :param brokers: a broker's settings, which fill what the plan leaves out; empty where they may not be read.
+        """
+        config = {name: value for name, own in _BROKERS.items() if (value := brokers.get(own))}
+        for name, milliseconds in _RETENTIONS:
+            if "retention.ms" not in config and (given := brokers.get(name)):
+                config["retention.ms"] = str(int(given) * milliseconds)
+        config |= self.config
+        found = FoundTopic(self.name, self.partitions or 1, 1, config)
+        replicas = self.replication_factor or brokers.get("default.replication.factor")
+        return replace(found, replicas=int(replicas or found.number("min.insync.replicas", 1)))
 
 
 def dead_letter_plan(name: str, replication_factor: int | None) -> TopicPlan:
@@ -134,16 +166,19 @@ class FoundTopic:
 
     :param replicas: of the partition that has fewest.
     :param config: its settings, the cluster's defaults among them; empty where an ACL forbids to read them.
+    :param operations: what the connection's user may do with it; None where the cluster does not say.
     """
 
     name: str
     partitions: int
     replicas: int
     config: Mapping[str, str] = field(default_factory=dict)
+    operations: frozenset[str] | None = None
 
     def number(self, name: str, otherwise: int) -> int:
-        """Return a setting that is a number."""
-        return int(self.config.get(name) or otherwise)
+        """Return a setting that is a number; what is none, the cluster itself refuses."""
+        value = self.config.get(name, "")
+        return int(value) if _NUMBER.fullmatch(value) else otherwise
 
     @property
     def policy(self) -> set[str]:
@@ -183,8 +218,22 @@ class Writing:
 
 def topic_problems(topic: FoundTopic, writing: Writing, now: dt.datetime) -> list[str]:
     """Say what would lose records, or have them refused; an empty list when nothing would."""
-    found = [*_policy(topic, writing), *_acknowledged(topic), *_times(topic, writing, now)]
-    return [f"topic {topic.name!r}: {text}" for text in found]
+    return [f"topic {topic.name!r}: {text}" for text in _misfits(topic, writing, now)]
+
+
+def planned_problems(plan: TopicPlan, brokers: Mapping[str, str], writing: Writing, now: dt.datetime) -> list[str]:
+    """Say why a topic would be no use as it would be made: nothing changes it afterwards.
+
+    :param brokers: as for :meth:`TopicPlan.foreseen`.
+    """
+    return [
+        f"topic {plan.name!r} is missing, and would not fit as topic_config and the cluster's defaults have it: {text}"
+        for text in _misfits(plan.foreseen(brokers), writing, now)
+    ]
+
+
+def _misfits(topic: FoundTopic, writing: Writing, now: dt.datetime) -> list[str]:
+    return [*_policy(topic, writing), *_acknowledged(topic), *_times(topic, writing, now)]
 
 
 def _policy(topic: FoundTopic, writing: Writing) -> Iterator[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka_connection import admin
+from airflow_provider_connect.sinks._kafka_connection import admin, settings
 from airflow_provider_connect.sinks._kafka_errors import (
     DeniedError,
     ExistsError,
@@ -19,6 +20,7 @@ from airflow_provider_connect.sinks._kafka_errors import (
     UnknownTopicError,
     classify,
 )
+from airflow_provider_connect.sinks._kafka_listeners import other_protocol
 from airflow_provider_connect.sinks._kafka_offsets import LISTED_SECONDS
 from airflow_provider_connect.sinks._kafka_topic_rules import (
     FoundTopic,
@@ -30,15 +32,35 @@ from airflow_provider_connect.sinks._kafka_topic_rules import (
     dead_letter_plan,
     ledger_plan,
     ledger_problems,
+    planned_problems,
     topic_problems,
 )
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+_GIVE = "give it the right (docs/kafka.md, Rights)"
 _AT_ONCE = 200  # topics in one request
 _ANSWER_SECONDS = 1.0
 _AGAIN_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Use:
+    """What topics are for.
+
+    :param keyed: every record has a key.
+    :param timestamps: whether records carry the time of their event.
+    :param oldest: start of the oldest day, for ``timestamps="event"``.
+    """
+
+    keyed: bool
+    timestamps: Timestamps = "now"
+    oldest: dt.datetime | None = None
+
+    def writing(self, plan: TopicPlan) -> Writing:
+        """Return what is written into a topic of that plan."""
+        return Writing(plan.compacted, self.keyed, self.timestamps, self.oldest)
 
 
 @dataclass
@@ -47,12 +69,14 @@ class Topics:
 
     :param timeout_seconds: for each question to the cluster.
     :param heard: the client's, for the reason behind a timeout.
+    :param asked_with: the client's settings, where silence is to be explained by them.
     """
 
     client: AdminClient
     rules: TopicRules
     timeout_seconds: float = 60.0
     heard: Heard = field(default_factory=Heard)
+    asked_with: Mapping[str, str] = field(default_factory=dict, repr=False)
     _known: dict[str, FoundTopic] = field(default_factory=dict)
 
     @classmethod
@@ -62,22 +86,46 @@ class Topics:
         :raises ConfigError: librdkafka refuses a setting of the connection.
         """
         heard = Heard()
-        return cls(admin(connection, heard), rules, timeout_seconds, heard)
+        return cls(admin(connection, heard), rules, timeout_seconds, heard, settings(connection))
 
     def reach(self) -> int:
         """Wait until the cluster answers; return how many brokers it has.
 
-        :raises ConfigError: it refuses the sign-in, TLS fails; known at the first refusal.
+        :raises ConfigError: it refuses the sign-in, TLS fails, it speaks another protocol; known at the first refusal.
         :raises RetriableError: nobody answers.
         """
         deadline = time.monotonic() + self.timeout_seconds
+        explained = False
         while True:
             left = deadline - time.monotonic()
             try:
                 return len(self._brokers(max(min(left, _ANSWER_SECONDS), 0.1)))
             except RetriableError:
+                if not explained and (why := other_protocol(self.asked_with)):
+                    raise ConfigError(f"connecting to the cluster: {why}") from None
+                explained = True
                 if left <= _ANSWER_SECONDS:
                     raise
+
+    def foreseen(self, names: Sequence[str], use: Use) -> list[str]:
+        """Say what would be wrong with those of the topics that are missing, or why they cannot be made.
+
+        Nothing is made: settings are judged as they would be, and the cluster is asked whether it would make the topic.
+        """
+        return self._foreseen([self.rules.plan(name) for name in dict.fromkeys(names)], use)
+
+    def foreseen_example(self, name: str, use: Use) -> list[str]:
+        """Do the same for a name that is only an example of many; a problem where no rule makes a topic that fits."""
+        found = [self._foreseen([plan], use) for plan in self.rules.plans(name)]
+        return found[0] if all(found) else []
+
+    def foreseen_plain(self, name: str) -> list[str]:
+        """Say what would be wrong with a topic of dead letters that is missing; nothing is made."""
+        return self._foreseen([dead_letter_plan(name, self.rules.replication_factor)], Use(keyed=False))
+
+    def foreseen_ledger(self, name: str) -> list[str]:
+        """Say what would be wrong with a ledger that is missing; nothing is made."""
+        return self._foreseen([ledger_plan(name, self.rules.replication_factor)], Use(keyed=True))
 
     def ensure(self, names: Sequence[str]) -> list[str]:
         """Make the topics that are missing and wait until the cluster lists them; return what could not be made."""
@@ -93,29 +141,37 @@ class Topics:
         wrong = self._ensure([ledger_plan(name, self.rules.replication_factor)])
         return wrong or ledger_problems(self._known[name])
 
-    def rehearse(self, names: Sequence[str]) -> list[str]:
-        """Say why topics of such names could not be made; nothing is made.
+    def lacking(self, needed: Mapping[str, Collection[str]]) -> list[str]:
+        """Say which operations the connection's user may not do with the topics that are there.
 
-        For topics whose names only the day's rows tell: ``names`` are examples.
+        A topic that is missing needs the right to make it, which :meth:`foreseen` tells.
+
+        :param needed: operations by topic, as access lists call them: ``READ``, ``WRITE``.
         """
-        plans = [self.rules.plan(name) for name in names]
-        return self._create(plans, "rehearse") if self.rules.create_disposition == "if_needed" else []
+        _, hidden = self._look([name for name in needed if name not in self._known])
+        found = []
+        for name, wanted in needed.items():
+            may = self._known[name].operations if name in self._known else None
+            lacks = {*wanted, "DESCRIBE"} if name in hidden else set(wanted) - may if may is not None else set()
+            if lacks:
+                has = f" (it has {', '.join(sorted(may))})" if may else ""
+                found.append(f"{self.user} lacks {' and '.join(sorted(lacks))} on topic {name!r}{has}: {_GIVE}")
+        return found
 
-    def problems(
-        self, names: Sequence[str], *, keyed: bool, timestamps: Timestamps = "now", oldest: dt.datetime | None = None
-    ) -> list[str]:
-        """Say what is wrong with those of the topics that are there; an empty list if nothing.
+    @property
+    def user(self) -> str:
+        """Whose rights they are, as far as the connection tells."""
+        name = self.asked_with.get("sasl.username")
+        return f"user {name!r}" if name else "the connection's user"
 
-        :param keyed: every record has a key.
-        :param timestamps: whether records carry the time of their event.
-        :param oldest: start of the oldest day, for ``timestamps="event"``.
-        """
+    def problems(self, names: Sequence[str], use: Use) -> list[str]:
+        """Say what is wrong with those of the topics that are there; an empty list if nothing."""
         self._find([name for name in names if name not in self._known])
         return [
             text
             for name in names
             if name in self._known
-            for text in self._wrong(name, Writing(self.rules.plan(name).compacted, keyed, timestamps, oldest))
+            for text in self._wrong(name, use.writing(self.rules.plan(name)))
         ]
 
     def there(self, names: Sequence[str]) -> list[str]:
@@ -150,26 +206,60 @@ class Topics:
     def _wrong(self, name: str, writing: Writing) -> list[str]:
         return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))
 
+    def _foreseen(self, plans: Sequence[TopicPlan], use: Use) -> list[str]:
+        self._find([plan.name for plan in plans if plan.name not in self._known])
+        missing = [plan for plan in plans if plan.name not in self._known]
+        now = dt.datetime.now(dt.UTC)
+        found = [
+            text
+            for plan in missing
+            for text in planned_problems(plan, self._new_topics_settings, use.writing(plan), now)
+        ]
+        if found or self.rules.create_disposition == "never":
+            return found
+        return self._create(missing, "rehearse")
+
+    @cached_property
+    def _new_topics_settings(self) -> dict[str, str]:
+        """A broker's settings, which new topics get; none where they may not be read."""
+        [broker] = self._brokers(self.timeout_seconds)[:1]
+        return self._configs("BROKER", [broker])[broker]
+
     def _find(self, names: Sequence[str]) -> list[str]:
         """Look at topics anew, with their settings; return the names of those that are there.
 
         :raises DeniedError: an ACL hides one of them.
         """
+        found, hidden = self._look(names)
+        if hidden:
+            shown = ", ".join(repr(name) for name in hidden)
+            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {shown}: {_GIVE}")
+        return found
+
+    def _look(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return which of the topics are there, and which an access list hides, whether they are or not."""
         from confluent_kafka import TopicCollection
 
         found: dict[str, FoundTopic] = {}
+        hidden: list[str] = []
         for some in _portions(names):
-            asked = self.client.describe_topics(TopicCollection(some), request_timeout=self.timeout_seconds)
+            wanted = TopicCollection(some)
+            seconds = {"request_timeout": self.timeout_seconds}
+            asked = self.client.describe_topics(wanted, include_authorized_operations=True, **seconds)
             for name, future in asked.items():
                 try:
                     described = self._answer(future, f"looking at topic {name!r}")
                 except UnknownTopicError:
                     continue
+                except DeniedError:
+                    hidden.append(name)
+                    continue
                 replicas = min(len(partition.replicas) for partition in described.partitions)
-                found[name] = FoundTopic(name, len(described.partitions), replicas)
+                may = operations(described.authorized_operations)
+                found[name] = FoundTopic(name, len(described.partitions), replicas, operations=may)
         configs = self._configs("TOPIC", list(found))
         self._known |= {name: replace(topic, config=configs[name]) for name, topic in found.items()}
-        return list(found)
+        return list(found), hidden
 
     def _ensure(self, plans: Sequence[TopicPlan]) -> list[str]:
         there = self._find([plan.name for plan in plans])
@@ -199,6 +289,8 @@ class Topics:
                     self._answer(future, f"creating topic {name!r}")
                 except ExistsError:
                     continue  # another run was faster
+                except DeniedError:
+                    wrong.append(f"{self.user} lacks CREATE on topic {name!r}, which is missing: {_GIVE}, or make it")
                 except ConfigError as error:
                     wrong.append(str(error))
         return wrong
@@ -241,6 +333,15 @@ class Topics:
         except (KafkaException, TimeoutError) as error:
             self.heard.listen(self.client)
             raise classify(error, doing, self.heard) from None
+
+
+def operations(told: Sequence[Any] | None) -> frozenset[str] | None:
+    """Return the names of a described resource's authorized operations; None where the cluster does not know them.
+
+    Who described it may DESCRIBE it: an answer without that is none.
+    """
+    names = frozenset(operation.name for operation in told or ())
+    return names if "DESCRIBE" in names else None
 
 
 def _command(plan: TopicPlan) -> str:

@@ -62,6 +62,11 @@ class Transaction(Outbox):
         self._begun = 0.0
         self._ended = True
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is open any more: never begun, committed, aborted, or fenced by another producer."""
+        return self._ended
+
     def fence(self) -> None:
         """Take the transactional id: every producer that had it is fenced, and its transaction is over.
 
@@ -178,11 +183,13 @@ class Transaction(Outbox):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Let readers of committed records go on, where this transaction failed and is still open."""
-        if not self._ended and not isinstance(error, (FencedError, UndecidedError)):
-            self._release()
+        if isinstance(error, FencedError):
+            self._ended = True
+        elif not self._ended and not isinstance(error, UndecidedError):
+            self._ended = self._released()
 
-    def _release(self) -> None:
-        """End the open transaction; of a producer that was fenced meanwhile, nothing is left to end.
+    def _released(self) -> bool:
+        """End the open transaction; of a producer that was fenced meanwhile, nothing is left to end. Say whether it is.
 
         Where the producer cannot do it itself, one that takes its id does. Where that fails, too, the broker ends the
         transaction after its timeout, or the next try does.
@@ -192,8 +199,8 @@ class Transaction(Outbox):
         try:
             self._abort()
         except (KafkaException, RetriableError, SystemError) as error:
-            if not is_fenced(error):
-                self._take_over()
+            return is_fenced(error) or self._taken_over()
+        return True
 
     def _abort(self) -> None:
         """Abort, once nothing is on its way any more: else it is fatal to the client in most cases.
@@ -205,10 +212,12 @@ class Transaction(Outbox):
             raise RetriableError("records are still on their way")
         self._producer.abort_transaction(max(1.0, until - time.monotonic()))
 
-    def _take_over(self) -> None:
-        with contextlib.suppress(RetriableError, ConfigError):
-            other = Transaction(self._connection, self.id, RELEASE_SECONDS, self.transaction_timeout_seconds)
-            other.fence()
+    def _taken_over(self) -> bool:
+        try:
+            Transaction(self._connection, self.id, RELEASE_SECONDS, self.transaction_timeout_seconds).fence()
+        except (RetriableError, ConfigError):
+            return False
+        return True
 
 
 class _Again(Exception):  # noqa: N818  # no error: the same call is to be made again

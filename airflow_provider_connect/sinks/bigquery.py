@@ -7,8 +7,8 @@ or the new one, never a part. The staging table is dropped at the end, and expir
 **Connection.** Airflow's ``google_cloud_platform`` type, with the Google provider installed or without it: ``project``,
 ``keyfile_dict``, ``key_path``, ``credential_config_file``, ``scope``, ``impersonation_chain``; with none of these,
 Application Default Credentials, which the Airflow task, the driver and the executors all need. Rights: BigQuery Data
-Editor on the dataset (tables, also to be made, and their data) and BigQuery Job User on the project. For tests on this
-machine ``emulator_rest`` (``http://127.0.0.1:…``) and ``emulator_grpc`` (``127.0.0.1:…``) name an emulator.
+Editor on the dataset (tables, also to be made, and their data) and BigQuery Job User on the project. ``rest_endpoint``
+(``https://host``) and ``grpc_endpoint`` (``host:443``) name private endpoints, ``universe_domain`` another universe.
 
 **Delivery.** ``write_mode="replace"`` (default): each day once; a reload replaces it, deletions included.
 ``"merge"``: each key once; the newest source position wins and the reload of an older day leaves newer rows alone.
@@ -16,12 +16,13 @@ machine ``emulator_rest`` (``http://127.0.0.1:…``) and ``emulator_grpc`` (``12
 cannot commit at once: BigQuery aborts one of them, which then decides anew.
 
 **Ways in.** ``load_method="storage_write"``: executors append Arrow to pending streams of the Storage Write API, the
-driver compares the row counts and commits all streams at once. ``"load_job"``: Parquet files from ``gs://`` by their
-URI, or uploaded from a local stage; free of charge, slower. ``"auto"`` takes load jobs for a stage on ``gs://``.
+driver compares the row counts and commits all streams at once. ``"load_job"``: one job for all Parquet files, from
+``gs://`` by their URI, else as one upload through the driver; free of charge, slower. ``"auto"`` takes load jobs for a
+stage on ``gs://``.
 
 **Ledger.** Table ``<table>__ledger`` in the same dataset, one row for each publish: stream, day, generation, intent,
-attempt, rows, digest, counts, job and streams. It is written by the same transaction as the data. A stale run is
-refused inside it, before the first change to the data.
+run, attempt, rows, digest, counts, job and streams. It is written by the same transaction as the data. A day that
+somebody else has published since the attempt began to poll is refused inside it, before the first change to the data.
 
 **Schema.** Types and names as in ``docs/bigquery.md``. Every table has a column ``day`` (DATE), by which it is
 partitioned unless ``partition_by`` says otherwise. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED to
@@ -50,7 +51,8 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
-from airflow_provider_connect.sinks._bigquery_place import Place, project_of
+from airflow_provider_connect.sinks._bigquery_partitions import contradictions
+from airflow_provider_connect.sinks._bigquery_place import MAX_TARGET_BYTES, Place, project_of
 from airflow_provider_connect.stage import StagedFile
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
@@ -67,6 +69,7 @@ class BigQuerySink(Sink):
     """Options of a BigQuery table as a sink."""
 
     name: ClassVar[str] = "bigquery"
+    connection_types: ClassVar[dict[str, tuple[str, ...]]] = {"conn_id": ("google_cloud_platform", "gcpbigquery")}
 
     conn_id: str = Field(
         default="google_cloud_default", description="Airflow connection that holds the project and the credentials."
@@ -103,10 +106,14 @@ class BigQuerySink(Sink):
         default="if_needed", description="Whether the table is made when it is missing."
     )
     partition_by: str = Field(
-        default="day", description="Column that partitions a new table: 'day', or a DATE or TIMESTAMP source column."
+        default="day",
+        description="What partitions a new table: 'day', a DATE or TIMESTAMP source column, 'ingestion_time' (when "
+        "rows arrive) or 'none'. For a table that exists: what it is partitioned by.",
     )
-    partition_type: Literal["hour", "day", "month", "year"] = Field(
-        default="day", description="Size of a new table's partitions; 'hour' needs a TIMESTAMP column."
+    partition_type: Literal["hour", "day", "month", "year", "range"] = Field(
+        default="day",
+        description="Size of a new table's partitions; 'hour' needs a TIMESTAMP column or 'ingestion_time'. 'range' is "
+        "for a table that exists, by ranges of an INTEGER column.",
     )
     partition_filter: Literal["optional", "required"] = Field(
         default="optional", description="Whether queries on a new table must name its partitions."
@@ -143,6 +150,11 @@ class BigQuerySink(Sink):
         description="Name of the ledger's table, in the dataset of the table; '<table>__ledger' without it. Streams "
         "that share a ledger publish one after the other.",
     )
+    staging_dataset: str | None = Field(
+        default=None,
+        description="Dataset for staging tables, 'dataset' or 'project.dataset', where the table's own lies; without "
+        "it they lie beside the table.",
+    )
     maximum_bytes_billed: int | None = Field(
         default=None,
         ge=10_000_000,
@@ -166,10 +178,24 @@ class BigQuerySink(Sink):
     @classmethod
     def _is_table(cls, table: str) -> str:
         try:
-            Place.parse(table, project="the-connections-own")
+            place = Place.parse(table, project="the-connections-own")
         except ConfigError as error:
             raise ValueError(str(error)) from None
+        if len(place.table.encode()) > MAX_TARGET_BYTES:
+            raise ValueError(
+                f"the table's name takes {len(place.table.encode())} bytes of UTF-8: at most {MAX_TARGET_BYTES} bytes, "
+                "since the ledger and staging tables have the same name and an end"
+            )
         return table
+
+    @field_validator("staging_dataset")
+    @classmethod
+    def _is_dataset(cls, dataset: str) -> str:
+        try:
+            Place.parse(f"{dataset}.x", project="the-connections-own")
+        except ConfigError:
+            raise ValueError(f"{dataset!r} is no dataset: write 'dataset' or 'project.dataset'") from None
+        return dataset
 
     @model_validator(mode="after")
     def _modes(self) -> Self:
@@ -180,14 +206,14 @@ class BigQuerySink(Sink):
             raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
         if self.write_mode != "append" and self.on_published_day != "refuse":
             raise ValueError("on_published_day: only with write_mode='append'")
-        if self.partition_by == "day" and self.partition_type == "hour":
-            raise ValueError("partition_type='hour' needs partition_by=, a TIMESTAMP column")
+        of_partitions = {
+            "partition_type": self.partition_type != "day",
+            "partition_filter": self.partition_filter == "required",
+            "partition_expiration_days": self.partition_expiration_days is not None,
+        }
+        if wrong := contradictions(self.partition_by, self.partition_type, of_partitions):
+            raise ValueError("; ".join(wrong))
         return self
-
-    @property
-    def connection_ids(self) -> tuple[str, ...]:
-        """The one connection."""
-        return (self.conn_id,)
 
     @property
     def target(self) -> str:
@@ -196,12 +222,21 @@ class BigQuerySink(Sink):
 
     @property
     def asset_uri(self) -> str:
-        """The target, with slashes as a URI has them."""
-        return f"bigquery://{self._place_name.replace('.', '/')}"
+        """``bigquery://project/dataset/table``, as the Google provider's assets have it.
+
+        For a missing project the connection's name stands; the operator's ``asset=`` takes the real one.
+        """
+        dataset, _, table = self._place_name.rpartition(".")
+        project, _, dataset = dataset.rpartition(".")  # a project of a domain has dots of its own
+        return f"bigquery://{project}/{dataset}/{table}"
 
     @property
     def _place_name(self) -> str:
         return self.table if project_of(self.table) else f"{self.conn_id}.{self.table}"
+
+    def replaces(self, kind: SourceKind) -> bool:
+        """Only with ``write_mode="replace"``: the other modes delete nothing because of an empty answer."""
+        return self.write_mode == "replace"
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with the options and the connection; no network."""
@@ -229,7 +264,7 @@ class BigQuerySink(Sink):
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
         from airflow_provider_connect.sinks._bigquery_put import Tolerance, put_file  # noqa: PLC0415
 
-        if token.load_method == "load_job":
+        if token.load_method == "load_job" or token.kept is not None:
             return None
         (file,) = files
         with self._open(connections) as api:
@@ -242,8 +277,11 @@ class BigQuerySink(Sink):
         return self._publisher(publish.key, connections).commit(publish, token, receipts)
 
     def abort(self, publish: Publish, token: Staging, connections: Connections) -> None:
-        """Drop this attempt's staging table; a transaction that still reads it fails whole."""
-        self._publisher(publish.key, connections).drop(token)
+        """Drop this attempt's staging table, unless its rows are whole and only found no turn to be put in place.
+
+        A transaction that still reads it fails whole.
+        """
+        self._publisher(publish.key, connections).abandon(publish, token)
 
     def sweep(self, key: StreamKey, connections: Connections) -> int:
         """Drop staging tables that are older than ``sweep_after``."""

@@ -15,10 +15,9 @@ send records again, with the same key and event id. A reload appends the day onc
 **Ledger.** Compacted topic ``__connect_ledger``: a record for each (connector, stream, topic, day), written by the
 transaction of the data: generation, intent, rows, digest, counts, and the offsets between which the records lie.
 
-**Records.** Key: ``key_fields``. Value: ``value_converter``, with the day as first field ``day`` unless the topic is
-compacted. Headers
-``connect.…``: connector, stream, day, generation, event_id, position and, with a registry, schema_version;
-``headers=False`` is faster.
+**Records.** Key: ``key_fields``, by ``key_converter``. Value: ``value_converter``, with the day as first field ``day``
+unless the topic is compacted. Headers ``connect.…``: connector, stream, day, generation, event_id, position and, with a
+registry, schema_version; ``headers=False`` is faster.
 ``topic="mixpanel_{event}"`` makes a topic of each value of a column. Tombstones where ``delete_where`` is true.
 
 **Schema.** With ``avro``, ``json_schema`` and ``protobuf`` a Confluent-compatible Schema Registry is asked before the
@@ -28,6 +27,10 @@ the columns: new ones are written, a changed type fails the day with the column'
 **Limits.** One transaction lasts as long as ``transaction_timeout_seconds`` and the broker's
 ``transaction.max.timeout.ms`` allow; days that are too large for that are refused before the first record. While a day
 is being sent, readers of committed records wait at its first record, also for other days in the same partitions.
+
+**Turns.** Days of one topic are sent one at a time (``turns="topic"``), by a queue in the ledger's topic, so that a
+plain reader of committed records sees each whole. With ``turns="off"``, with ``atomicity="partition"``, or with two
+ledgers over one topic, it sees a part of a day while another one is being sent.
 
 **Errors.** A broker that is away, a full disk and a fenced producer are retriable. Rights, unknown topics, TLS and SASL
 are for a person to mend. Rows that are no records fail the day, or go to ``dead_letter_topic`` in the same transaction
@@ -48,6 +51,7 @@ from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
 from airflow_provider_connect.sinks._kafka_converters import ConverterName
+from airflow_provider_connect.sinks._kafka_keys import KeyConverterName
 from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column
 from airflow_provider_connect.sinks._kafka_topic_rules import TopicGroup, TopicRules
 from airflow_provider_connect.stage import StagedFile
@@ -57,12 +61,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
+    from airflow_provider_connect.sinks._kafka_ledger_view import Handed
     from airflow_provider_connect.sinks._kafka_publisher import Publisher
     from airflow_provider_connect.sinks._kafka_records import Plan
 
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
+_OR_KEY = ", or such a key_converter"
 _NAMED = f"{_REGISTERED}, json_schema_envelope"
 
 
@@ -70,6 +76,10 @@ class KafkaSink(Sink):
     """Options of a Kafka topic as a sink."""
 
     name: ClassVar[str] = "kafka"
+    connection_types: ClassVar[dict[str, tuple[str, ...]]] = {
+        "conn_id": ("kafka",),
+        "registry_conn_id": ("http", "https", "generic"),
+    }
 
     conn_id: str = Field(default="kafka_default", description="Airflow connection of type kafka.")
     topic: str = Field(
@@ -83,6 +93,12 @@ class KafkaSink(Sink):
         default="day",
         description="What one transaction holds: the day, or one staged file each, sent in parallel, for days that "
         "take longer than a transaction may. For delivery='exactly_once'.",
+    )
+    turns: Literal["topic", "off"] = Field(
+        default="topic",
+        description="Whether days of one topic are sent one at a time, so that every reader of committed records sees "
+        "each whole. With 'off' a reader may see a part of a day while another day is being sent. For "
+        "delivery='exactly_once' with atomicity='day'.",
     )
     value_converter: ConverterName = Field(
         default="json", description="What a value looks like; avro, json_schema and protobuf need registry_conn_id."
@@ -99,6 +115,11 @@ class KafkaSink(Sink):
     key_fields: tuple[str, ...] = Field(
         default=("record_key",),
         description="Source columns that make the record's key: one as its text, several as a JSON array; () for none.",
+    )
+    key_converter: KeyConverterName = Field(
+        default="string",
+        description="What a key looks like: 'string' as key_fields says; the others make a record of the key_fields. "
+        "avro, json_schema and protobuf need registry_conn_id; the subject is '<topic>-key'.",
     )
     registry_conn_id: str | None = Field(
         default=None,
@@ -151,11 +172,6 @@ class KafkaSink(Sink):
         description="cleanup.policy of a new topic. With 'compact', a snapshot source's rows are compared with the "
         "topic: only what changed is sent, and a tombstone for what vanished.",
     )
-    empty_snapshot: Literal["refuse", "bury"] = Field(
-        default="refuse",
-        description="With cleanup='compact', what a snapshot without rows does to a topic that has some: fails the "
-        "day, or buries every key.",
-    )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
         description="What happens to a row that is no record: 'none' fails the day, 'all' sends it to "
@@ -196,8 +212,8 @@ class KafkaSink(Sink):
             problems.append("atomicity: only with delivery='exactly_once'")
         if (self.value_field is not None) != (self.value_converter in ("string", "bytes")):
             problems.append("value_field belongs to value_converter='string' or 'bytes', which need it")
-        if (self.registry_conn_id is not None) != (self.value_converter in _REGISTRY_CONVERTERS):
-            problems.append(f"registry_conn_id belongs to {_REGISTERED}, which need it")
+        if (self.registry_conn_id is not None) != (self.value_is_registered or self._key_is_registered):
+            problems.append(f"registry_conn_id belongs to {_REGISTERED}{_OR_KEY}, which need it")
         if any("cleanup.policy" in config for config in (self.topic_config, *(g.config for g in self.topic_groups))):
             problems.append("cleanup.policy is the option cleanup: take it out of topic_config and topic_groups")
         if not self.key_fields and (self.delete_where or self.cleanup == "compact"):
@@ -216,12 +232,17 @@ class KafkaSink(Sink):
 
     def _without_effect(self) -> list[str]:
         """Name the options that were changed, and that others make meaningless."""
-        registered = self.value_converter in _REGISTRY_CONVERTERS
+        registered, key = self.value_is_registered, self._key_is_registered
         belonging = {
-            "record_name": (registered or self.value_converter == "json_schema_envelope", _NAMED),
+            "key_converter": (bool(self.key_fields), "key_fields"),
+            "record_name": (registered or key or self.value_converter == "json_schema_envelope", _NAMED + _OR_KEY),
             "subject_strategy": (registered, _REGISTERED),
-            "schema_registration": (registered, _REGISTERED),
+            "schema_registration": (registered or key, _REGISTERED + _OR_KEY),
             "schema_contract": (not registered, "converters without a registry, which decides itself"),
+            "turns": (
+                self.delivery == "exactly_once" and self.atomicity == "day",
+                "delivery='exactly_once' with atomicity='day'",
+            ),
             "max_rejects": (self.errors_tolerance == "all", "errors_tolerance='all'"),
         }
         fields = type(self).model_fields
@@ -232,9 +253,13 @@ class KafkaSink(Sink):
         ]
 
     @property
-    def connection_ids(self) -> tuple[str, ...]:
-        """The cluster's, and the registry's if there is one."""
-        return (self.conn_id, self.registry_conn_id) if self.registry_conn_id else (self.conn_id,)
+    def value_is_registered(self) -> bool:
+        """Whether a schema registry has the values' schema."""
+        return self.value_converter in _REGISTRY_CONVERTERS
+
+    @property
+    def _key_is_registered(self) -> bool:
+        return self.key_converter in _REGISTRY_CONVERTERS
 
     @property
     def target(self) -> str:
@@ -266,6 +291,11 @@ class KafkaSink(Sink):
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
+    @property
+    def key_record_name(self) -> str:
+        """The key's name in its schema."""
+        return f"{self.full_record_name}Key"
+
     def value_day(self, day: dt.date) -> dt.date | None:
         """Return the day that a value begins with; None in a compacted topic, which shows each key's newest state."""
         return None if self.cleanup == "compact" else day
@@ -280,6 +310,10 @@ class KafkaSink(Sink):
             config={"cleanup.policy": self.cleanup} | self.topic_config,
             groups=self.topic_groups,
         )
+
+    def replaces(self, kind: SourceKind) -> bool:
+        """Not the days of a compacted topic: they bring keys up to date, and an empty one leaves all as they are."""
+        return kind == "snapshot" or self.cleanup != "compact"
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with the options and the connections; no network."""
@@ -316,7 +350,7 @@ class KafkaSink(Sink):
 
     def put(self, token: Plan, files: tuple[StagedFile, ...], schema: pa.Schema, connections: Connections) -> Any:
         """Send a share; with its transaction it is published."""
-        return self._publisher(token.publish.key, connections).put(token, files, schema)
+        return self._publisher(token.publish.key, connections, token.handed).put(token, files, schema)
 
     def commit(
         self, publish: Publish, schema: pa.Schema, token: Plan, receipts: list[Any], connections: Connections
@@ -324,7 +358,13 @@ class KafkaSink(Sink):
         """Return what the day's transaction has published; write the day's row where there were several."""
         return self._publisher(publish.key, connections).commit(token, receipts)
 
-    def _publisher(self, key: StreamKey, connections: Connections) -> Publisher:
+    def abort(self, publish: Publish, token: Plan, connections: Connections) -> None:
+        """End what an executor left open that died: readers wait for it, and so do the next days."""
+        from airflow_provider_connect.sinks._kafka_publisher import abort  # noqa: PLC0415
+
+        abort(self, token, connections)
+
+    def _publisher(self, key: StreamKey, connections: Connections, handed: Handed | None = None) -> Publisher:
         from airflow_provider_connect.sinks._kafka_publisher import Publisher  # noqa: PLC0415  # a DAG file does without it
 
-        return Publisher(self, key, connections)
+        return Publisher(self, key, connections, handed)

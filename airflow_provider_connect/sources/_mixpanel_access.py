@@ -6,15 +6,17 @@ import datetime as dt
 import ipaddress
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from airflow_provider_connect.certificates import ca_bundle_problem
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.http import BasicAuth, excerpt, retry_after_seconds
+from airflow_provider_connect.http import BasicAuth, excerpt, proxy_secrets, retry_after_seconds
+from airflow_provider_connect.secrets import Secrets
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
@@ -33,6 +35,7 @@ class Access:
 
     :param url: scheme and host, without a path.
     :param asked: region or host, as a message names it.
+    :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     """
 
     url: str
@@ -40,6 +43,12 @@ class Access:
     auth: BasicAuth
     project_id: str | None
     proxy: SecretStr | None
+    ca_bundle: str | None = field(default=None, repr=False)
+
+    @property
+    def secrets(self) -> Secrets:
+        """What no message may quote."""
+        return Secrets([*self.auth.secrets, *proxy_secrets(self.proxy)])
 
     @classmethod
     def of(cls, connection: Connection) -> Access:
@@ -61,6 +70,7 @@ class Access:
             auth=BasicAuth(user, password),
             project_id=connection.option("project_id"),
             proxy=SecretStr(proxy) if proxy else None,
+            ca_bundle=connection.option("ca_bundle"),
         )
 
 
@@ -72,7 +82,7 @@ def problems(connection: Connection) -> list[str]:
         found.append(f"{where}: password is empty; it holds the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
         found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
-    for check in (_project_problem, _choice_problems, _host_problem, _proxy_problem):
+    for check in (_project_problem, _choice_problems, _host_problem, _proxy_problem, _ca_bundle_problem):
         try:
             found += [f"{where}: {problem}" for problem in check(connection)]
         except ConfigError as error:  # an extra field that is no text
@@ -95,10 +105,10 @@ def _project_problem(connection: Connection) -> list[str]:
 
 def _choice_problems(connection: Connection) -> list[str]:
     found = []
-    for field, choices in (("region", tuple(HOSTS)), ("timestamps", _REGIMES)):
-        value = connection.option(field)
+    for name, choices in (("region", tuple(HOSTS)), ("timestamps", _REGIMES)):
+        value = connection.option(name)
         if value is not None and value not in choices:
-            found.append(f"extra field {field!r} is none of {', '.join(choices)}")
+            found.append(f"extra field {name!r} is none of {', '.join(choices)}")
     return found
 
 
@@ -110,7 +120,7 @@ def _host_problem(connection: Connection) -> list[str]:
         name, port = parts.hostname, parts.port
     except ValueError:
         return ["host is neither a name nor a URL"]
-    if not name or parts.username or parts.query or parts.fragment or parts.path not in ("", "/"):
+    if not name or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
         return ["host must be 'name' or 'https://name', without user, path or query"]
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(name)):
         return ["host must be reached by https: plain http would show the credentials to the network"]
@@ -129,6 +139,12 @@ def _proxy_problem(connection: Connection) -> list[str]:
     except ValueError:
         is_url = False
     return [] if is_url else ["extra field 'proxy' is no http or https URL"]
+
+
+def _ca_bundle_problem(connection: Connection) -> list[str]:
+    ca_bundle = connection.option("ca_bundle")
+    problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
+    return [f"extra field {problem}"] if problem else []
 
 
 def _with_scheme(host: str) -> str:
@@ -190,16 +206,24 @@ https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limit
 
 
 def refusal(
-    status: int, body: str, access: Access, *, now: dt.datetime, retry_after: str = "", seen: str = ""
+    status: int,
+    body: str,
+    access: Access,
+    *,
+    now: dt.datetime,
+    retry_after: str = "",
+    seen: str = "",
+    is_cut: bool = False,
 ) -> ConnectError:
     """Return the error that an answer stands for.
 
     :param body: the beginning of the answer, or of the error document in it.
     :param retry_after: the header of that name.
     :param seen: what had been read when a status 200 turned into an error.
+    :param is_cut: whether the end of the body was not seen.
     """
     text = _error_text(body)
-    said = excerpt(text, access.auth)
+    said = excerpt(text, access.secrets, is_cut=is_cut)
     quoted = f"; it said: {said!r}" if said else ""
     after = f"; {seen}" if seen else ""
     effective = _effective_status(status, text)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import DataError, RetriableError
-from airflow_provider_connect.jsonlines import Block
+from airflow_provider_connect.jsonlines import Block, slices
+from airflow_provider_connect.sources._mixpanel_lines import Bounds, line_bounds
 from airflow_provider_connect.sources._mixpanel_records import (
+    BlockRecords,
     ErrorDocumentError,
     NotARecordError,
     Record,
@@ -25,6 +27,7 @@ TERMINATED = b"terminated early"
 """The export's own way to say that it is incomplete, as a line of its own or at the end of a cut one."""
 
 _MAX_SPLIT_LINES = 64
+_SHORT_LINE_BYTES = 24
 _MAX_REJECT_BYTES = 64 << 20  # they are kept in memory until the partition ends
 _LINE_BREAK_IN_STRING = b"\\n"
 
@@ -55,7 +58,6 @@ class ExportReader:
         self._tolerance = tolerance
         self._tally = tally
         self._broken = _Broken()
-        self._ended = True
         self._records = 0
         self._reject_bytes = 0
 
@@ -66,13 +68,24 @@ class ExportReader:
         :raises DataError: if a line is no record and that is not tolerated.
         :raises ErrorDocumentError: if the server reports an error in the middle.
         """
-        records, odd = self._reader.read_block(block)
-        self._ended = block.data.endswith(b"\n")
+        bounds = line_bounds(block.data, least_bytes=_SHORT_LINE_BYTES)
+        if bounds is not None:
+            yield from self._read(block, bounds)
+            return
+        for part in slices(block):  # no export has such lines: what is noted of each would outweigh them all
+            few = line_bounds(part.data)
+            assert few is not None
+            yield from self._read(part, few)
+
+    def _read(self, block: Block, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+        found = self._reader.read_block(block, bounds)
         self._tally.raw_bytes += len(block.data)
-        if records is not None:
-            self._records += len(records)
-            yield from self._batch(records)
-        others = list(self._odd_lines(block, odd))
+        if found.blank:
+            self._tally.counts["blank_lines"] += found.blank
+        if found.records is not None:
+            self._records += len(found.records)
+            yield from self._batch(found.records)
+        others = list(self._odd_lines(block, found))
         if others:
             yield from self._batch(Records.of(others))
 
@@ -87,22 +100,19 @@ class ExportReader:
             # A server that fails half way often says so in words of its own, as the last line.
             raise RetriableError(f"the export is cut: its last line is no record; {self.seen()}")
 
-    def _odd_lines(self, block: Block, odd: list[tuple[int, int]]) -> Iterator[Record]:
-        next_index = 0
-        for index, start in odd:
-            if index != next_index:  # whole records stand between: what was broken before stays broken
+    def _odd_lines(self, block: Block, found: BlockRecords) -> Iterator[Record]:
+        following = 0
+        for number, start in found.odd:
+            if number != following:  # whole records stand between: what was broken before stays broken
                 self._give_up()
-            next_index = index + 1
+            following = number + 1
             end = block.data.find(b"\n", start)
             line = block.data[start : end if end >= 0 else len(block.data)]
             yield from self._odd_line(line, block.position + start)
-        if odd and odd[-1][0] + 1 != block.data.count(b"\n") + (not self._ended):
+        if following != found.lines:
             self._give_up()
 
     def _odd_line(self, line: bytes, position: int) -> Iterator[Record]:
-        if not line.strip(b" \t\r"):
-            self._tally.counts["blank_lines"] += 1
-            return
         try:
             record = self._reader.read_line(line, position)
         except ErrorDocumentError:
@@ -126,7 +136,8 @@ class ExportReader:
                 continue
             pieces = [piece for _, piece, _ in broken.lines[first:]]
             for glue in (b"\n", _LINE_BREAK_IN_STRING):
-                record = self._try(glue.join(pieces), begin)
+                text = glue.join(pieces)
+                record = self._try(text, begin) if len(text) <= self._tolerance.max_record_bytes else None
                 if record is not None:
                     del broken.lines[first:]
                     self._give_up()

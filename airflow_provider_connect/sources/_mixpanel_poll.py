@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.dedupe import KeySet
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.http import Answer, Limits, get
+from airflow_provider_connect.http import Answer, excerpt, get
+from airflow_provider_connect.http_link import Limits
 from airflow_provider_connect.inflate import gunzip
 from airflow_provider_connect.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.prefetch import prefetch
@@ -41,11 +42,11 @@ def poll_day(
     """Yield the rows of a day; see :meth:`MixpanelSource.poll`."""
     access = Access.of(connection)
     reader = RecordReader(tuple(source.promote))
-    with _ask(source, part, access, now) as answer, KeySet() as keys:
+    with _ask(source, part, access, tally, now) as answer, KeySet() as keys:
         rows = RowMaker(_row_options(source, part), reader.names, keys, tally)
         tolerance = Tolerance(source.errors_tolerance, source.max_rejects, source.max_record_bytes)
         export = ExportReader(reader, rows, tolerance, tally)
-        lines = prefetch(blocks(_decoded(answer, tally), source.max_record_bytes), depth=_BLOCKS_AHEAD)
+        lines = prefetch(blocks(_decoded(answer, access, tally), source.max_record_bytes), depth=_BLOCKS_AHEAD)
         try:
             for block in lines:
                 yield from export.read(block)
@@ -72,7 +73,9 @@ def _row_options(source: MixpanelSource, part: InputPartition) -> RowOptions:
     )
 
 
-def _ask(source: MixpanelSource, part: InputPartition, access: Access, now: Callable[[], dt.datetime]) -> Answer:
+def _ask(
+    source: MixpanelSource, part: InputPartition, access: Access, tally: Tally, now: Callable[[], dt.datetime]
+) -> Answer:
     params = {"from_date": part.params["from_date"], "to_date": part.params["to_date"]}
     if access.project_id is not None:
         params["project_id"] = access.project_id
@@ -85,14 +88,23 @@ def _ask(source: MixpanelSource, part: InputPartition, access: Access, now: Call
         read_timeout_seconds=source.read_timeout_seconds,
         deadline_seconds=source.request_deadline_seconds,
     )
-    answer = get(access.url + _EXPORT_PATH, params, access.auth, limits, proxy=access.proxy)
+    answer = get(
+        access.url + _EXPORT_PATH,
+        params,
+        access.auth,
+        limits,
+        proxy=access.proxy,
+        ca_bundle=access.ca_bundle,
+        sent=tally.request,
+    )
     if answer.status != 200:
         with answer:
-            raise refusal(answer.status, answer.text(), access, retry_after=answer.header("Retry-After"), now=now())
+            said, retry_after = answer.text(), answer.header("Retry-After")
+            raise refusal(answer.status, said.text, access, retry_after=retry_after, now=now(), is_cut=said.is_cut)
     return answer
 
 
-def _decoded(answer: Answer, tally: Tally) -> Iterator[bytes]:
+def _decoded(answer: Answer, access: Access, tally: Tally) -> Iterator[bytes]:
     """Yield the export's bytes.
 
     :raises RetriableError: if the answer is no export by its head, or is cut.
@@ -106,7 +118,8 @@ def _decoded(answer: Answer, tally: Tally) -> Iterator[bytes]:
     answer.require_framing()
     encoding = answer.header("Content-Encoding").strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise RetriableError(f"{answer.host} sent Content-Encoding {encoding[:20]!r}; only gzip was asked for")
+        shown = excerpt(answer.header("Content-Encoding"), access.secrets)[:20]
+        raise RetriableError(f"{answer.host} sent Content-Encoding {shown!r}; only gzip was asked for")
     wire = _counted(answer, tally)
     return gunzip(wire) if encoding == "gzip" else wire
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_connect.sources._mixpanel_lines import Bounds, blank_lines, is_utf8, neighbours, stands_at
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -22,7 +24,6 @@ FIELDS = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
 """The properties every row needs; promoted ones follow them."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
-_NEWLINE = 0x0A
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
@@ -82,6 +83,17 @@ class Records:
         """Return the properties of one row."""
         return str(self.pieces[2 * row].as_py())
 
+    def only(self, rows: list[int]) -> Records:
+        """Return the rows that are numbered, alone."""
+        import pyarrow as pa
+
+        return Records(
+            self.position[rows],
+            self.event.take(pa.array(rows, pa.int64())),
+            self.pieces.take(pa.array([piece for row in rows for piece in (2 * row, 2 * row + 1)], pa.int64())),
+            [[column[row] for row in rows] for column in self.values],
+        )
+
     @classmethod
     def of(cls, records: list[Record]) -> Records:
         """Gather records of the slow way."""
@@ -95,6 +107,21 @@ class Records:
             pa.array(pieces, pa.binary()).cast(pa.string()),
             [list(column) for column in zip(*(record.values for record in records), strict=True)],
         )
+
+
+class BlockRecords(NamedTuple):
+    """What the usual lines of a block hold, and which others there are.
+
+    :param odd: (number among the lines that are not blank, start in the block) of the lines that need
+        :meth:`RecordReader.read_line`.
+    :param lines: how many lines are not blank.
+    :param blank: how many are.
+    """
+
+    records: Records | None
+    odd: list[tuple[int, int]]
+    lines: int
+    blank: int
 
 
 class RecordReader:
@@ -130,33 +157,34 @@ class RecordReader:
         """Names of the decoded properties, in the order of ``values``."""
         return self._names
 
-    def read_block(self, block: Block) -> tuple[Records | None, list[tuple[int, int]]]:
-        """Read the usual lines of a block.
-
-        :return: their records, and (index, start in the block) of the lines that need :meth:`read_line`.
-        """
+    def read_block(self, block: Block, bounds: Bounds) -> BlockRecords:
+        """Read the usual lines of a block."""
         import numpy as np
         import pyarrow as pa
 
         data = block.data
-        starts, ends = _line_bounds(data)
-        usual = _stands_at(data, starts, _OPENING) & _stands_at(data, ends - len(_CLOSING), _CLOSING)
+        starts, ends = bounds
+        usual = stands_at(data, starts, _OPENING) & stands_at(data, ends - len(_CLOSING), _CLOSING)
         at, names, wanted = self._decode(data, starts, ends, usual)
         event = pa.array(names, pa.string())
         heads, good = _property_starts(data, starts[at] + len(_OPENING), event)
-        if not _is_utf8(data):
-            good &= np.array([_is_utf8(data[starts[row] : ends[row]]) for row in at.tolist()], dtype=bool)
+        if not is_utf8(data):
+            good &= np.array([is_utf8(data[starts[row] : ends[row]]) for row in at.tolist()], dtype=bool)
         if not good.all():
             event, at, heads = event.filter(pa.array(good)), at[good], heads[good]
             wanted = [one for one, keep in zip(wanted, good.tolist(), strict=True) if keep]
         usual[:] = False
         usual[at] = True
-        odd = np.flatnonzero(~usual)
+        blank = blank_lines(data, bounds)
+        odd = np.flatnonzero(~(usual | blank))
+        numbers = odd - np.cumsum(blank)[odd]
         cuts = np.empty(2 * len(at) + 1, np.int32)
         cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, ends[at[-1]] if len(at) else 0
         pieces = pa.StringArray.from_buffers(2 * len(at), pa.py_buffer(cuts), pa.py_buffer(data))
         records = Records(starts[at] + block.position, event, pieces, self._columns(wanted))
-        return records if len(records) else None, list(zip(odd.tolist(), starts[odd].tolist(), strict=True))
+        others = list(zip(numbers.tolist(), starts[odd].tolist(), strict=True))
+        blanks = int(blank.sum())
+        return BlockRecords(records if len(records) else None, others, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
         """Decode the lines that are marked as usual; return the index, event and properties of those that are records.
@@ -235,36 +263,6 @@ class RecordReader:
         return event, top.get("properties", "").encode(), tuple(values), tuple(notes)
 
 
-def _line_bounds(data: bytes) -> tuple[Any, Any]:
-    """Return where each line starts, and where it ends without its newline."""
-    import numpy as np
-
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
-    if not data.endswith(b"\n"):
-        ends = np.append(ends, len(data))
-    return np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1)), ends
-
-
-def neighbours(marked: Any) -> list[tuple[int, int]]:
-    """Return the (begin, end) of neighbours that are all marked."""
-    import numpy as np
-
-    edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
-    return list(zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True))
-
-
-def _stands_at(data: bytes, at: Any, what: bytes) -> Any:
-    """Tell for each position whether ``what`` stands there; never across the ends of ``data``."""
-    import numpy as np
-
-    windows = max(len(data) - len(what) + 1, 0)
-    result = (at >= 0) & (at < windows)
-    if windows:
-        every = np.ndarray((windows,), f"V{len(what)}", data, strides=(1,))
-        result[result] = every[at[result]] == np.void(what)
-    return result
-
-
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
     """Return where the properties of decoded lines start, and of which lines that could be told.
 
@@ -277,24 +275,12 @@ def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[An
     import pyarrow.compute as pc
 
     ends = names + pc.binary_length(event).to_numpy()
-    plain = _stands_at(data, ends, _MIDDLE)
+    plain = stands_at(data, ends, _MIDDLE)
     for row in np.flatnonzero(~plain).tolist():
         literal = _STRING.match(data, names[row] - 1)
         ends[row] = literal.end() - 1 if literal else 0
         plain[row] = data.startswith(_MIDDLE, ends[row])
     return ends + len(_MIDDLE) - 1, plain
-
-
-def _is_utf8(data: bytes) -> bool:
-    import numpy as np
-    import pyarrow as pa
-
-    offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
-    try:
-        pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _attribute_lists(attributes: list[str]) -> Callable[[list[Any]], list[list[Any]]]:

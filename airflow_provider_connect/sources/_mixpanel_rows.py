@@ -60,11 +60,15 @@ class RowMaker:
         import pyarrow as pa
 
         value = {name: records.values[self._index[name]] for name in self._index}
+        identifiers = {name: self._identifier(name, records, value) for name in ("distinct_id", "$insert_id")}
+        too_deep = sorted({row for _, rows in identifiers.values() for row in rows})
+        if too_deep:
+            return self._batch_without(too_deep, records)
         seconds, micros = self._times(value["time"])
         columns = self._time_columns(micros)
         columns["event"] = records.event
-        columns["distinct_id"] = self._identifier("distinct_id", records, value)
-        columns["insert_id"] = self._identifier("$insert_id", records, value)
+        columns["distinct_id"] = identifiers["distinct_id"][0]
+        columns["insert_id"] = identifiers["$insert_id"][0]
         columns["processing_time"] = self._processing_time(value["mp_processing_time_ms"])
         key_bytes, is_vendor = _keys(records, columns["distinct_id"], columns["insert_id"], seconds)
         columns["record_key"] = _hex(key_bytes)
@@ -81,6 +85,18 @@ class RowMaker:
         columns["properties"] = records.properties(np.flatnonzero(keep))
         self._see(columns["time"])
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
+
+    def _batch_without(self, rows: list[int], records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
+        """Return the batch of the other rows; these are rejects."""
+        import pyarrow as pa
+
+        reason = "it is nested too deep to read an identifier's digits"
+        rejects = [Reject(int(records.position[row]), reason, _line(records, row)) for row in rows]
+        rest = sorted(set(range(len(records))) - set(rows))
+        if not rest:
+            return pa.RecordBatch.from_pylist([], schema=self._schema), rejects
+        batch, others = self.batch(records.only(rest))
+        return batch, sorted([*rejects, *others], key=lambda reject: reject.position)
 
     def _count(self, name: str, number: int) -> None:
         if number:
@@ -121,17 +137,23 @@ class RowMaker:
         utc = pa.array(found.seconds * _MILLION + rest, pa.int64(), mask=~readable)
         return {"time": utc.cast(pa.timestamp("us", tz="UTC")), "time_local": micros.cast(pa.timestamp("us"))}
 
-    def _identifier(self, name: str, records: Records, value: dict[str, list[Any]]) -> pa.StringArray:
+    def _identifier(self, name: str, records: Records, value: dict[str, list[Any]]) -> tuple[pa.StringArray, list[int]]:
+        """Return an identifier's column, and the rows whose JSON is nested deeper than it can be read."""
         import pyarrow as pa
 
         try:
-            return pa.array(value[name], pa.string())
+            return pa.array(value[name], pa.string()), []
         except pa.ArrowException:
-            texts = [
-                one if one is None or isinstance(one, str) else _number_text(one, records.properties_of(row), name)
-                for row, one in enumerate(value[name])
-            ]
-            return pa.array(texts, pa.string())
+            texts: list[str | None] = []
+            too_deep = []
+            for row, one in enumerate(value[name]):
+                try:
+                    is_text = one is None or isinstance(one, str)
+                    texts.append(one if is_text else _number_text(one, records.properties_of(row), name))
+                except RecursionError:
+                    texts.append(None)
+                    too_deep.append(row)
+            return pa.array(texts, pa.string()), too_deep
 
     def _processing_time(self, values: list[Any]) -> pa.Array:
         import pyarrow as pa

@@ -12,7 +12,9 @@ password     secret of the service account, or the project secret (which Mixpane
 host         own host, as ``https://name`` or ``name``; empty for the region's. http for loopback alone
 port         of an own host
 extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·
-             ``timestamps``: see below · ``proxy``: URL of the only proxy that is used
+             ``timestamps``: see below · ``proxy``: URL of the only proxy that is used ·
+             ``ca_bundle``: authorities to trust beside the public ones, as PEM text or as the absolute path
+             of a PEM file on the worker and every Spark node: for proxies that inspect TLS
 ============ =====================================================================================
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
@@ -50,8 +52,12 @@ A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. A key tha
 it stands last. NaN, Infinity and invalid UTF-8 make a line a reject.
 
 **Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query
-(https://developer.mixpanel.com/reference/rate-limits). A day is one partition, read as one stream; what it takes in
-memory does not grow with it. Lines may be ``max_record_bytes`` long, and ``max_rejects`` lines may be set aside.
+(https://developer.mixpanel.com/reference/rate-limits). A query that fails counts too: one task sends at most
+``retry_budget_requests`` of them for a day and then begins no further day, so a server in trouble costs a day 20 in the
+four tries that the operator makes, and a window 20 for each of the ``parallel_days`` that it polls at once.
+A day is one partition, read as one stream; what it takes in memory does not grow with it. Lines may be
+``max_record_bytes`` long, and ``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a request
+wherever it is slow: name service, TLS, headers, chunks, trailers.
 
 **Errors.** An answer that is cut, is no export, or ends in an error document fails the day as retriable, with what was
 read so far; so do 408, 429 (with the time to wait) and 5xx. Credentials, role, plan, region and dates in the future
@@ -100,6 +106,7 @@ class MixpanelSource(Source):
     name: ClassVar[str] = "mixpanel"
     kind: ClassVar[Literal["day", "snapshot"]] = "day"
     connection_type: ClassVar[str] = "mixpanel"
+    connection_fields: ClassVar[tuple[str, ...]] = ("project_id", "region", "timestamps")
 
     conn_id: str = Field(default="mixpanel_default", description="Airflow connection of type mixpanel.")
     stream: Literal["export"] = Field(default="export", description="What to read: the raw event export.")
@@ -126,8 +133,15 @@ class MixpanelSource(Source):
     max_rejects: int = Field(default=1000, ge=0, description="How many lines may be set aside before the day fails.")
     connect_timeout_seconds: float = Field(default=10.0, gt=0, description="For a connection to be accepted.")
     read_timeout_seconds: float = Field(default=120.0, gt=0, description="For the next bytes to come.")
-    request_deadline_seconds: float = Field(default=3600.0, gt=0, description="For a whole answer to come.")
-    max_record_bytes: int = Field(default=16 << 20, ge=1 << 10, description="The longest line that is read.")
+    request_deadline_seconds: float = Field(
+        default=3600.0,
+        gt=0,
+        description="For a whole request: name service, connection, TLS, headers and body, however steadily bytes "
+        "trickle in.",
+    )
+    max_record_bytes: int = Field(
+        default=16 << 20, ge=1 << 10, description="The longest line that is read, not counting its newline."
+    )
 
     @model_validator(mode="after")
     def _is_consistent(self) -> MixpanelSource:

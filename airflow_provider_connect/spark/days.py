@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pydantic import ValidationError
 
 from airflow_provider_connect import __version__, temporary_stage
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, Failure, SupersededError, worst
+from airflow_provider_connect.errors import (
+    ConnectError,
+    DataError,
+    Failure,
+    OvertakenError,
+    SupersededError,
+    worst,
+)
 from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Progress, say
-from airflow_provider_connect.stage import CONTROL, Manifest, Polled, StagedFile, attempt_folder
+from airflow_provider_connect.stage import CONTROL, Manifest, Polled, Seen, StagedFile, attempt_folder
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
 
@@ -35,6 +44,7 @@ class Days:
     :param poll_parts: runs :func:`.poll.run` over tasks on the executors.
     :param keeps_stage: whether published files stay where they are: the sink says where the stage lies.
     :param put_shares: runs the sink's ``put`` over shares of a day on the executors; None if the sink has none.
+    :param task_lives: tells whether the Airflow task that wants these days is known to live.
     """
 
     job: JobConfig
@@ -49,6 +59,7 @@ class Days:
     progress: Progress
     poll_parts: PollParts
     put_shares: PutShares | None
+    task_lives: Callable[[], bool]
 
     def move(self, day: Day) -> DayReport:
         """Bring one day into the sink; an error becomes the day's failure, and touches no other day."""
@@ -57,16 +68,39 @@ class Days:
         except SupersededError as error:
             report = DayReport.of(day, "superseded", failure=Failure.of(error))
         except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
-            report = DayReport.of(day, "failed", failure=Failure.of(error))
-        self.progress.end(str(day), _describe(report))
+            report = DayReport.of(day, "failed", failure=Failure.of(error), retries=self.progress.retries(str(day)))
+        self.progress.end(str(day), _describe(report, with_reason=self._tells_reasons or report.status != "failed"))
         return report
 
+    @property
+    def _tells_reasons(self) -> bool:
+        """Whether to say why a day failed as soon as it has: not where the task says just that in its next line."""
+        return len(self.job.days) > 1 or self.job.is_remote
+
     def _move(self, day: Day) -> DayReport:
-        row = self.sink.ledger(self.key, self.connections).published(day.date, self.job.intent.token)
+        """Move a day; poll it again for each other intent that published it meanwhile, while our task lives.
+
+        Only the task's own driver may: a forgotten one would go on asking the source for nobody.
+        """
+        overtaken_by: set[str] = set()
+        while True:
+            try:
+                return self._attempt(day, f"{self.job.attempt}{'r' * len(overtaken_by)}-{day.date:%Y%m%d}")
+            except OvertakenError as error:
+                if not error.may_poll_again or error.by in overtaken_by or not self.task_lives():
+                    raise
+                overtaken_by.add(error.by)
+                say(f"day {day}: {error}; polling it again")
+
+    def _attempt(self, day: Day, attempt: str) -> DayReport:
+        ledger = self.sink.ledger(self.key, self.connections)
+        row = ledger.published(day.date, self.job.intent.token)
         if row is not None:
-            self._forget_leftover(day)
+            self._forget_leftovers(day)
             return _already(day, row)
-        manifest, reused = self._frozen(day)
+        newest = ledger.newest(day.date, self.source.kind)
+        manifest, reused = self._frozen(day, attempt, seen_in(newest))
+        self._require_rows(manifest, newest)
         self.progress.publish(str(day), manifest.polled.rows_written)
         started = time.monotonic()
         publish = Publish(
@@ -77,10 +111,11 @@ class Days:
             kind=self.source.kind,
             stage=self.root.url,
             labels=self.job.labels,
+            on_empty=self.job.on_empty,
         )
         try:
             row = self._publish(publish)
-        except SupersededError:
+        except (OvertakenError, SupersededError):
             self._forget(manifest)
             raise
         self._forget(manifest)
@@ -89,7 +124,7 @@ class Days:
         return DayReport.of(
             day,
             "published",
-            manifest.polled if not reused else manifest.polled.model_copy(update={"seconds": 0.0}),
+            manifest.polled if not reused else manifest.polled.model_copy(update={"seconds": 0.0, "retries": 0}),
             generation=row.generation,
             rows_written=row.rows,
             rejected=row.counts.get("rejected", manifest.polled.counts.get("rejected", 0)),
@@ -99,18 +134,22 @@ class Days:
             publish_seconds=time.monotonic() - started,
         )
 
-    def _frozen(self, day: Day) -> tuple[Manifest, bool]:
-        """Return the day's manifest, and whether an earlier attempt of this intent had finished it."""
-        found = self._earlier_manifest(day)
-        if found is not None:
-            return found, True
-        attempt = f"{self.job.attempt}-{day.date:%Y%m%d}"
+    def _frozen(self, day: Day, attempt: str, seen: Seen) -> tuple[Manifest, bool]:
+        """Return the day's manifest, and whether an earlier attempt of this intent had finished it.
+
+        A manifest whose ``seen`` the ledger has passed is stale: its answer may be older than what is published.
+        """
+        for found in self._earlier_manifests(day):
+            if found.fingerprint == self.fingerprint and found.seen == seen and self._is_whole(found):
+                return found, True
         parts = self.source.plan(day, self.source_connection)
         self.progress.begin(str(day), attempt, len(parts))
-        started = time.monotonic()
+        started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
         outcomes = [
             PollOutcome.model_validate_json(text) for text in self.poll_parts([self._task(p, attempt) for p in parts])
         ]
+        for part, outcome in zip(parts, outcomes, strict=False):
+            self.progress.retried(str(day), attempt, part.index, outcome.retries)
         failure = worst([outcome.failure for outcome in outcomes if outcome.failure])
         if failure is not None:
             raise failure.error()
@@ -118,9 +157,33 @@ class Days:
         if len(polled) != len(parts):
             raise ConnectError(f"day {day}: {len(parts)} partitions were planned, {len(polled)} answered")
         total = Polled.total(polled).model_copy(update={"seconds": time.monotonic() - started})
-        manifest = Manifest(day=day, attempt=attempt, fingerprint=self.fingerprint, polled=total)
-        self.root.write(f"{attempt_folder(attempt)}/manifest.json", manifest.model_dump_json().encode())
+        manifest = Manifest(
+            day=day, attempt=attempt, fingerprint=self.fingerprint, polled=total, seen=seen, polled_at=polled_at
+        )
+        self.root.write(f"{attempt_folder(attempt)}/manifest.json", manifest.model_dump_json().encode(), durable=True)
         return manifest, False
+
+    def _require_rows(self, manifest: Manifest, newest: LedgerRow | None) -> None:
+        """Refuse to publish nothing in the place of something, unless the operator accepts it.
+
+        :raises DataError: with how many rows would be gone.
+        """
+        if self.job.on_empty == "accept" or manifest.polled.rows_written or newest is None or not newest.rows:
+            return
+        if not self.sink.replaces(self.source.kind):
+            return
+        if newest.day > manifest.day.date:
+            return  # a snapshot of a later day stands there, which an earlier one leaves alone
+        # The next try asks the source anew: this answer may have been a passing fault.
+        self.root.delete(f"{attempt_folder(manifest.attempt)}/manifest.json")
+        self._forget(manifest)
+        read = max(manifest.polled.rows_read, manifest.polled.counts.get("rejected", 0))
+        answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
+        raise DataError(
+            f"day {manifest.day}: the source answered {answer}, and {newest.rows:,} rows of {newest.day} are "
+            f"published (generation {newest.generation}), which would be gone: see why the source sent nothing; if "
+            "that is right, set the operator's on_empty='accept' and clear the task"
+        )
 
     def _task(self, part: InputPartition, attempt: str) -> str:
         return PollTask(
@@ -132,26 +195,35 @@ class Days:
             progress_seconds=self.job.progress_seconds,
         ).model_dump_json()
 
-    def _earlier_manifest(self, day: Day) -> Manifest | None:
-        """Find what an earlier attempt of the same intent froze: the same options, and every file still whole."""
-        intent = self.job.attempt.split("-")[0]
-        suffix = f"-{day.date:%Y%m%d}"
-        entries = self.root.files(f"{CONTROL}/attempts")
-        for entry in sorted(entries, key=lambda entry: entry.modified, reverse=True):
-            folder, _, name = entry.name.rpartition("/")
-            attempt = folder.rpartition("/")[2]
-            if name != "manifest.json" or not (attempt.startswith(f"{intent}-") and attempt.endswith(suffix)):
-                continue
-            manifest = self._manifest(entry.name)
-            if manifest is not None and manifest.fingerprint == self.fingerprint and self._is_whole(manifest):
-                return manifest
-        return None
+    def _earlier_manifests(self, day: Day) -> Iterator[Manifest]:
+        """Yield what earlier attempts of the same intent left of a day, newest first."""
+        for attempt in self._earlier_attempts:
+            if attempt.endswith(f"-{day.date:%Y%m%d}"):
+                manifest = self._manifest(day, attempt)
+                if manifest is not None:
+                    yield manifest
 
-    def _manifest(self, name: str) -> Manifest | None:
-        """Read a manifest; None if a sweep has just deleted it, or another version of this package wrote it."""
+    @cached_property
+    def _earlier_attempts(self) -> list[str]:
+        """Finished attempts of the same intent, newest first; listed once a job, for dead tries finish no more."""
+        intent = self.job.attempt.split("-")[0]
+        found = [
+            (entry.modified, folder.rpartition("/")[2])
+            for entry in self.root.files(f"{CONTROL}/attempts")
+            for folder, _, name in [entry.name.rpartition("/")]
+            if name == "manifest.json"
+        ]
+        return [attempt for _, attempt in sorted(found, reverse=True) if attempt.startswith(f"{intent}-")]
+
+    def _manifest(self, day: Day, attempt: str) -> Manifest | None:
+        """Read a manifest; None if a sweep has just deleted it, or it is none that this version wrote there."""
+        name = f"{attempt_folder(attempt)}/manifest.json"
         try:
-            return Manifest.model_validate_json(self.root.read(name))
-        except (FileNotFoundError, ValidationError):
+            return Manifest.read(self.root.read(name), day, attempt)
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            say(f"{self.root.url}/{name} is not used: another version of this package wrote it, or somebody changed it")
             return None
 
     def _is_whole(self, manifest: Manifest) -> bool:
@@ -180,10 +252,12 @@ class Days:
         except ConnectError:
             return None
 
-    def _forget_leftover(self, day: Day) -> None:
-        """Delete what a driver left that died between a publish and its end."""
-        if not self.keeps_stage and (leftover := self._earlier_manifest(day)) is not None:
-            self._forget(leftover)
+    def _forget_leftovers(self, day: Day) -> None:
+        """Delete what drivers left that died between a publish and its end."""
+        if not self.keeps_stage:
+            for leftover in self._earlier_manifests(day):
+                if leftover.fingerprint == self.fingerprint:
+                    self._forget(leftover)
 
     def _forget(self, manifest: Manifest) -> None:
         """Delete what nobody will publish any more, if the sink does not keep it.
@@ -206,9 +280,17 @@ class Days:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of what decides what a poll yields: code, options, and where the source is."""
-        place = self.source_connection.model_dump(include={"conn_id", "host", "port", "path"})
-        text = json.dumps([__version__, self.job.source_name, self.job.source, place], sort_keys=True)
+        """Digest of what decides what a poll yields, and where it goes: code, options, source and target.
+
+        Several sinks may share one stage, and each has a ledger of its own to compare with.
+        """
+        connection = self.source_connection
+        place = connection.model_dump(include={"conn_id", "host", "port", "path"})
+        place |= {name: connection.extra.get(name) for name in self.source.connection_fields}
+        into = [self.job.sink_name, self.sink.target]
+        text = json.dumps(
+            [__version__, self.job.source_name, self.job.source, place, into], sort_keys=True, default=str
+        )
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -229,9 +311,9 @@ def _already(day: Day, row: LedgerRow) -> DayReport:
     )
 
 
-def _describe(report: DayReport) -> str:
+def _describe(report: DayReport, *, with_reason: bool) -> str:
     if report.failure is not None:
-        return f"{report.status}: {report.failure.message}"
+        return f"{report.status}: {report.failure.message}" if with_reason else report.status
     text = f"{report.status} as generation {report.generation}, {report.rows_written:,} rows"
     if report.status == "published":
         text += (

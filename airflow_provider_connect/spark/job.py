@@ -12,7 +12,6 @@ if __name__ == "__main__":
     # Python puts a script's folder first on the path, where its files would hide modules of the same name.
     del sys.path[0]
 
-import datetime as dt
 import functools
 import os
 import re
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import registry, temporary_stage
-from airflow_provider_connect.connection import Connection, open_connections, read_connections
+from airflow_provider_connect.connection import Connection, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from airflow_provider_connect.spark.days import Days
+    from airflow_provider_connect.storage import Folder
 
 JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.lock"
 
@@ -47,17 +47,26 @@ def main(argv: list[str]) -> int:
     job_file = _shipped(Path(argv[1]))
     watchdog.start(job_file.with_name(LOCK_FILE))
     job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
-    connections = _connections(job, job_file)
     job_file.unlink()
     try:
-        report = _run(job, connections, started)
+        report = _run(job, _connections(job, job_file), started)
     except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
         report = JobReport(attempt=job.attempt, failure=Failure.of(error))
     report = report.model_copy(update={"seconds": report.seconds | {"total": time.monotonic() - started}})
-    if report.failure:
-        say(f"{report.failure.type}: {report.failure.message}")
-    _write(job.report, report)
+    try:
+        _write(job.report, report)
+    except BaseException:
+        _say_why(report)
+        raise
+    if job.is_remote and not any(day.failure == report.failure for day in report.days):
+        _say_why(report)
     return report.exit_code
+
+
+def _say_why(report: JobReport) -> None:
+    """Say why the job failed where nobody else does: else the task says it, once, as its own error."""
+    if report.failure is not None:
+        say(f"{report.failure.type}: {report.failure.message}")
 
 
 def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
@@ -70,16 +79,10 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
     if problems:
         raise ConfigError("; ".join(problems))
     own = sink.stage_root(connections)
-    place = own or job.staging
-    if place is None:
-        raise ConfigError(f"sink {job.sink_name!r} needs a place for the stage: give the operator staging=")
+    root = _stage(own, job)
 
     from airflow_provider_connect.spark.days import Days  # noqa: PLC0415  # pyarrow loads while the JVM starts
-    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
 
-    root = Folder(place)
-    if own is None and root.exists("_delta_log"):
-        raise ConfigError(f"staging={place!r} is a Delta table, whose files a sweep would delete: name another place")
     sc = starting()
     seconds = {"start": time.monotonic() - started}
     with Progress(root, job.progress_seconds, len(job.days)) as progress:
@@ -96,13 +99,64 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
             progress=progress,
             poll_parts=functools.partial(_poll_parts, sc, connections[source.conn_id]),
             put_shares=_putter(sc, job, schema, connections) if type(sink).put is not Sink.put else None,
+            task_lives=watchdog.sees_task,
         )
         reports = _all_days(days, min(source.parallel_days, sc.defaultParallelism))
     seconds["work"] = time.monotonic() - started - seconds["start"]
     swept = _swept(sink.target, lambda: sink.sweep(key, connections))
     if own is None:
-        swept += _swept(place, lambda: temporary_stage.sweep(root, dt.datetime.now(dt.UTC) - temporary_stage.SILENT))
+        swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
+    _hush(sc)
     return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept)
+
+
+def _hush(sc: SparkContext) -> None:
+    """Keep the JVM's shutdown out of the log: all is done, and what Spark finds amiss then helps nobody."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    try:
+        sc.setLogLevel("OFF")
+    except Py4JError as error:
+        say(f"the JVM ended before its job: {_cause(str(error))}")
+
+
+def _stage(own: str | None, job: JobConfig) -> Folder:
+    """Return where days are staged.
+
+    :param own: where the sink wants them, if it does.
+    :raises ConfigError: nobody names a place, or it lies in a Delta table.
+    """
+    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+
+    if own is not None:
+        return Folder(own)
+    if job.staging is None:
+        raise ConfigError(f"sink {job.sink_name!r} needs a place for the stage: give the operator staging=")
+    root = Folder(job.staging)
+    if (table := _table_around(root.url)) is not None:
+        raise ConfigError(
+            f"staging={job.staging!r} lies in the Delta table {table}, whose files a sweep of the stage would delete, "
+            "and whose vacuum would delete the stage: name another place"
+        )
+    return root
+
+
+def _table_around(url: str) -> str | None:
+    """Return the Delta table that a folder is, or lies in at any depth; None if it lies in none."""
+    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+
+    scheme, separator, path = url.rpartition("://")
+    while path:
+        folder = Folder(f"{scheme}{separator}{path}")
+        try:
+            if folder.exists("_delta_log"):
+                return folder.url
+        except (ConfigError, RetriableError):
+            # Above its own place this user may have no right to look, for which stores have many words.
+            if folder.url == url:
+                raise
+        path = path.rpartition("/")[0]
+    return None
 
 
 def _swept(place: str, sweep: Callable[[], int]) -> int:
@@ -117,8 +171,8 @@ def _swept(place: str, sweep: Callable[[], int]) -> int:
 def _all_days(days: Days, width: int) -> list[DayReport]:
     """Move every day, ``width`` at a time, oldest first.
 
-    After a ConfigError, or when the source asked for more time than a task may wait, no further day is begun: each
-    would only ask once more.
+    After a ConfigError, when the source asked for more time than a task may wait, or when a poll has spent its budget
+    of requests, no further day is begun: each would only ask once more, of a source that counts what it is asked.
     """
     stop = threading.Event()
 
@@ -126,12 +180,16 @@ def _all_days(days: Days, width: int) -> list[DayReport]:
         if stop.is_set():
             return DayReport.of(day, "not_started")
         report = days.move(day)
-        if report.failure is not None and (report.failure.type == "ConfigError" or report.failure.retry_after_seconds):
+        if report.failure is not None and _stops(report.failure):
             stop.set()
         return report
 
     with ThreadPoolExecutor(max_workers=max(1, width), thread_name_prefix="day") as pool:
         return list(pool.map(move, days.job.days))
+
+
+def _stops(failure: Failure) -> bool:
+    return failure.type == "ConfigError" or bool(failure.retry_after_seconds) or failure.request_budget_spent
 
 
 def _poll_parts(sc: SparkContext, connection: Connection, tasks: list[str]) -> list[str]:
@@ -187,18 +245,23 @@ def _start_spark() -> Any:
 
 
 def _connections(job: JobConfig, job_file: Path) -> Connections:
-    """Read the connections, and delete what they were read from."""
-    if job.sealed_connections is None:
-        file = job_file.with_name(CONNECTIONS_FILE)
-        connections = read_connections(file)
-        file.unlink()
-        return connections
-    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+    """Read the connections, and delete what they were read from.
 
-    place, _, name = job.sealed_connections.url.rpartition("/")
-    sealed = Folder(place).read(name)
-    Folder(place).delete(name)
-    return open_connections(sealed, job.sealed_connections.pad)
+    :raises ConnectError: they are gone, or not what the task wrote.
+    """
+    if job.sealed_connections is not None:
+        from airflow_provider_connect import sealed  # noqa: PLC0415  # it takes the stage's library, pyarrow
+
+        return sealed.unseal(job.sealed_connections)
+    file = job_file.with_name(CONNECTIONS_FILE)
+    try:
+        return read_connections(file)
+    except FileNotFoundError:
+        raise RetriableError(
+            f"{file} is gone: somebody cleans the worker's temporary folder while tasks run; the next try writes it"
+        ) from None
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def _shipped(path: Path) -> Path:

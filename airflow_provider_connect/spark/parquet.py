@@ -30,6 +30,8 @@ REJECTS_SCHEMA = pa.schema(
 class RowWriter:
     """Writes batches into one Parquet file; after an error, or without a row, the file is gone again.
 
+    A file that stays is on the disk, and not in the machine's memory alone, before the block ends.
+
     Columns whose field metadata has ``few_values`` are written with a dictionary: for the others it costs
     more time than it saves.
     """
@@ -84,6 +86,8 @@ class RowWriter:
                 with named_errors(self._shown):
                     self._writer.close()
                     self._stream.close()
+                if self._rows > 0:
+                    self._folder.sync([self._path])
                 finished = self._rows > 0
         finally:
             if not finished:
@@ -129,7 +133,7 @@ def write_rejects(folder: Folder, path: str, rejects: list[Reject]) -> StagedFil
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer, compression="zstd")
     data = buffer.getvalue().to_pybytes()
-    folder.write(path, data)
+    folder.write(path, data, durable=True)
     return StagedFile(path=path, rows=table.num_rows, size_bytes=len(data))
 
 

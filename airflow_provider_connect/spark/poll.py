@@ -43,60 +43,80 @@ class PollTask(BaseModel):
 
 
 class PollOutcome(BaseModel):
-    """The answer of a task: what it polled, or why it could not."""
+    """The answer of a task: what it polled, or why it could not.
+
+    :param retries: why it was polled again, each time, and after how long a wait.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     polled: Polled | None = None
     failure: Failure | None = None
+    retries: tuple[str, ...] = ()
 
 
 def run(tasks: Iterable[str], *, connection: Connection) -> Iterator[str]:
     """Poll partitions; both ends are JSON. What ``mapPartitions`` calls."""
     for text in tasks:
         task = PollTask.model_validate_json(text)
+        retries: list[str] = []
         try:
-            outcome = PollOutcome(polled=freeze(task, connection))
+            outcome = PollOutcome(polled=freeze(task, connection, retries=retries))
         except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
             outcome = PollOutcome(failure=Failure.of(error))
+        outcome = outcome.model_copy(update={"retries": tuple(retries)})
         yield outcome.model_dump_json()
 
 
-def freeze(task: PollTask, connection: Connection, sleep: Callable[[float], None] = time.sleep) -> Polled:
+def freeze(
+    task: PollTask,
+    connection: Connection,
+    sleep: Callable[[float], None] = time.sleep,
+    *,
+    retries: list[str] | None = None,
+) -> Polled:
     """Poll one partition into immutable files, again from the start after retriable errors within the budget.
 
+    :param retries: takes a line for each further poll.
     :raises ConnectError: what the source raised last, with what was tried.
     """
     source: Source = registry.source_class(task.source_name).of(task.source)
     root = Folder(task.root)
     started = time.monotonic()
-    retries = 0
+    notes = [] if retries is None else retries
+    requests = 0
     while True:
+        tally = Tally()
         try:
-            polled = _poll_once(source, root, task, connection)
+            polled = _poll_once(source, root, task, connection, tally=tally, retries=notes)
         except RetriableError as error:
-            delay = _delay(error, retries)
+            delay = _delay(error, len(notes))
             spent = time.monotonic() - started
-            if spent + delay > source.retry_budget_seconds:
-                tried = f"polled {retries + 1} times in {spent:.0f} s of {source.retry_budget_seconds:.0f} s"
+            requests += tally.requests
+            are_requests_spent = requests >= source.retry_budget_requests
+            if spent + delay > source.retry_budget_seconds or are_requests_spent:
+                tried = f"polled {len(notes) + 1} times in {spent:.0f} s of {source.retry_budget_seconds:.0f} s"
+                if requests:
+                    tried += f", with {requests} of retry_budget_requests={source.retry_budget_requests}"
                 raise RetriableError(
                     f"{error} ({tried})",
                     retry_after_seconds=error.retry_after_seconds,
+                    request_budget_spent=are_requests_spent,
                 ) from None
-            retries += 1
-            note = f"waits {delay:.1f} s, then polls again ({error})"
-            with _Progress(root, task, Tally(), note):
+            notes.append(f"waits {delay:.1f} s, then polls again ({error})")
+            with _Progress(root, task, Tally(), notes, note=notes[-1]):
                 sleep(delay)
         else:
-            return polled.model_copy(update={"retries": retries, "seconds": time.monotonic() - started})
+            return polled.model_copy(update={"retries": len(notes), "seconds": time.monotonic() - started})
 
 
-def _poll_once(source: Source, root: Folder, task: PollTask, connection: Connection) -> Polled:
-    tally = Tally()
+def _poll_once(
+    source: Source, root: Folder, task: PollTask, connection: Connection, *, tally: Tally, retries: list[str]
+) -> Polled:
     copy = secrets.token_hex(4)
     path = data_file(task.part.day, task.attempt, task.part.index, copy)
     with (
-        _Progress(root, task, tally),
+        _Progress(root, task, tally, retries),
         RowWriter(root, path, source.row_schema()) as writer,
         closing(prefetch(source.poll(task.part, connection, tally), depth=1)) as batches,
     ):
@@ -129,24 +149,25 @@ def _delay(error: RetriableError, retries: int) -> float:
     return max(backoff, (error.retry_after_seconds or 0) + random.uniform(0, 1))  # noqa: S311
 
 
-def _tell(root: Folder, task: PollTask, tally: Tally, note: str) -> None:
-    """Leave a sign of life: the driver prints it, and a sweep sees that the attempt is alive."""
-    text = json.dumps({"rows": tally.rows, "raw_bytes": tally.raw_bytes, "wire_bytes": tally.wire_bytes, "note": note})
-    root.write(f"{attempt_folder(task.attempt)}/progress-{task.part.index:05d}.json", text.encode())
-
-
 @dataclass
 class _Progress:
-    """Writes a sign of life every few seconds while its block runs."""
+    """Writes a sign of life every few seconds while its block runs.
+
+    The driver prints it, and a sweep sees that the attempt is alive.
+
+    :param retries: why the partition was polled again, each time.
+    :param note: what it does now, if it does not poll.
+    """
 
     root: Folder
     task: PollTask
     tally: Tally
+    retries: list[str]
     note: str = ""
 
     def __enter__(self) -> _Progress:
         # The first sign is written before the first row: no file of ours ever lies about without one.
-        _tell(self.root, self.task, self.tally, self.note)
+        self._tell()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._thread.start()
@@ -159,7 +180,19 @@ class _Progress:
     def _run(self) -> None:
         while not self._done.wait(self.task.progress_seconds / 2):
             try:
-                _tell(self.root, self.task, self.tally, self.note)
+                self._tell()
             except (OSError, ConnectError):
                 # A full disk fails the rows beside it, with a message; the sign of life is not the place.
                 continue
+
+    def _tell(self) -> None:
+        tally = self.tally
+        sign = {
+            "rows": tally.rows,
+            "raw_bytes": tally.raw_bytes,
+            "wire_bytes": tally.wire_bytes,
+            "retries": self.retries,
+            "note": self.note,
+        }
+        name = f"{attempt_folder(self.task.attempt)}/progress-{self.task.part.index:05d}.json"
+        self.root.write(name, json.dumps(sign).encode())

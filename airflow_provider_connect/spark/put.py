@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Connections, Sink
 from airflow_provider_connect.stage import StagedFile
 
@@ -34,9 +34,11 @@ def run(
 def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
     """Return the receipts of all shares.
 
-    :raises ConnectError: the first failure among them, of its own type.
+    :raises ConnectError: the failure among them that decides what is done next, of its own type. Of those that a retry
+        may mend, that is the one which says that the day must be polled again: no retry of a share alone helps.
     """
-    for _, failure in outcomes:
-        if failure is not None:
-            raise failure.error()
+    failures = [failure for _, failure in outcomes if failure is not None]
+    if (found := worst(failures)) is not None:
+        overtaken = [failure for failure in failures if failure.type == "OvertakenError"]
+        raise (overtaken[0] if overtaken and found.type == "RetriableError" else found).error()
     return [receipt for receipt, _ in outcomes]

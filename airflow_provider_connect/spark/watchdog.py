@@ -17,11 +17,30 @@ from pathlib import Path
 
 INTERVAL_SECONDS = 0.5
 
+_watched: list[Path] = []
+
 
 def start(lock: Path) -> None:
     """Watch ``lock`` and the JVM from a thread; nothing is watched where the lock's file is not (cluster mode)."""
     if lock.exists():
+        _watched.append(lock)
         threading.Thread(target=_watch, args=(lock, os.getppid()), name="watchdog", daemon=True).start()
+
+
+def sees_task() -> bool:
+    """Tell whether the task that started this job is known to live; False where nothing is watched."""
+    return bool(_watched) and all(_is_held(lock) for lock in _watched)
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
 
 
 def _watch(lock: Path, jvm: int) -> None:

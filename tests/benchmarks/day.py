@@ -105,7 +105,7 @@ class Bench:
             sink_name="delta",
             sink={"path": str(run / "table")},
             days=tuple(Day(date=day) for day in days),
-            intent=Intent(token="a" * 32, order=1, run="dag/run/task"),
+            intent=Intent(token="a" * 32, run="dag/run/task"),
             attempt=f"{'a' * 16}-000001",
             report=str(run / "report.json"),
             progress_seconds=5,

@@ -46,7 +46,7 @@ def publish_of(stage: str, polled: Polled, order: int) -> Publish:
     """
     day = Day(date=DAYS[0])
     manifest = Manifest(day=day, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled)
-    intent = Intent(token=f"{order:032x}", order=order, run="dag/run/task")
+    intent = Intent(token=f"{order:032x}", run="dag/run/task")
     return Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=stage)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import SupersededError
+from airflow_provider_connect.errors import OvertakenError, RetriableError
+from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Sink, StreamKey
-from airflow_provider_connect.spark.parquet import RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, attempt_folder, data_file
+from airflow_provider_connect.spark.parquet import REJECTS_SCHEMA, RowWriter
+from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 
@@ -32,10 +35,12 @@ SCHEMA = pa.schema(
 )
 MONDAY = dt.date(2026, 10, 5)
 DAYS = (Day(date=MONDAY),)
+NOON = dt.datetime(2026, 10, 7, 12, tzinfo=dt.UTC)
 
 
-def intent(order: int) -> Intent:
-    return Intent(token=f"{order:032x}", order=order, run=f"dag/run-{order}/task")
+def intent(number: int, clear_number: int = 0) -> Intent:
+    """Return the intent of a run; its number says nothing about when it began."""
+    return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
 
 
 @dataclass
@@ -47,9 +52,20 @@ class Bench:
     root: Path
     rows: Callable[[], list[tuple[dt.date, str]]] | None = None
 
-    def stage(self, date: dt.date, rows: list[str], order: int, attempt: str = "1") -> Publish:
-        """Freeze a day just as the executors do, and return its publish."""
-        day, name = Day(date=date), f"{order:016x}-{attempt}-{date:%Y%m%d}"
+    def stage(
+        self,
+        date: dt.date,
+        rows: list[str],
+        number: int,
+        attempt: str = "1",
+        *,
+        clear_number: int = 0,
+        rejected: int = 0,
+        polled_at: dt.datetime = NOON,
+    ) -> Publish:
+        """Look into the ledger, and freeze a day, just as driver and executors do; return its publish."""
+        day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
+        seen = seen_in(self.ledger.newest(date, "day"))
         folder = Folder(str(self.root))
         folder.write(f"{attempt_folder(name)}/progress-00000.json", b"{}")
         with RowWriter(folder, data_file(day, name, 0, "0"), SCHEMA) as writer:
@@ -59,19 +75,46 @@ class Bench:
                 arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
                 writer.write(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
         files = (writer.file,) if writer.file else ()
-        polled = Polled(files=files, rows_read=len(rows), rows_written=len(rows), digest=f"{order:032x}")
-        manifest = Manifest(day=day, attempt=name, fingerprint="f", polled=polled)
+        polled = Polled(
+            files=files,
+            rejects=self._rejects(folder, name, rejected),
+            rows_read=len(rows) + rejected,
+            rows_written=len(rows),
+            counts={"rejected": rejected},
+            digest=f"{number:032x}",
+        )
+        manifest = Manifest(day=day, attempt=name, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)
         folder.write(f"{attempt_folder(name)}/manifest.json", manifest.model_dump_json().encode())
         return Publish(
-            key=KEY, day=day, intent=intent(order), manifest=manifest, stage=str(self.root), labels={"dag_id": "dag"}
+            key=KEY,
+            day=day,
+            intent=intent(number, clear_number),
+            manifest=manifest,
+            stage=str(self.root),
+            labels={"dag_id": "dag"},
         )
 
-    def publish(self, staged: Publish) -> LedgerRow:
-        """Take the steps of the driver and the executors."""
+    def _rejects(self, folder: Folder, attempt: str, count: int) -> tuple[StagedFile, ...]:
+        if not count:
+            return ()
+        with RowWriter(folder, f"{attempt_folder(attempt)}/rejects-00000.parquet", REJECTS_SCHEMA) as writer:
+            columns: list[Any] = [range(count), ["no JSON"] * count, ["d"] * count, [b"zzz"] * count]
+            arrays = [pa.array(c, type=field.type) for c, field in zip(columns, REJECTS_SCHEMA, strict=True)]
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=REJECTS_SCHEMA))
+        assert writer.file is not None
+        return (writer.file,)
+
+    def send(self, staged: Publish, copies: int = 1) -> tuple[Any, list[Any]]:
+        """Take the steps before the commit; each share is sent as often as Spark may run its task."""
         token = self.sink.begin(staged, SCHEMA, self.connections)
         puts = type(self.sink).put is not Sink.put
         shares = self.sink.shares(staged.manifest.polled.files) if puts else []
-        receipts = [self.sink.put(token, files, SCHEMA, self.connections) for files in shares]
+        sent = [[self.sink.put(token, files, SCHEMA, self.connections) for _ in range(copies)] for files in shares]
+        return token, [receipts[-1] for receipts in sent]
+
+    def publish(self, staged: Publish, copies: int = 1) -> LedgerRow:
+        """Take the steps of the driver and the executors."""
+        token, receipts = self.send(staged, copies)
         return self.sink.commit(staged, SCHEMA, token, receipts, self.connections)
 
     @property
@@ -122,6 +165,11 @@ def test_its_names_hold_no_secret(sink: Sink) -> None:
     assert urlsplit(sink.asset_uri).scheme
 
 
+def test_every_option_that_names_a_connection_says_of_which_types_it_may_be(sink: Sink) -> None:
+    assert set(sink.connection_types) == {name for name in type(sink).model_fields if name.endswith("conn_id")}
+    assert all(sink.connection_types.values())
+
+
 def test_the_ledger_of_what_does_not_exist_is_empty(sink: Sink, request: pytest.FixtureRequest) -> None:
     connections: Connections = {}
     if sink.name in SERVED:
@@ -135,7 +183,8 @@ def test_the_ledger_of_what_does_not_exist_is_empty(sink: Sink, request: pytest.
 
 def test_a_frozen_day_is_published_once(bench: Bench) -> None:
     row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
-    assert (row.day, row.generation, row.token, row.order, row.rows) == (MONDAY, 1, intent(1).token, 1, 2)
+    assert (row.day, row.generation, row.token, row.rows) == (MONDAY, 1, intent(1).token, 2)
+    assert (row.run, row.clear_number, row.polled_at) == (intent(1).run, 0, NOON)
     assert row.digest == f"{1:032x}"
     assert row.attempt == f"{1:016x}-1-20261005"
     assert bench.ledger.row(MONDAY) == row
@@ -178,14 +227,100 @@ def test_a_new_intent_replaces_the_day_and_no_other(bench: Bench) -> None:
     assert bench.readable() in (None, [(MONDAY, "c"), (tuesday, "t")])
 
 
-def test_an_older_intent_is_refused_and_nothing_changes(bench: Bench) -> None:
+def test_the_older_answer_of_two_is_refused_and_nothing_changes(bench: Bench) -> None:
+    stale = bench.stage(MONDAY, ["old"], 6)
     bench.publish(bench.stage(MONDAY, ["new"], 7))
     before = bench.seen()
-    stale = bench.stage(MONDAY, ["old"], 6)
-    with pytest.raises(SupersededError, match="newer"):
+    with pytest.raises(OvertakenError, match=r"run-7/task has published generation 1") as caught:
         bench.publish(stale)
+    assert (caught.value.by, caught.value.may_poll_again) == (intent(7).token, True)
     assert bench.seen() == before
     assert bench.ledger.published(MONDAY, intent(6).token) is None
+
+
+def test_the_newer_answer_wins_whoever_started_first(bench: Bench) -> None:
+    bench.publish(bench.stage(MONDAY, ["old"], 7))
+    row = bench.publish(bench.stage(MONDAY, ["new"], 6))
+    assert (row.generation, row.token) == (2, intent(6).token)
+    assert bench.readable() in (None, [(MONDAY, "new")])
+
+
+def test_who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again(bench: Bench) -> None:
+    zombie = bench.stage(MONDAY, ["old"], 6)
+    row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2", clear_number=1))
+    assert (row.generation, row.clear_number) == (1, 1)
+    with pytest.raises(OvertakenError) as caught:
+        bench.publish(zombie)
+    assert not caught.value.may_poll_again
+
+
+def test_a_run_made_again_counts_its_clears_from_zero_and_is_not_refused(bench: Bench) -> None:
+    bench.publish(bench.stage(MONDAY, ["old"], 6, clear_number=3))
+    row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2"))
+    assert (row.generation, row.run, row.clear_number) == (2, intent(6).run, 0)
+
+
+def test_a_retry_after_a_reload_by_hand_finds_what_it_published(bench: Bench) -> None:
+    mine = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
+    bench.publish(bench.stage(MONDAY, ["by hand"], 2))
+    before = bench.seen()
+    found = bench.ledger.published(MONDAY, intent(1).token)
+    assert found is not None
+    assert (found.generation, found.token) == (1, mine.token)
+    again = bench.publish(bench.stage(MONDAY, ["other"], 1, attempt="2"))
+    assert (again.generation, again.token) == (1, mine.token)
+    assert bench.seen() == before
+
+
+def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told(bench: Bench) -> None:
+    staged = [bench.stage(MONDAY, [f"{number}-{i}" for i in range(20)], number) for number in (6, 7)]
+    both_are_here = threading.Barrier(2)
+
+    def publish(one: Publish) -> LedgerRow | RetriableError:
+        both_are_here.wait(60)
+        try:
+            return bench.publish(one)
+        except RetriableError as error:
+            return error
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(publish, staged))
+    (row,) = [end for end in ended if isinstance(end, LedgerRow)]
+    assert (row.generation, bench.ledger.row(MONDAY)) == (1, row)
+    assert bench.readable() in (None, sorted((MONDAY, f"{int(row.token[:16], 16)}-{i}") for i in range(20)))
+    loser = next(one for one, end in zip(staged, ended, strict=True) if isinstance(end, RetriableError))
+    number = int(loser.intent.token[:16], 16)
+    assert bench.publish(bench.stage(MONDAY, ["again"], number, "2")).generation == 2
+    assert bench.readable() in (None, [(MONDAY, "again")])
+
+
+def test_a_share_that_spark_sends_twice_counts_once(bench: Bench) -> None:
+    row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1), copies=2)
+    assert (row.generation, row.rows) == (1, 2)
+    assert bench.readable() in (None, [(MONDAY, "a"), (MONDAY, "b")])
+
+
+def test_a_commit_whose_answer_was_lost_is_safe_to_repeat(bench: Bench) -> None:
+    staged = bench.stage(MONDAY, ["a", "b"], 1)
+    token, receipts = bench.send(staged)
+    row = bench.sink.commit(staged, SCHEMA, token, receipts, bench.connections)
+    before = bench.seen()
+    assert bench.sink.commit(staged, SCHEMA, token, receipts, bench.connections) == row
+    assert bench.seen() == before
+
+
+def test_what_the_source_set_aside_is_counted_in_the_ledger(bench: Bench) -> None:
+    row = bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
+    assert (row.rows, row.counts["rows_read"], row.counts["rejected"]) == (1, 4, 3)
+    assert bench.ledger.row(MONDAY).counts["rejected"] == 3
+    assert bench.readable() in (None, [(MONDAY, "a")])
+
+
+def test_a_clock_that_is_set_back_decides_nothing(bench: Bench) -> None:
+    bench.publish(bench.stage(MONDAY, ["old"], 1, polled_at=NOON + 400 * ONE_DAY))
+    row = bench.publish(bench.stage(MONDAY, ["new"], 2, polled_at=NOON - 400 * ONE_DAY))
+    assert row.generation == 2
+    assert bench.readable() in (None, [(MONDAY, "new")])
 
 
 def test_an_empty_day_is_a_done_day(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_place import Place
@@ -50,7 +51,9 @@ class SinkBench:
         return replace(self, sink=BigQuerySink(**chosen), schema=schema or self.schema)
 
     def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
-        """Freeze a day of some files, numbered as their partitions are."""
+        """Look into the ledger, and freeze a day of some files, numbered as their partitions are."""
+        if "seen" not in how:
+            how["seen"] = seen_in(self.ledger.newest(day, "day"))
         return freeze(self.root, day, *files, **how)
 
     def preflight(self, *days: dt.date) -> list[str]:
@@ -70,7 +73,8 @@ class SinkBench:
 
     @property
     def ledger(self) -> Any:
-        return self.sink.ledger(KEY, {self.sink.conn_id: self.reader})
+        apart = self.having().sink  # a sink keeps the client of its last connection
+        return apart.ledger(KEY, {self.sink.conn_id: self.reader})
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""

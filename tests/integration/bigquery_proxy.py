@@ -3,8 +3,6 @@
 Calls have a name: ``"POST /projects/p/jobs"`` for REST (the path after ``/bigquery/v2``, uploads as
 ``"POST /upload/projects/p/jobs"``), ``"AppendRows"`` and so on for gRPC, where each message of AppendRows is a call of
 its own. Broken are the calls whose name a rule's pattern finds, all of them or the n-th ones.
-
-It also mends what the emulator does with job ids (:class:`_JobIds`), since a lost answer cannot be tested without.
 """
 
 from __future__ import annotations
@@ -98,6 +96,16 @@ class Change:
     change: Callable[[Any], Any]
 
 
+@dataclass(frozen=True)
+class Gate:
+    """Each call asks whether it may be made.
+
+    :param enter: takes the body, and returns what is answered instead, or None.
+    """
+
+    enter: Callable[[bytes], Any]
+
+
 @dataclass
 class Rule:
     pattern: str
@@ -120,45 +128,12 @@ class Call:
 
 
 @dataclass
-class _JobIds:
-    """Job ids as BigQuery has them: unique, and an upload's job is found under the id that it was given.
-
-    The emulator takes one id twice, and gives the job of an upload another one.
-    """
-
-    known: dict[str, Any] = field(default_factory=dict)
-    uploads: dict[str, str] = field(default_factory=dict)
-
-    def wanted(self, command: str, path: str, body: bytes) -> str | None:
-        if command == "POST" and path.endswith("/jobs") and body.startswith(b"{"):
-            return json.loads(body).get("jobReference", {}).get("jobId")
-        return None
-
-    def learn(self, url: str, wanted: str | None, got: requests.Response) -> bytes:
-        if wanted is not None and "location" in got.headers:
-            self.uploads[_upload_id(got.headers["location"])] = wanted
-        elif wanted is not None and got.ok:
-            self.known[wanted] = None  # the emulator finds this one itself
-        elif got.ok and got.request.method == "PUT" and _upload_id(url) in self.uploads:
-            job = got.json()
-            job["jobReference"]["jobId"] = self.uploads[_upload_id(url)]
-            self.known[job["jobReference"]["jobId"]] = job
-            return json.dumps(job).encode()
-        return got.content
-
-
-def _upload_id(url: str) -> str:
-    return re.findall(r"upload_id=([^&]+)", url)[0]
-
-
-@dataclass
 class BigQueryProxy:
     """A proxy to something with ``project``, ``rest_url`` and ``grpc_target``; it has the same three itself."""
 
     behind: Any
     rules: list[Rule] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    job_ids: _JobIds = field(default_factory=_JobIds)
     lock: threading.Lock = field(default_factory=threading.Lock)
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -271,37 +246,37 @@ def _rest_handler(proxy: BigQueryProxy) -> type[BaseHTTPRequestHandler]:
                 self.answer(action.status, error_body(action.status, action.reason, action.message))
             elif isinstance(action, Answer):
                 self.answer(200, action.body)
+            elif isinstance(action, Gate):
+                self.pass_gate(action, body)
             else:
                 self.forward(action, body)
             noted.end()
 
+        def pass_gate(self, gate: Gate, body: bytes) -> None:
+            refused = gate.enter(body)
+            if refused is None:
+                self.forward(None, body)
+            else:
+                self.answer(200, refused)
+
         def forward(self, action: Any, body: bytes) -> None:
-            path = self.path.split("?")[0]
-            wanted = proxy.job_ids.wanted(self.command, path, body)
-            found = proxy.job_ids.known.get(path.rpartition("/")[2])
-            if wanted in proxy.job_ids.known:
-                self.answer(409, error_body(409, "duplicate", f"Already Exists: Job {proxy.project}:US.{wanted}"))
-                return
-            if self.command == "GET" and found is not None:
-                self.answer(200, found)
-                return
             headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "accept-encoding")}
             url = f"{proxy.behind.rest_url}{self.path}"
             got = requests.request(self.command, url, data=body, headers=headers, timeout=300)
-            self.give_back(action, got, proxy.job_ids.learn(url, wanted, got))
+            self.give_back(action, got)
 
-        def give_back(self, action: Any, got: requests.Response, content: bytes) -> None:
+        def give_back(self, action: Any, got: requests.Response) -> None:
             if isinstance(action, Lose):
                 self.cut()
             elif isinstance(action, RefuseAfter):
                 self.answer(action.status, error_body(action.status, action.reason, action.message))
             elif isinstance(action, Change) and got.ok:
-                self.answer(got.status_code, action.change(json.loads(content)))
+                self.answer(got.status_code, action.change(got.json()))
             else:
                 kept = {k: v for k, v in got.headers.items() if k.lower() in ("content-type", "location", "range")}
                 if "location" in got.headers:
                     kept["location"] = got.headers["location"].replace(proxy.behind.rest_url, proxy.rest_url)
-                self.answer(got.status_code, content, kept)
+                self.answer(got.status_code, got.content, kept)
 
         def answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -13,17 +13,21 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.publishing import row_of, seen_in
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_errors import ConflictError
+from airflow_provider_connect.sinks._bigquery_layout import Layout
 from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
 from airflow_provider_connect.sinks._bigquery_merge import POSITION
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, WriteMode, publish_script, settle
 from airflow_provider_connect.sinks._bigquery_sql import literal
 from airflow_provider_connect.sinks._bigquery_sweep import stage_of
-from airflow_provider_connect.sinks._bigquery_table import Layout, Ready, ensure_target, staging
+from airflow_provider_connect.sinks._bigquery_table import Ready, ensure_target, staging
 from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.stage import Manifest, Polled, Seen
+from airflow_provider_connect.window import Day
 
 KEY = StreamKey(connector="mixpanel", stream="export")
 SCHEMA = pa.schema(
@@ -35,6 +39,7 @@ SCHEMA = pa.schema(
     ]
 )
 COUNT = itertools.count(1)
+NOON = dt.datetime(2026, 9, 30, 12, tzinfo=dt.UTC)
 
 
 @dataclass
@@ -68,33 +73,54 @@ class Bench:
         return place
 
     def plan(
-        self, day: int, order: int, rows: Sequence[tuple[Any, ...]], *, token: str | None = None, **changes: Any
+        self,
+        day: int,
+        number: int,
+        rows: Sequence[tuple[Any, ...]],
+        *,
+        token: str | None = None,
+        seen: int | None = None,
+        clear_number: int = 0,
+        key: StreamKey = KEY,
+        ready: Ready | None = None,
+        **changes: Any,
     ) -> PublishPlan:
-        ready = self.prepare()
-        attempt = f"a{next(COUNT)}"
-        row = LedgerRow(
-            day=dt.date(2026, 9, day),
-            generation=0,
-            token=token or f"token-{day}-{order}",
-            order=order,
-            rows=len(rows),
-            digest="d'1",
+        """Look into the ledger and stage a day, as an attempt does.
+
+        :param number: of the run; it says nothing about which answer is newer.
+        :param seen: the day's generation before the poll; without it, the one it has now.
+        :param ready: what :meth:`prepare` gave, for many plans.
+        """
+        ready = ready or self.prepare()
+        attempt, date = f"a{next(COUNT)}", dt.date(2026, 9, day)
+        if seen is None:
+            before = seen_in(BigQueryLedger(self.api, self.target, self.ledger, key).newest(date, "day"))
+        else:
+            before = Seen(day=date, generation=seen) if seen else Seen()
+        polled = Polled(rows_read=len(rows), counts={"duplicates": 1}, digest="d'1")
+        manifest = Manifest(
+            day=Day(date=date),
             attempt=attempt,
-            counts={"rows_read": len(rows), "duplicates": 1},
-            reference="job",
-            link="https://example.com/?a=b",
+            fingerprint="f",
+            polled=polled,
+            seen=before,
+            polled_at=NOON,
         )
+        intent = Intent(token=token or f"token-{day}-{number}", run=f"dag/run'{number}/task", clear_number=clear_number)
+        publish = Publish(key=key, day=manifest.day, intent=intent, manifest=manifest, stage="")
+        counts = {"rows_read": len(rows), "duplicates": 1}
+        row = row_of(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")
         plan = PublishPlan(
             target=self.target,
             staging=self.stage(ready, attempt, rows),
             ledger=self.ledger,
-            key=KEY,
+            publish=publish,
             row=row,
-            run="dag/run'1/task",
             columns=ready.columns,
             write_mode=self.write_mode,
             filter_column=ready.filter_column or self.filter_column,
             streams=("s1", "s2"),
+            stream_count=2,
         )
         return replace(plan, **changes)
 
@@ -109,8 +135,8 @@ class Bench:
                     raise
                 time.sleep(0.05)
 
-    def publish(self, day: int, order: int, rows: Sequence[tuple[Any, ...]], **changes: Any) -> LedgerRow:
-        return self.run(self.plan(day, order, rows, **changes))
+    def publish(self, day: int, number: int, rows: Sequence[tuple[Any, ...]], **changes: Any) -> LedgerRow:
+        return self.run(self.plan(day, number, rows, **changes))
 
     def rows(self) -> list[tuple[Any, ...]]:
         found = self.query(f"SELECT id, version, day FROM {self.target.sql} ORDER BY day, id, version")
@@ -123,6 +149,8 @@ class Bench:
 def sql(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, float):
+        return f"CAST('{value}' AS FLOAT64)"
     return "NULL" if value is None else literal(value)
 
 

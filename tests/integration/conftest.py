@@ -26,8 +26,9 @@ from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.window import Day
 
 from .bigquery_publish_bench import bench, publish_api
+from .kafka_secured import cluster
 
-__all__ = ["bench", "publish_api"]
+__all__ = ["bench", "cluster", "publish_api"]
 
 ATTEMPTS = itertools.count(1)
 
@@ -96,7 +97,6 @@ class Submitter:
         days: list[str],
         *,
         token: str = "a" * 32,
-        order: int = 1,
         source: dict[str, Any] | None = None,
         sink: dict[str, Any] | None = None,
         connection: Connection | None = None,
@@ -111,7 +111,7 @@ class Submitter:
             sink_name=self.sink_name,
             sink={**self.sink_options(), **(sink or {})},
             days=tuple(Day(date=dt.date.fromisoformat(day), zone=zone) for day in days),
-            intent=Intent(token=token, order=order, run="dag/run/task"),
+            intent=Intent(token=token, run="dag/run/task"),
             attempt=f"{token[:16]}-{next(ATTEMPTS):06x}",
             report=str(folder / "report.json"),
             staging=str(self.staging),

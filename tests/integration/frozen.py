@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.spark.parquet import REJECTS_SCHEMA, RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage import Manifest, Polled, Seen, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 
@@ -21,7 +21,7 @@ SCHEMA = pa.schema([pa.field("event", pa.string(), nullable=False), pa.field("n"
 
 
 def intent(order: int) -> Intent:
-    return Intent(token=f"{order:032x}", order=order, run=f"dag/run-{order}/task")
+    return Intent(token=f"{order:032x}", run=f"dag/run-{order}/task")
 
 
 def events(*names: str) -> pa.Table:
@@ -29,9 +29,19 @@ def events(*names: str) -> pa.Table:
 
 
 def freeze(
-    root: Path, day: dt.date, *files: pa.Table, order: int = 1, attempt: str = "1", rejects: Sequence[bytes] = ()
+    root: Path,
+    day: dt.date,
+    *files: pa.Table,
+    order: int = 1,
+    attempt: str = "1",
+    rejects: Sequence[bytes] = (),
+    seen: int | Seen = 0,
 ) -> Publish:
-    """Freeze a day of some files, numbered as their partitions are."""
+    """Freeze a day of some files, numbered as their partitions are.
+
+    :param order: number of the intent; it says nothing about which answer is newer.
+    :param seen: the day's generation before the poll, or what a snapshot found.
+    """
     folder, name = Folder(str(root)), f"{order:016x}-{attempt}-{day:%Y%m%d}"
     staged = []
     for part, table in enumerate(files):
@@ -48,7 +58,8 @@ def freeze(
         counts={"rejected": len(rejects)},
         digest=f"{order:032x}",
     )
-    manifest = Manifest(day=Day(date=day), attempt=name, fingerprint="f", polled=polled)
+    found = seen if isinstance(seen, Seen) else Seen(day=day, generation=seen) if seen else Seen()
+    manifest = Manifest(day=Day(date=day), attempt=name, fingerprint="f", polled=polled, seen=found)
     labels = {"dag_id": "Dag", "task_id": "load", "run_id": f"run {order}"}
     return Publish(key=KEY, day=manifest.day, intent=intent(order), manifest=manifest, stage=str(root), labels=labels)
 

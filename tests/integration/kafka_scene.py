@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_reader import Record, ledger_entries
+from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import Day
@@ -47,7 +48,8 @@ class Scene:
         return replace(self, sink=KafkaSink(**chosen), schema=schema or self.schema)
 
     def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
-        return freeze(self.root, day, *files, **how)
+        """Look into the ledger and freeze a day, as a driver does."""
+        return freeze(self.root, day, *files, **{"seen": seen_in(self.ledger.newest(day, "day"))} | how)
 
     def preflight(self, *days: dt.date) -> list[str]:
         return self.sink.preflight(self.schema, KEY, [Day(date=day) for day in days or [MONDAY]], self.connections)

@@ -16,6 +16,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -237,15 +250,47 @@ def secured(folder: Path) -> Iterator[Secured]:
 
 
 def _make_scram_users(broker: KafkaBroker) -> None:
-    from confluent_kafka.admin import (
-        AdminClient,
-        ScramCredentialInfo,
-        ScramMechanism,
-        UserScramCredentialUpsertion,
-    )
-
     client = AdminClient({"bootstrap.servers": broker.bootstrap})
     for user, kind in (("scram256", ScramMechanism.SCRAM_SHA_256), ("scram512", ScramMechanism.SCRAM_SHA_512)):
         wanted = UserScramCredentialUpsertion(user, ScramCredentialInfo(kind, 4096), PASSWORD.encode(), b"salt")
         for future in client.alter_user_scram_credentials([wanted]).values():
             future.result(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured(tmp_path_factory.mktemp("secured")) as running:
+        yield running
+
+
+Right = tuple[str, str, str]
+"""Kind of resource, its name or the beginning of it, operation."""
+
+
+def allow(cluster: Secured, user: str, *rights: Right, pattern: str = "PREFIXED") -> None:
+    """Give a user rights."""
+    bindings = [
+        AclBinding(
+            ResourceType[kind],
+            name,
+            ResourcePatternType["LITERAL" if kind == "BROKER" else pattern],
+            f"User:{user}",
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        for kind, name, operation in rights
+    ]
+    client = AdminClient({"bootstrap.servers": cluster.broker.bootstrap, "log_level": 0})
+    for future in client.create_acls(bindings).values():
+        future.result(timeout=20)
+
+
+def forbid(cluster: Secured, user: str) -> None:
+    """Take all rights of a user away."""
+    client = AdminClient({"bootstrap.servers": cluster.broker.bootstrap, "log_level": 0})
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    [future] = client.delete_acls([every]).values()
+    future.result(timeout=20)

@@ -192,7 +192,9 @@ def job_of_the_service(table: Place) -> dict[str, Any]:
 def test_b16_a_conflict_that_comes_as_a_server_error_is_not_tried_again_here(
     api: Api, table: Place, proxy: BigQueryProxy
 ) -> None:
-    proxy.breaks(JOBS, Refuse(500, "internalError", "TransactionContext Error: Conflict on update!"))
+    proxy.breaks(
+        JOBS, Refuse(500, "internalError", "Transaction is aborted due to concurrent update against table p:d.t.")
+    )
     with pytest.raises(ConflictError):
         insert(api, table)
     assert proxy.count(JOBS) == 1

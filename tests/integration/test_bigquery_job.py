@@ -81,14 +81,14 @@ def test_a_week_arrives_whole_and_leaves_nothing_behind(into_bigquery: IntoBigQu
 
 def test_a_retry_polls_nothing_and_a_new_intent_reloads(into_bigquery: IntoBigQuery) -> None:
     day = WEEK[:1]
-    into_bigquery.run(day, order=5)
+    into_bigquery.run(day)
     polled = polls(into_bigquery.standin)
-    again = into_bigquery.run(day, order=5)
+    again = into_bigquery.run(day)
     assert (statuses(again.report), polls(into_bigquery.standin)) == ({day[0]: "already_published"}, polled)
-    reload = into_bigquery.run(day, token="b" * 32, order=7)
+    reload = into_bigquery.run(day, token="b" * 32)
     assert [each.generation for each in reload.report.days] == [2]
-    stale = into_bigquery.run(day, token="c" * 32, order=6)
-    assert statuses(stale.report) == {day[0]: "superseded"}
+    covered = into_bigquery.run(day)
+    assert statuses(covered.report) == {day[0]: "already_published"}
     assert into_bigquery.rows() == into_bigquery.served(day)
     generations = into_bigquery.target.query(
         f"SELECT generation FROM {into_bigquery.target.sink.table}__ledger WHERE day IS NOT NULL ORDER BY generation"
@@ -98,7 +98,7 @@ def test_a_retry_polls_nothing_and_a_new_intent_reloads(into_bigquery: IntoBigQu
 
 def test_a_publish_that_failed_is_tried_again_from_the_stage(into_bigquery: IntoBigQuery) -> None:
     away = {**into_bigquery.sink_connections}
-    extra = away["google_cloud_default"].extra | {"emulator_grpc": "127.0.0.1:1"}
+    extra = away["google_cloud_default"].extra | {"grpc_endpoint": "http://127.0.0.1:1"}
     into_bigquery.sink_connections = {
         "google_cloud_default": away["google_cloud_default"].model_copy(update={"extra": extra})
     }
@@ -125,6 +125,6 @@ def test_what_the_source_set_aside_lies_beside_the_table(into_bigquery: IntoBigQ
     assert (str(reject["day"]), reject["origin"], reject["generation"]) == (WEEK[0], "source", 1)
     assert reject["record"]
     into_bigquery.standin.faults.replace([])
-    into_bigquery.run(WEEK[:1], token="b" * 32, order=9)
+    into_bigquery.run(WEEK[:1], token="b" * 32)
     assert into_bigquery.target.query(f"SELECT * FROM {dataset}.events__rejects") == []
     assert into_bigquery.staged() == []

@@ -12,8 +12,8 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_errors import MissingError
+from airflow_provider_connect.sinks._bigquery_layout import Layout
 from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
-from airflow_provider_connect.sinks._bigquery_table import Layout
 
 from .bigquery_publish_bench import KEY, Bench, row
 
@@ -64,8 +64,15 @@ def test_the_ledger_tells_what_was_published(bench: Bench) -> None:
         strict.published(day, "unknown")
     kept = bench.query(f"SELECT run, load_method, stream_count, streams FROM {bench.ledger.sql} WHERE token = 'new'")
     assert kept == [
-        {"run": "dag/run'1/task", "load_method": "storage_write", "stream_count": 2, "streams": ["s1", "s2"]}
+        {"run": "dag/run'2/task", "load_method": "storage_write", "stream_count": 2, "streams": ["s1", "s2"]}
     ]
+
+
+def test_a_lost_ledgers_message_knows_that_time_travel_may_be_short(bench: Bench) -> None:
+    bench.publish(1, 1, [row(1)])
+    bench.query(f"DROP TABLE {bench.ledger.sql}")
+    with pytest.raises(ConfigError, match=r"Bring it back .* seven days unless it was set to less \(two at least\)"):
+        bench.book().days()
 
 
 def test_a_table_in_the_ledgers_place_is_refused(bench: Bench) -> None:

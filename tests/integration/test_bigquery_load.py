@@ -1,4 +1,7 @@
-"""Load jobs: files of this machine and of a bucket, job ids of our own, and jobs that fail in every way (B8-B10)."""
+"""Load jobs: files of this machine and of a bucket, job ids of our own, and jobs that fail in every way (B8-B10).
+
+A job's id is taken once in a project: every test has ids of its own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sinks import _bigquery_load
 from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_load import load
+from airflow_provider_connect.sinks._bigquery_load import PACE_SECONDS, load
 from airflow_provider_connect.sinks._bigquery_place import Place
 from tests.bigquery import connection_to
 
@@ -69,39 +72,55 @@ def stored(api: Api, table: Place) -> list[int]:
 
 
 def run(api: Api, table: Place, *files: str, attempt: str = "a1") -> list[str]:
+    attempt = f"{table.dataset}-{attempt}"
     return load(api, table, files, FIELDS, labels={"connector": "test"}, attempt=attempt)
 
 
-def test_files_of_this_machine_are_uploaded_a_job_each(api: Api, table: Place, tmp_path: Path) -> None:
-    files = [parquet(tmp_path / "a.parquet", 0), f"file://{parquet(tmp_path / 'b.parquet', 100)}"]
-    assert run(api, table, *files, attempt="a1b2-20260901") == [
-        "connect_load_a1b2-20260901_0",
-        "connect_load_a1b2-20260901_1",
-    ]
-    assert stored(api, table) == list(range(200))
+def job(table: Place, end: str = "a1_0") -> str:
+    """Return the id of a job that :func:`run` starts."""
+    return f"connect_load_{table.dataset}-{end}"
+
+
+def test_a_day_of_many_files_of_this_machine_is_one_job(
+    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+) -> None:
+    """BigQuery allows five changes of a table in ten seconds, and a load job is one."""
+    files = [parquet(tmp_path / f"{n}.parquet", n * 100) for n in range(11)]
+    files += [f"file://{parquet(tmp_path / 'k.parquet', 1100)}"]
+    assert run(api, table, *files) == [job(table)]
+    assert (proxy.count("POST /upload/"), proxy.count(UPLOAD), proxy.count("POST .*/jobs$")) == (1, 1, 1)
+    assert stored(api, table) == list(range(1200))
     found, _ = api.query(f"SELECT tags FROM {table.sql} WHERE n = 2", doing="reading", labels={})
     assert found == [{"tags": ["a", "b"]}]
 
 
-def test_files_of_a_bucket_are_one_job(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def done(api: Api, table: Place) -> Answer:
     into = {"projectId": api.project, "datasetId": table.dataset, "tableId": table.table}
-    done = {
-        "jobReference": {"projectId": api.project, "jobId": "connect_load_a1_0", "location": "US"},
+    body = {
+        "jobReference": {"projectId": api.project, "jobId": job(table), "location": "US"},
         "configuration": {"load": {"destinationTable": into}},
         "status": {"state": "DONE"},
     }
-    proxy.breaks("POST /projects/[^/]+/jobs", Answer(done))
-    assert run(api, table, *(f"gs://bucket/{n}.parquet" for n in range(3))) == ["connect_load_a1_0"]
+    return Answer(body)
+
+
+def test_files_of_a_bucket_are_one_job(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+    proxy.breaks("POST /projects/[^/]+/jobs", done(api, table))
+    assert run(api, table, *(f"gs://bucket/{n}.parquet" for n in range(3))) == [job(table)]
     assert proxy.count("POST /projects/[^/]+/jobs") == 1
 
 
-def test_more_files_than_a_job_takes_are_several_jobs(
+def test_more_files_than_a_job_takes_are_several_jobs_at_a_pace(
     api: Api, table: Place, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(_bigquery_load.time, "sleep", slept.append)
     monkeypatch.setattr(_bigquery_load, "FILES_PER_JOB", 2)
-    proxy.breaks("POST /projects/[^/]+/jobs", Refuse(403, "accessDenied"))
-    with pytest.raises(ConfigError, match="loading 2 files into"):
-        run(api, table, *(f"gs://bucket/{n}.parquet" for n in range(3)))
+    proxy.breaks("POST /projects/[^/]+/jobs", done(api, table))
+    assert len(run(api, table, *(f"gs://bucket/{n}.parquet" for n in range(13)))) == 7
+    assert proxy.count("POST /projects/[^/]+/jobs") == 7
+    assert slept == [PACE_SECONDS] * 6
+    assert 10 / PACE_SECONDS <= 4  # of five changes in ten seconds; the table's making is another one
 
 
 @pytest.mark.parametrize("fault", [Lose(), RefuseAfter(503, "backendError"), RefuseAfter(500, "internalError")])
@@ -109,7 +128,7 @@ def test_b8_a_lost_answer_leads_to_the_job_that_was_started(
     api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy, fault: Any
 ) -> None:
     proxy.breaks(UPLOAD, fault, 1)
-    assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == ["connect_load_a1_0"]
+    assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == [job(table)]
     assert proxy.count(UPLOAD) == 1
     assert stored(api, table) == list(range(100))
 
@@ -119,8 +138,8 @@ def test_b8_a_job_that_exists_already_is_waited_for(
 ) -> None:
     file = parquet(tmp_path / "a.parquet", 0)
     run(api, table, file)
-    proxy.breaks(UPLOAD, Refuse(409, "duplicate", "Already Exists: Job connect-test:US.connect_load_a1_0"))
-    assert run(api, table, file) == ["connect_load_a1_0"]
+    proxy.breaks(UPLOAD, Refuse(409, "duplicate", "Already Exists: Job"))
+    assert run(api, table, file) == [job(table)]
     assert stored(api, table) == list(range(100))
 
 
@@ -139,15 +158,15 @@ def test_b9_a_job_that_failed_of_what_passes_is_followed_by_another(
     api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     gone = {
-        "jobReference": {"projectId": api.project, "jobId": "connect_load_a1_0", "location": "US"},
+        "jobReference": {"projectId": api.project, "jobId": job(table), "location": "US"},
         "configuration": {"load": {}},
         "status": {"state": "DONE", "errorResult": {"reason": "jobRateLimitExceeded", "message": "later"}},
     }
     proxy.breaks(UPLOAD, Refuse(409, "duplicate"), 1)
-    proxy.breaks("GET /projects/[^/]+/jobs/connect_load_a1_0$", Answer(gone))
+    proxy.breaks("GET /projects/[^/]+/jobs/connect_load_[^/]*a1_0$", Answer(gone))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_bigquery_load, "LONG_WAIT_SECONDS", 60.0)
-        assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == ["connect_load_a1_0_1"]
+        assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == [job(table, "a1_0_1")]
     assert stored(api, table) == list(range(100))
 
 
@@ -155,13 +174,13 @@ def test_b9_a_job_of_this_id_that_loaded_another_table_is_not_taken_for_ours(
     api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     other = {
-        "jobReference": {"projectId": api.project, "jobId": "connect_load_a1_0", "location": "US"},
+        "jobReference": {"projectId": api.project, "jobId": job(table), "location": "US"},
         "configuration": {"load": {"destinationTable": {"projectId": "pppp", "datasetId": "d", "tableId": "older"}}},
         "status": {"state": "DONE"},
     }
     proxy.breaks(UPLOAD, Refuse(409, "duplicate"), 1)
-    proxy.breaks("GET /projects/[^/]+/jobs/connect_load_a1_0$", Answer(other))
-    assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == ["connect_load_a1_0_1"]
+    proxy.breaks("GET /projects/[^/]+/jobs/connect_load_[^/]*a1_0$", Answer(other))
+    assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == [job(table, "a1_0_1")]
     assert stored(api, table) == list(range(100))
 
 
@@ -179,7 +198,9 @@ def test_b10_a_job_that_is_done_with_an_error_is_a_failure(
 ) -> None:
     message = "Error while reading data, error message: Bad value: CANARY"
     proxy.breaks(UPLOAD, failed("invalid", message, location="gs://bucket/a.parquet"))
-    with pytest.raises(DataError, match=r"job connect_load_a1_0 did not load .* in gs://bucket/a.parquet") as caught:
+    with pytest.raises(
+        DataError, match=r"job connect_load_\S+-a1_0 did not load .* in gs://bucket/a.parquet"
+    ) as caught:
         run(api, table, parquet(tmp_path / "a.parquet", 0))
     assert "CANARY" not in str(caught.value)
     assert proxy.count(UPLOAD) == 1
@@ -212,7 +233,7 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_attempt(
 ) -> None:
     file = parquet(tmp_path / "a.parquet", 0)
     proxy.breaks(UPLOAD, failed("notFound"), 1)  # not known yet
-    assert run(api, table, file) == ["connect_load_a1_0_1"]
+    assert run(api, table, file) == [job(table, "a1_0_1")]
     proxy.breaks(UPLOAD, failed("notFound"))
     with pytest.raises(RetriableError, match="what this attempt made there is gone"):
         run(api, table, file, attempt="a2")
@@ -231,7 +252,7 @@ def test_a_load_carries_the_labels_of_all_jobs(api: Api, table: Place, tmp_path:
 
 def test_b13_a_rate_limit_is_waited_out(api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy) -> None:
     proxy.breaks(UPLOAD, Refuse(403, "rateLimitExceeded"), 1, 2)
-    assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == ["connect_load_a1_0"]
+    assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == [job(table)]
     assert stored(api, table) == list(range(100))
 
 

@@ -19,16 +19,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
+from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.sinks._bigquery_layout import Layout
 from airflow_provider_connect.sinks._bigquery_ledger import ensure
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
 from airflow_provider_connect.sinks._bigquery_sql import literal
-from airflow_provider_connect.sinks._bigquery_table import Layout, ensure_table, staging
+from airflow_provider_connect.sinks._bigquery_table import ensure_table, staging
 from airflow_provider_connect.sinks._bigquery_types import columns
 
-from .bigquery_publish_bench import Bench, row, with_field
+from .bigquery_publish_bench import NOON, Bench, row, with_field
 
 pytestmark = pytest.mark.slow
 
@@ -64,12 +65,55 @@ def test_the_same_intent_again_changes_nothing(bench: Bench) -> None:
     assert bench.rows() == [(1, 5, 1)]
 
 
-def test_an_older_intent_is_refused_before_it_changes_anything(bench: Bench) -> None:
-    bench.publish(1, 7, [row(1)])
-    with pytest.raises(SupersededError, match=r"newer run has published generation 1; what dag/run'1/task staged"):
-        bench.publish(1, 6, [row(2)])
-    assert bench.publish(2, 6, [row(3)]).generation == 1  # of another day it is the first
+def test_the_older_answer_of_two_is_refused_before_it_changes_anything(bench: Bench) -> None:
+    older = bench.plan(1, 7, [row(2)])
+    bench.publish(1, 6, [row(1)])
+    with pytest.raises(OvertakenError, match=r"run'6/task has published generation 1 since .* generation 0") as lost:
+        bench.run(older)
+    assert (lost.value.by, lost.value.may_poll_again) == ("token-1-6", True)
+    assert bench.publish(2, 5, [row(3)]).generation == 1  # of another day it is the first
     assert bench.rows() == [(1, 1, 1), (2, 3, 1)]
+
+
+def test_the_newer_answer_wins_whoever_started_first(bench: Bench) -> None:
+    bench.publish(1, 7, [row(1)])
+    won = bench.publish(1, 6, [row(2)])
+    assert (won.generation, won.run, won.polled_at) == (2, "dag/run'6/task", NOON)
+    assert bench.rows() == [(1, 2, 1)]
+
+
+def test_who_lost_to_a_later_clear_of_its_run_is_not_to_poll_again(bench: Bench) -> None:
+    zombie = bench.plan(1, 1, [row(1)])
+    cleared = bench.publish(1, 1, [row(2)], token="cleared", clear_number=1)
+    assert (cleared.generation, cleared.clear_number) == (1, 1)
+    with pytest.raises(OvertakenError) as lost:
+        bench.run(zombie)
+    assert (lost.value.by, lost.value.may_poll_again) == ("cleared", False)
+    # A run made again has the same name, and counts its clears from 0.
+    assert bench.publish(1, 1, [row(3)], token="made again").generation == 2
+    assert bench.rows() == [(1, 3, 1)]
+
+
+def test_a_ledger_that_forgot_what_was_seen_is_no_licence(bench: Bench) -> None:
+    with pytest.raises(OvertakenError, match="generation 4 was there before the poll, and the ledger has none now"):
+        bench.publish(1, 1, [row(1)], seen=4)
+    assert bench.rows() == []
+
+
+def test_a_forced_append_compares_nothing(bench: Bench) -> None:
+    bench.write_mode = "append"
+    bench.publish(1, 1, [row(1)], on_published_day="append")
+    stale = bench.publish(1, 2, [row(2)], on_published_day="append", seen=0)
+    assert (stale.generation, stale.rows) == (2, 2)
+
+
+def test_append_refuses_a_day_that_was_published_meanwhile_for_good(bench: Bench) -> None:
+    bench.write_mode = "append"
+    late = bench.plan(1, 1, [row(1)])
+    bench.publish(1, 2, [row(2)])
+    with pytest.raises(ConfigError, match="write_mode='append' would double it"):
+        bench.run(late)
+    assert bench.rows() == [(1, 2, 1)]
 
 
 def test_a_staging_table_that_lacks_rows_is_not_published(bench: Bench) -> None:
@@ -132,6 +176,19 @@ def test_merge_by_a_column_lets_its_highest_value_win_over_days_too(bench: Bench
     assert bench.rows() == [(2, 1, 5), (3, 2, 1), (3, 3, 5)]
     bench.publish(1, 1, [row(1, 6), row(2, None), row(3, 5)], merge=merge)
     assert bench.rows() == [(1, 1, 6), (3, 2, 1), (3, 3, 5)]
+
+
+def test_a_number_replaces_what_is_not_one(bench: Bench) -> None:
+    fields = [pa.field("id", pa.int64()), pa.field("gone", pa.bool_()), pa.field("version", pa.float64())]
+    bench.schema = pa.schema(fields)
+    merge = merging(bench, newest_by="version")
+    none = float("nan")
+    bench.publish(1, 1, [(1, False, none), (2, False, 4.0), (3, True, none), (4, False, none)], merge=merge)
+    bench.publish(2, 1, [(1, False, 5.0), (2, False, none), (3, False, 5.0), (4, False, none)], merge=merge)
+    bench.publish(3, 1, [(1, False, 6.0), (1, False, none)], merge=merge)
+    found = bench.query(f"SELECT id, version, day FROM {bench.target.sql} ORDER BY id")
+    assert [(row["id"], row["day"].day) for row in found] == [(1, 3), (2, 1), (3, 2), (4, 2)]
+    assert [row["version"] for row in found][:3] == [6.0, 4.0, 5.0]
 
 
 def test_a_deleted_key_stays_deleted_when_an_older_day_comes_later(bench: Bench) -> None:
@@ -219,11 +276,9 @@ def in_threads(work: Sequence[Any]) -> list[Any]:
 def test_publishers_of_one_day_at_once_leave_one_of_them_whole(bench: Bench) -> None:
     plans = [bench.plan(1, order, [row(order, order), row(100 + order, order)]) for order in range(1, 7)]
     results = in_threads([lambda plan=plan: bench.run(plan) for plan in plans])
-    assert isinstance(results[-1], LedgerRow)  # the newest always gets through
-    assert all(isinstance(result, (LedgerRow, SupersededError)) for result in results), results
-    assert bench.rows() == [(1, 6, 6), (1, 106, 6)]
-    published = [result for result in results if isinstance(result, LedgerRow)]
-    assert sorted(result.generation for result in published) == list(range(1, len(published) + 1))
+    [won] = [number for number, result in enumerate(results, start=1) if isinstance(result, LedgerRow)]
+    assert all(isinstance(result, (LedgerRow, OvertakenError)) for result in results), results
+    assert bench.rows() == [(1, won, won), (1, 100 + won, won)]
 
 
 def test_the_same_intent_twice_at_once_publishes_once(bench: Bench) -> None:

@@ -142,6 +142,16 @@ def test_rows_that_source_or_sink_refuse_lie_beside_the_table_and_go_with_their_
     assert rejected(sink) == []
 
 
+def test_a_day_that_has_rows_is_not_replaced_by_rejects_alone(bench: SinkBench) -> None:
+    sink = bench.having(TIMED, errors_tolerance="all")
+    assert sink.preflight() == []
+    row = sink.publish(sink.stage(MONDAY, timed(GOOD)))
+    with pytest.raises(DataError, match=r"none of the rows that came, and 1 rows are published"):
+        sink.publish(sink.stage(MONDAY, timed(TOO_LATE), order=2, seen=1))
+    assert sink.rows(MONDAY) == ["e0"]
+    assert sink.ledger.row(MONDAY) == row
+
+
 def test_more_rejects_than_allowed_fail_the_day_in_one_file_or_over_all(bench: SinkBench) -> None:
     sink = bench.having(TIMED, errors_tolerance="all", max_rejects=2)
     assert sink.preflight() == []
@@ -206,7 +216,7 @@ def test_files_go_in_by_load_jobs(bench: SinkBench) -> None:
 @pytest.mark.parametrize(
     ("schema", "options", "message"),
     [
-        (SCHEMA.append(pa.field("a.b", pa.int64())), {}, "'a.b' has a name that BigQuery does not allow"),
+        (SCHEMA.append(pa.field("a.b", pa.int64())), {}, "'a.b' has another name in the staging table"),
         (SCHEMA.append(pa.field("s", pa.struct([("x", pa.int64())]))), {}, "'s' is nested"),
         (SCHEMA, {"errors_tolerance": "all"}, "errors_tolerance='all' looks at every row"),
         (SCHEMA, {"write_mode": "merge", "key": ("n",)}, "write_mode='merge' needs each row's place"),

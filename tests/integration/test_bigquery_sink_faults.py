@@ -20,7 +20,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError, SupersededError
+from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks import _bigquery_access, _bigquery_streams
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
@@ -200,7 +200,7 @@ def test_a_driver_that_dies_before_any_call_is_followed_by_one_that_publishes_on
     front.heal()
     # A retry finds the frozen day, and publishes it under the name that it has; a reload polls anew.
     row = sink.publish(frozen if order == 1 else sink.stage(day, events(*ROWS), order=order))
-    assert (row.order, row.rows) == (order, 4)
+    assert (row.token, row.rows) == (intent(order).token, 4)
     first = [intent(1).token] if call == DROP else []
     assert sink.holds_exactly(day, *ROWS) == sorted({*first, intent(order).token})
     sweep_all(sink)
@@ -253,17 +253,18 @@ def test_a_driver_that_comes_back_late_after_another_of_its_intent_changes_nothi
 
 
 @pytest.mark.parametrize(("method", "call"), COMMITTING)
-def test_a_driver_that_comes_back_late_after_a_newer_intent_is_superseded(
+def test_a_driver_that_comes_back_late_after_another_intent_is_overtaken(
     bench: SinkBench, front: BigQueryProxy, method: str, call: str
 ) -> None:
     sink = bench.having(load_method=method)
     day = next(DAYS)
-    old, new = sink.stage(day, events(*OLD)), sink.stage(day, events(*ROWS), order=2)
+    # At the last call it has published before it is held, and the other one polls after that.
+    old, new = sink.stage(day, events(*OLD)), sink.stage(day, events(*ROWS), order=2, seen=int(call == DROP))
     late, row = overtaken(sink, front, call, old, new)
-    if call == DROP:  # it had published before it was held
+    if call == DROP:
         assert (late.result().generation, row.generation) == (1, 2)
     else:
-        with pytest.raises(SupersededError):
+        with pytest.raises(OvertakenError, match="run-2/task has published generation 1"):
             late.result()
     tokens = [intent(1).token] * (call == DROP) + [intent(2).token]
     assert sink.holds_exactly(day, *ROWS) == tokens

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -12,13 +14,14 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.sinks import _bigquery_commit
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError, StreamReceipt
 from tests.bigquery import connection_to
 
-from .bigquery_proxy import Answer, BigQueryProxy, Change, Cut, Fail, FailAfter, Lose, Refuse, Silent
+from .bigquery_proxy import Answer, BigQueryProxy, Cut, Fail, FailAfter, Hold, Lose, Silent
 
 pytestmark = pytest.mark.slow
 
@@ -231,27 +234,46 @@ def test_b6_a_lost_answer_to_the_commit_is_decided(api: Api, table: Place, proxy
     assert stored(api, table) == list(range(2000))
 
 
-def committed_stream(answer: bytes) -> bytes:
-    """Add the commit time that BigQuery tells and the emulator does not."""
-    import datetime as dt
-
-    from google.cloud.bigquery_storage_v1 import types
-
-    stream = types.WriteStream.deserialize(answer)
-    stream.commit_time = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
-    return types.WriteStream.serialize(stream)
-
-
 def test_b6_a_lost_answer_is_decided_by_the_streams_commit_time(api: Api, table: Place, proxy: BigQueryProxy) -> None:
     receipts = [append(api, table, batch(0))]
     proxy.breaks("BatchCommit", Lose(), 1)
-    proxy.breaks("GetWriteStream", Change(committed_stream), 2, 3)  # asked once before anything is done
     finalize_and_commit(api, table, receipts)
     assert proxy.count("BatchCommit") == 1
-    proxy.breaks("GetWriteStream", Change(committed_stream))
     finalize_and_commit(api, table, receipts)  # again: nothing to do
     assert proxy.count("BatchCommit") == 1
     assert stored(api, table) == list(range(1000))
+
+
+def test_streams_are_sealed_side_by_side(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+    receipts = [append(api, table, batch(1000 * n)) for n in range(4)]
+    let_go = threading.Event()
+    proxy.breaks("FinalizeWriteStream", Hold(let_go))
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(finalize_and_commit, api, table, receipts)
+        try:
+            deadline = time.monotonic() + 30
+            while proxy.count("FinalizeWriteStream") < len(receipts):
+                assert time.monotonic() < deadline, "one waits for the answer to another"
+                time.sleep(0.01)
+        finally:
+            let_go.set()
+        done.result()
+    assert stored(api, table) == list(range(4000))
+
+
+def test_more_streams_than_one_commit_takes_are_several_commits(
+    api: Api, table: Place, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_bigquery_commit, "STREAMS_PER_COMMIT", 2)
+    receipts = [append(api, table, batch(1000 * n)) for n in range(5)]
+    proxy.breaks("BatchCommit", Lose(), 2)
+    proxy.breaks("BatchCommit", Fail(grpc.StatusCode.PERMISSION_DENIED), 3)
+    with pytest.raises(ConfigError):
+        finalize_and_commit(api, table, receipts)
+    proxy.heal()
+    finalize_and_commit(api, table, receipts)  # the two that are done are not asked for again
+    assert proxy.count("BatchCommit") == 4
+    assert stored(api, table) == list(range(5000))
 
 
 def stream_errors(*codes: int) -> bytes:
@@ -333,14 +355,6 @@ def test_b14_what_this_attempt_has_made_and_stays_missing_is_made_again_by_the_n
     proxy.breaks(method, Fail(grpc.StatusCode.NOT_FOUND))
     with pytest.raises(RetriableError, match="what this attempt made there is gone"):
         finalize_and_commit(api, table, [append(api, table, batch())])
-
-
-def test_b14_a_table_that_is_gone_when_its_rows_are_counted(api: Api, table: Place, proxy: BigQueryProxy) -> None:
-    receipts = [append(api, table, batch())]
-    proxy.breaks("BatchCommit", Lose(), 1)
-    proxy.breaks("POST /projects/[^/]+/jobs$", Refuse(404, "notFound", "Not found: Table"))
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
-        finalize_and_commit(api, table, receipts)
 
 
 def test_rights_that_stay_missing_are_a_config_error(api: Api, table: Place, proxy: BigQueryProxy) -> None:

@@ -71,7 +71,7 @@ def send(target: KafkaTarget, day: str, generation: int, events: list[str]) -> P
         value = json.dumps({"day": day, "event": event, "properties": {"b": 1, "a": [2]}})
         headers = [("connect.day", day.encode()), ("connect.generation", str(generation).encode())]
         producer.produce(TOPIC, value.encode(), event.encode(), headers=headers)
-    entry = {"row": {"generation": generation, "rows": len(events)}, "run": "dag/run/task"}
+    entry = {"row": {"generation": generation, "rows": len(events), "run": "dag/run/task"}}
     producer.produce(LEDGER, json.dumps(entry), json.dumps(["mixpanel", "export", TOPIC, day, "day"]))
     assert producer.flush(30) == 0
     return producer

@@ -69,7 +69,7 @@ class Mover:
             sink_name=sink.name,
             sink=sink.serialize(),
             days=(day,),
-            intent=Intent(token=token, order=1, run="dag/run/task"),
+            intent=Intent(token=token, run="dag/run/task"),
             attempt=f"{token[:16]}-{self.attempts:06x}",
             report=str(self.table.parent / "report.json"),
             labels={"note": "x" * 8 * PAGE_BYTES},  # so that the commit needs more room than what goes before it
@@ -90,6 +90,8 @@ class Mover:
 
         key = StreamKey(connector=source.name, stream=source.stream_key)
         root = Folder(str(self.table))
+        if not self.table.exists():
+            assert sink.preflight(source.row_schema(), key, (day,), {}) == []
         return Days(
             job=job,
             source=source,
@@ -103,6 +105,7 @@ class Mover:
             progress=Progress(root, 60, 1),
             poll_parts=poll_parts,
             put_shares=put_shares,
+            task_lives=lambda: True,
         ).move(day)
 
     def state(self) -> tuple[int, dict[str, int]]:

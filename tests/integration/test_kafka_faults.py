@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
-from airflow_provider_connect.errors import RetriableError, SupersededError
+from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.sinks._kafka_transaction import transactional_id
 from airflow_provider_connect.window import ONE_DAY
 
@@ -275,62 +275,46 @@ class Late:
 
 
 @pytest.mark.parametrize("api", CALLS)
-def test_a_newer_run_takes_the_day_over(bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, api: Api) -> None:
-    """Wherever the older one stands: what it sends then is refused, or comes to nothing, and it says why."""
-    older, newer = bench.stage(day, events(*ROWS)), bench.stage(day, events(*NEWER), order=2)
-    with Late(bench, older, kafka_proxy, api) as late:
-        assert bench.publish(newer).generation == 1
+def test_another_run_takes_the_day_over(bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, api: Api) -> None:
+    """Wherever the first one stands: what it sends then is refused, or comes to nothing, and it says why.
+
+    Without turns: with them a run that lives is waited for.
+    """
+    bench = bench.having(turns="off")
+    first, second = bench.stage(day, events(*ROWS)), bench.stage(day, events(*NEWER), order=2)
+    with Late(bench, first, kafka_proxy, api) as late:
+        assert bench.publish(second).generation == 1
         late.let_go.set()
-        with pytest.raises((RetriableError, SupersededError)) as caught:
+        with pytest.raises(RetriableError) as caught:
             late.publishing.result(30)
     attempt = re.escape(f"(attempt 0000000000000002-1-{day:%Y%m%d})")
-    assert re.search(rf"fenced by dag/run-2/task {attempt}|newer run has published generation 1", str(caught.value))
-    with pytest.raises(SupersededError, match="generation 1"):
-        bench.publish(older)
+    told = rf"fenced by dag/run-2/task {attempt}|dag/run-2/task has published generation 1 since"
+    assert re.search(told, str(caught.value))
+    with pytest.raises(OvertakenError, match="generation 1"):
+        bench.publish(first)
     bench.holds(day, NEWER)
-
-
-@pytest.mark.parametrize("api", CALLS)
-def test_an_older_run_comes_late_to_a_day_that_a_newer_one_is_sending(
-    bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, api: Api
-) -> None:
-    """It may fence the newer one, which then tries again, and wins."""
-    older, newer = bench.stage(day, events(*ROWS)), bench.stage(day, events(*NEWER), order=2)
-    with Late(bench, newer, kafka_proxy, api) as late:
-        assert bench.publish(older).generation == 1
-        late.let_go.set()
-        with contextlib.suppress(RetriableError):
-            late.publishing.result(30)
-    bench.publish_at_last(newer)
-    bench.holds(day, ROWS, NEWER)
 
 
 @pytest.mark.parametrize("orders", [(1, 1), (2, 1), (1, 2, 3)])
 def test_runs_of_one_day_at_once(bench: SinkBench, day: dt.date, orders: tuple[int, ...]) -> None:
+    """All looked before anybody polled: one publishes, the others are told to poll again, and then they publish too."""
     days = {order: (f"of-{order}",) * (10 * order) for order in orders}
     staged = [bench.stage(day, events(*days[order]), order=order, attempt=str(n)) for n, order in enumerate(orders)]
 
-    def told(publish: Any) -> str:
+    def told(publish: Any) -> tuple[int, str]:
         try:
-            return bench.publish_at_last(publish, tries=8).token
-        except SupersededError:
-            return "superseded"
+            return 1, bench.publish_at_last(publish, tries=8).token
+        except OvertakenError as error:
+            return 0, error.by
 
     with ThreadPoolExecutor(len(orders)) as pool:
         ended = list(pool.map(told, staged))
-    newest = max(orders)
-    assert all(end == f"{newest:032x}" for end, order in zip(ended, orders, strict=True) if order == newest)
-    bench.watch.caught_up()
-    seen = bench.watch.of(day)
-    # Each run published once or not at all, in the order of their intents.
-    found = [
-        days[order]
-        for order in sorted(set(orders))
-        for generation in sorted(seen)
-        if days[order][0] in seen[generation]
-    ]
-    assert found[-1] == days[newest]
-    bench.holds(day, *found)
+    [winner] = {token for _, token in ended}
+    assert sum(published for published, _ in ended) == orders.count(int(winner, 16))
+    again = [order for order in sorted(set(orders)) if f"{order:032x}" != winner]
+    for order in again:
+        bench.publish(bench.stage(day, events(*days[order]), order=order, attempt="again"))
+    bench.holds(day, *(days[order] for order in [int(winner, 16), *again]))
 
 
 def test_days_at_once_share_the_partitions(bench: SinkBench, day: dt.date) -> None:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._kafka_converters import converter
+from airflow_provider_connect.sinks._kafka_converters import SchemaRef, converter
+from airflow_provider_connect.sinks._kafka_keys import Keys
 from airflow_provider_connect.sinks._kafka_outbox import Acknowledged
 
 from ..kafka import KafkaBroker, records
@@ -121,3 +122,48 @@ def test_connects_own_converter_reads_plain_json(kafka_java: Any) -> None:
     row = json_converter(kafka_java, schemas_enable="false").toConnectData("t", value_of("json")).value()
     assert (row.get("text"), row.get("whole"), row.get("day")) == (ROW["text"], ROW["whole"], "2026-10-05")
     assert (row.get("inner").size(), row.get("inner").get("a"), row.get("inner").get("b")) == (2, 1, None)
+
+
+KEYED = pa.record_batch({"event": ["Größe"], "n": [7]})
+
+
+def keys_of(name: Any, *fields: str, ref: SchemaRef | None = None) -> bytes:
+    [key] = Keys(name, KEYED.schema, fields, "com.example.EventKey").encode(KEYED, ref).values
+    assert key is not None
+    return key
+
+
+def test_java_reads_the_keys(kafka_java: Any) -> None:
+    text = kafka_java.org.apache.kafka.connect.storage.StringConverter()
+    text.configure({}, True)
+    assert text.toConnectData("t", keys_of("string", "event")).value() == "Größe"
+    assert text.toConnectData("t", keys_of("string", "event", "n")).value() == '["Größe",7]'
+    read = json_converter(kafka_java, schemas_enable="false").toConnectData("t", keys_of("json", "event", "n")).value()
+    assert (read.get("event"), read.get("n")) == ("Größe", 7)
+
+
+def test_avros_own_java_reads_the_keys(kafka_java: Any) -> None:
+    converter = Keys("avro", KEYED.schema, ("event", "n"), "com.example.EventKey").converter
+    assert converter is not None
+    avro = kafka_java.org.apache.avro
+    schema = avro.Schema.Parser().parse(converter.document())
+    key = keys_of("avro", "event", "n", ref=SchemaRef("t-key", 258, 1))
+    assert key[:5] == b"\0\0\0\1\2"
+    decoder = avro.io.DecoderFactory.get().binaryDecoder(key[5:], None)
+    row = avro.generic.GenericDatumReader(schema).read(None, decoder)
+    assert (row.get("event").toString(), row.get("n"), decoder.isEnd()) == ("Größe", 7, True)
+    assert schema.getFullName() == "com.example.EventKey"
+
+
+def test_headers_are_texts_for_the_string_converter_alone(kafka_java: Any) -> None:
+    """Connect's own default guesses at types."""
+    read = {
+        name: (
+            kafka_java.org.apache.kafka.connect.storage.StringConverter().toConnectHeader("t", name, value),
+            kafka_java.org.apache.kafka.connect.storage.SimpleHeaderConverter().toConnectHeader("t", name, value),
+        )
+        for name, value in (("connect.day", b"2026-10-05"), ("connect.generation", b"1"))
+    }
+    assert [found[0].value() for found in read.values()] == ["2026-10-05", "1"]
+    assert [str(found[1].schema().type()) for found in read.values()] == ["INT32", "INT8"]
+    assert read["connect.day"][1].schema().name() == "org.apache.kafka.connect.data.Date"

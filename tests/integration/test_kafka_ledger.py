@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka_ledger import LedgerKey
+from airflow_provider_connect.sinks._kafka_ledger_records import LedgerKey
 from airflow_provider_connect.window import ONE_DAY, Day
 
 from ..kafka import records
@@ -86,6 +86,7 @@ def test_a_day_that_stays_hidden_is_not_sent_again(bench: SinkBench) -> None:
 
 
 def test_what_hides_nothing_of_a_day_is_not_waited_for(bench: SinkBench) -> None:
+    bench = bench.having(timeout_seconds=60.0)
     bench.publish(bench.stage(MONDAY, events(*ROWS)))
     with open_transaction(bench):
         started = time.monotonic()

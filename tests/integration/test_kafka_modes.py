@@ -14,8 +14,9 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
-from airflow_provider_connect.sinks._kafka_publisher import Publisher
+from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
+from airflow_provider_connect.sinks._kafka_context import Context
+from airflow_provider_connect.sinks._kafka_outbox import Outbox
 from airflow_provider_connect.sinks._kafka_transaction import Transaction, transactional_id
 from airflow_provider_connect.window import ONE_DAY
 
@@ -145,6 +146,27 @@ def test_the_readmes_reader_gives_up_where_a_topic_was_made_anew(scene: Scene) -
         list(found["read"](settings, {(scene.sink.topic, 0): 5}, patience_seconds=0.5))
 
 
+@pytest.mark.parametrize("options", [{}, {"atomicity": "partition"}])
+def test_a_record_that_the_client_loses_is_noticed_before_the_commit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    sink = scene.having(**options)
+    assert sink.preflight() == []
+    staged = sink.stage(MONDAY, events("a", "b", "c"))
+    sent = Outbox.send_each
+
+    def losing(outbox: Outbox, topic: str, *columns: Any) -> None:
+        sent(outbox, topic, *(column[:-1] for column in columns))
+
+    monkeypatch.setattr(Outbox, "send_each", losing)
+    with pytest.raises(RetriableError, match="3 rows were staged and 3 records should be sent, but the client took 2"):
+        sink.publish(staged)
+    assert sink.records() == []
+    assert sink.ledger.row(MONDAY) is None
+    monkeypatch.setattr(Outbox, "send_each", sent)
+    assert sink.publish(staged).rows == 3
+
+
 # A transaction for each staged file
 
 
@@ -184,7 +206,7 @@ def test_two_runs_of_a_day_part_by_part_never_mix(parts: Scene) -> None:
         parts.commit(first, older, [])
     assert parts.commit(second, newer, receipts).generation == 2
     assert parts.keys() == {1: names("o", 3), 2: names("n", 3)}
-    with pytest.raises(SupersededError, match="newer run has published generation 2"):
+    with pytest.raises(OvertakenError, match="dag/run-2/task has published generation 2"):
         parts.begin(older)
 
 
@@ -249,9 +271,10 @@ def test_at_least_once_a_retry_sends_again_under_the_same_generation(scene: Scen
     assert sink.ledger.row(MONDAY) == row
     token = sink.begin(staged)
     assert sink.commit(token, staged, sink.put(token, staged)) == row
-    assert sink.publish(sink.stage(MONDAY, events("c"), order=2)).generation == 2
-    with pytest.raises(SupersededError):
-        sink.publish(staged)
+    newer = sink.publish(sink.stage(MONDAY, events("c"), order=2))
+    assert newer.generation == 2
+    again = sink.publish(staged)
+    assert (again.generation, again.token, sink.ledger.row(MONDAY)) == (1, row.token, newer)
 
 
 def test_at_least_once_two_runs_of_a_day_have_generations_of_their_own(scene: Scene) -> None:
@@ -272,20 +295,20 @@ def test_at_least_once_an_older_run_that_wakes_up_in_its_commit_does_not_count(
     older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
     token = sink.begin(older)
     receipts = sink.put(token, older)
-    waits = Publisher._require_tolerated
+    waits = Context.require_tolerated
     published = []
 
-    def overtaken(publisher: Publisher, *given: Any) -> None:
+    def overtaken(context: Context, *given: Any) -> None:
         """Let the newer run publish between the older one's last look at the ledger and its record there."""
-        waits(publisher, *given)
-        monkeypatch.setattr(Publisher, "_require_tolerated", waits)
+        waits(context, *given)
+        monkeypatch.setattr(Context, "require_tolerated", waits)
         published.append(sink.publish(newer))
 
-    monkeypatch.setattr(Publisher, "_require_tolerated", overtaken)
-    with pytest.raises(SupersededError, match="newer run has published generation 2"):
+    monkeypatch.setattr(Context, "require_tolerated", overtaken)
+    with pytest.raises(OvertakenError, match="dag/run-2/task has published generation 2"):
         sink.commit(token, older, receipts)
     assert sink.ledger.row(MONDAY) == published[0]
-    assert sink.entry()["row"]["order"] == 2  # the last record of the key, which compaction keeps
+    assert sink.entry()["row"]["run"] == "dag/run-2/task"  # the last record of the key, which compaction keeps
     assert keys(newest, sink) == ["n"]
 
 

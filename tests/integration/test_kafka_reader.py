@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Producer
@@ -16,7 +17,7 @@ from ..kafka import records
 
 pytestmark = pytest.mark.slow
 
-TRANSACTIONS, SIZE = 60, 700
+SIZE, LOOKS = 700, 12
 
 
 @pytest.fixture
@@ -27,28 +28,32 @@ def topic(broker):
     return name
 
 
-def commit_all(producer, topic):
-    for number in range(TRANSACTIONS):
+def commit_until(producer, topic, has_looked):
+    """Commit one transaction after the other until the reader has looked often enough; return how many."""
+    number = 0
+    while not has_looked.is_set():
         producer.begin_transaction()
         for _ in range(SIZE):
             producer.produce(topic, b"%d" % number)
         producer.commit_transaction(30)
+        number += 1
+    return number
 
 
 def test_what_follows_an_end_in_one_batch_is_left_for_the_next_read(broker, topic):
     producer = Producer({**broker.connection_extra, "transactional.id": topic, "linger.ms": "1"})
     producer.init_transactions(30)
-    writing = threading.Thread(target=commit_all, args=(producer, topic))
+    has_looked = threading.Event()
     looks = []
-    with Reader(broker.bootstrap, topic) as reader:
-        writing.start()
-        while writing.is_alive():
+    with Reader(broker.bootstrap, topic) as reader, ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(commit_until, producer, topic, has_looked)
+        while len(looks) < LOOKS and not writing.done():
             looks.append(Counter(record.value for record in reader.read()))
-        writing.join()
+        has_looked.set()
+        transactions = writing.result()
         looks.append(Counter(record.value for record in reader.read()))
-    assert len(looks) > 10
     assert {seen for look in looks for seen in look.values()} == {SIZE}
-    assert sum(look.total() for look in looks) == TRANSACTIONS * SIZE
+    assert sum(look.total() for look in looks) == transactions * SIZE
 
 
 def test_a_topic_that_is_not_there_has_no_records_and_no_offsets(broker):

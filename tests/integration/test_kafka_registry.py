@@ -170,6 +170,32 @@ def test_an_incompatible_change_names_its_field(
     assert client.get_versions(first.subject) == [1]
 
 
+def test_protobuf_numbers_go_on_from_the_newest_version(
+    client: SchemaRegistryClient, ours: Registry, topic: str
+) -> None:
+    first = resolve(ours, "protobuf", topic)
+    client.set_compatibility(first.subject, "BACKWARD")
+    wider = pa.schema([pa.field("new", pa.int64()), *SCHEMA])
+    second = resolve(ours, "protobuf", topic, wider)
+    assert (second.version, resolve(ours, "protobuf", topic, wider), resolve(ours, "protobuf", topic)) == (
+        2,
+        second,
+        first,
+    )
+    read = ProtobufDeserializer(
+        message_class(client.get_schema(second.id).schema_str or ""), {"use.deprecated.format": False}
+    )
+    before, after = (
+        read(written("protobuf", ref, schema, rows)[0], context(topic))
+        for ref, schema, rows in ((first, SCHEMA, ROWS), (second, wider, [{**row, "new": 5} for row in ROWS]))
+    )
+    assert (before.event, before.price, before.HasField("new")) == ("Größe", "-12.50", False)
+    assert (after.event, after.price, after.new) == ("Größe", "-12.50", 5)
+    assert "new = 11;" in (client.get_schema(second.id).schema_str or "")
+    with pytest.raises(DataError, match="incompatible: field _os_x1db487e958: "):
+        resolve(ours, "protobuf", topic, CHANGED)
+
+
 Read = Callable[[bytes], Any]
 
 

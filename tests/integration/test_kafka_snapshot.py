@@ -11,19 +11,23 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from airflow_provider_connect import registry, sources
+from airflow_provider_connect import registry as connectors
+from airflow_provider_connect import sources
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.job import DayReport, JobConfig
-from airflow_provider_connect.sink import Intent, StreamKey
+from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.stage import Seen
 from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
 
 from ..kafka import Target, records
+from ..schema_registry import SchemaRegistry
 from .kafka_bench import Watch, set_topic
 from .kafka_scene import scene_of
 
@@ -48,7 +52,15 @@ class Shop:
     bootstrap: str
     root: Path
 
-    def snapshot(self, day: dt.date, items: dict[str, int], order: int, parts: int = 1, **options: Any) -> DayReport:
+    def snapshot(
+        self,
+        day: dt.date,
+        items: dict[str, int],
+        order: int,
+        parts: int = 1,
+        on_empty: OnEmpty = "fail",
+        **options: Any,
+    ) -> DayReport:
         """Move a snapshot as the driver does; the executors' halves are called directly."""
         sink_options = self.options | options
         job = JobConfig(
@@ -57,12 +69,13 @@ class Shop:
             sink_name="kafka",
             sink=sink_options,
             days=(Day(date=day),),
-            intent=Intent(token=f"{order:032x}", order=order, run=f"dag/run-{order}/task"),
+            intent=Intent(token=f"{order:032x}", run=f"dag/run-{order}/task"),
             attempt=f"{order:016x}-1",
             report="/unused/report.json",
+            on_empty=on_empty,
             progress_seconds=1,
         )
-        source, sink = registry.source_class("shelf").of(job.source), registry.sink_class("kafka").of(sink_options)
+        source, sink = connectors.source_class("shelf").of(job.source), connectors.sink_class("kafka").of(sink_options)
         schema, root = source.row_schema(), Folder(str(self.root))
         assert sink.preflight(schema, KEY, job.days, self.connections, source.kind) == []
         send = functools.partial(
@@ -81,6 +94,7 @@ class Shop:
             progress=Progress(root, 60, 1),
             poll_parts=lambda tasks: list(poll.run(tasks, connection=Connection(conn_id="shelf"))),
             put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
+            task_lives=lambda: True,
         )
         return days.move(job.days[0])
 
@@ -91,7 +105,7 @@ class Shop:
 
     def counts(self, day: dt.date) -> tuple[int, int]:
         """Return what the ledger counted as unchanged and vanished."""
-        row = registry.sink_class("kafka").of(self.options).ledger(KEY, self.connections).row(day)
+        row = connectors.sink_class("kafka").of(self.options).ledger(KEY, self.connections).row(day)
         assert row is not None
         return row.counts["unchanged"], row.counts["vanished"]
 
@@ -135,9 +149,31 @@ def test_only_what_changed_is_sent_and_what_vanished_gets_a_tombstone(shop: Shop
     assert len(shop.sent()) == len(before) + 3
 
 
+@pytest.mark.parametrize("name", ["json", "avro", "json_schema", "protobuf"])
+def test_a_row_has_the_same_key_in_every_snapshot_whatever_is_registered_meanwhile(
+    shop: Shop, registry: SchemaRegistry, name: str
+) -> None:
+    shop.connections["registry"] = Connection(conn_id="registry", conn_type="http", host=registry.url)
+    shop.options |= {"key_converter": name} | ({} if name == "json" else {"registry_conn_id": "registry"})
+    shop.snapshot(FIRST, {"apple": 1, "pear": 2, "plum": 3}, order=1)
+    if name != "json":
+        with SchemaRegistryClient({"url": registry.url, "timeout": 10}) as client:
+            newer = client.get_latest_version(f"{shop.options['topic']}-key").schema
+            text = (newer.schema_str or "").replace("Key", "AnotherKey")
+            client.register_schema(f"{shop.options['topic']}-key", Schema(text, newer.schema_type or "AVRO"))
+        shop.options["schema_registration"] = "use_latest"
+    report = shop.snapshot(SECOND, {"apple": 1, "pear": 20}, order=2)
+    assert (report.status, report.failure, shop.counts(SECOND)) == ("published", None, (1, 1))
+    keys = {key for record in records(shop.bootstrap, shop.options["topic"]) if (key := record.key)}
+    assert len(keys) == 3
+    assert {item.encode() for item in ("apple", "pear", "plum")} == {
+        word for key in keys for word in (b"apple", b"pear", b"plum") if word in key
+    }
+
+
 def test_a_tombstone_lies_in_the_partition_of_what_it_buries_and_what_comes_back_is_sent(shop: Shop) -> None:
     shop.snapshot(FIRST, {f"item-{n}": n for n in range(50)}, order=1)
-    shop.snapshot(SECOND, {}, order=2, empty_snapshot="bury")
+    shop.snapshot(SECOND, {}, order=2, on_empty="accept")
     places: dict[bytes, set[int]] = {}
     for record in records(shop.bootstrap, shop.options["topic"]):
         places.setdefault(record.key or b"", set()).add(record.partition)
@@ -160,7 +196,7 @@ def test_an_older_snapshot_does_not_undo_a_newer_one_of_another_day(shop: Shop) 
     report = shop.snapshot(FIRST, {"apple": 1, "pear": 1}, order=6)
     assert report.status == "superseded"
     assert report.failure is not None
-    assert f"shows {SECOND} already" in report.failure.message
+    assert f"a snapshot of {SECOND} is published already" in report.failure.message
     assert shop.state() == {"apple": 2}
 
 
@@ -169,7 +205,7 @@ def test_an_earlier_day_that_is_cleared_does_not_roll_the_topic_back(shop: Shop)
     report = shop.snapshot(FIRST, {"apple": 1}, order=3)
     assert report.status == "superseded"
     assert report.failure is not None
-    assert f"shows {SECOND} already" in report.failure.message
+    assert f"a snapshot of {SECOND} is published already" in report.failure.message
     assert shop.state() == {"apple": 2, "pear": 2}
     assert shop.snapshot(SECOND, {"apple": 2}, order=4).status == "published"
     assert shop.state() == {"apple": 2}
@@ -201,7 +237,13 @@ def test_rows_whose_key_nobody_knows_leave_unknown_what_vanished(
     as_snapshot = {"kind": "snapshot"}
     both = pa.table({"event": ["a", "b"]}, schema=scene.schema)
     scene.publish(scene.stage(FIRST, both).model_copy(update=as_snapshot))
-    holed = scene.stage(SECOND, pa.table({"event": keys}, schema=scene.schema), order=2, rejects=rejects)
+    holed = scene.stage(
+        SECOND,
+        pa.table({"event": keys}, schema=scene.schema),
+        order=2,
+        rejects=rejects,
+        seen=Seen(day=FIRST, generation=1),
+    )
     with pytest.raises(DataError, match=message):
         scene.publish(holed.model_copy(update=as_snapshot))
     assert sorted(record.key or b"" for record in scene.records()) == [b"a", b"b"]
@@ -214,9 +256,9 @@ def test_an_empty_snapshot_buries_nothing_unless_it_is_asked_to(shop: Shop) -> N
     report = shop.snapshot(SECOND, {}, order=3)
     assert report.failure is not None
     assert report.failure.type == "DataError"
-    assert "the snapshot has no rows, and the topic has 2 live keys" in report.failure.message
+    assert "on_empty='accept'" in report.failure.message
     assert shop.sent() == before
-    assert shop.snapshot(SECOND, {}, order=4, empty_snapshot="bury").status == "published"
+    assert shop.snapshot(SECOND, {}, order=4, on_empty="accept").status == "published"
     assert shop.state() == {}
     assert shop.snapshot(THIRD, {}, order=5).status == "published"
 
@@ -257,8 +299,8 @@ def test_a_key_that_comes_twice_fails_the_snapshot_and_changes_nothing(shop: Sho
     "options", [{"delivery": "at_least_once"}, {"atomicity": "partition"}, {"headers": False}, {"topic": "of_{item}"}]
 )
 def test_what_a_snapshot_cannot_do_is_said_before_the_poll(shop: Shop, options: dict[str, Any]) -> None:
-    sink = registry.sink_class("kafka").of(shop.options | options)
-    schema = registry.source_class("shelf").of({"items": {}, "parts": 1}).row_schema()
+    sink = connectors.sink_class("kafka").of(shop.options | options)
+    schema = connectors.source_class("shelf").of({"items": {}, "parts": 1}).row_schema()
     (problem,) = sink.preflight(schema, KEY, (Day(date=FIRST),), shop.connections, "snapshot")
     assert "in one transaction" in problem
     assert sink.preflight(schema, KEY, (Day(date=FIRST),), shop.connections, "day") == []

@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka_errors import UnknownTopicError
 from airflow_provider_connect.sinks._kafka_names import topics as names_of
 from airflow_provider_connect.sinks._kafka_topic_rules import TopicGroup, TopicRules
-from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.sinks._kafka_topics import Topics, Use
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_topics_are_made_by_their_rules(kafka_connection: Connection, broker: Ka
     assert settings_of(broker, name)["cleanup.policy"] == "compact"
     assert settings_of(broker, name)["retention.ms"] != "-1"
     assert settings_of(broker, f"{name}-big")["retention.ms"] == "-1"
-    assert made.problems([name, f"{name}-big"], keyed=True) == []
+    assert made.problems([name, f"{name}-big"], Use(keyed=True)) == []
 
 
 def test_a_topic_that_is_there_is_left_alone(kafka_connection: Connection, broker: KafkaBroker, name: str):
@@ -88,7 +88,7 @@ def test_nothing_is_made_where_that_is_not_wanted(kafka_connection: Connection, 
     assert f"kafka-topics.sh --create --topic {name} --partitions 2 --config retention.ms=5" in problem
     assert "is missing" in looked.ensure_ledger(name)[0]
     assert "is missing" in looked.ensure_plain(name)[0]
-    assert looked.rehearse([name]) == []
+    assert looked.foreseen([name], Use(keyed=True)) == []
     with pytest.raises(UnknownTopicError, match="no such topic"):
         looked.limits(name)
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_made_is_told_and_may_be_rehearsed(
     kafka_connection: Connection, name: str, rules: dict[str, object], says: str
 ):
     tried = topics(kafka_connection, **rules)
-    for found in (tried.rehearse([name]), tried.ensure([name])):
+    for found in (tried.foreseen([name], Use(keyed=True)), tried.ensure([name])):
         assert len(found) == 1
         assert found[0].startswith(f"creating topic '{name}': Kafka says ")
         assert says in found[0]
@@ -113,11 +113,11 @@ def test_what_cannot_be_made_is_told_and_may_be_rehearsed(
 
 def test_a_rehearsal_makes_nothing(kafka_connection: Connection, name: str):
     tried = topics(kafka_connection, partitions=1)
-    assert tried.rehearse([name]) == []
+    assert tried.foreseen([name], Use(keyed=True)) == []
     with pytest.raises(UnknownTopicError):
         tried.limits(name)
     assert tried.ensure([name]) == []
-    assert tried.rehearse([name]) == []
+    assert tried.foreseen([name], Use(keyed=True)) == []
 
 
 def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: KafkaBroker, name: str):
@@ -126,13 +126,34 @@ def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: 
     make(broker, f"{name}-short", retention_ms="86400000")
     names = [f"{name}-{end}" for end in ("compact", "isr", "short", "absent")]
     old = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    found = topics(kafka_connection).problems(names, keyed=False, timestamps="event", oldest=old)
+    found = topics(kafka_connection).problems(names, Use(keyed=False, timestamps="event", oldest=old))
     assert [text.partition(": ")[0] for text in found] == [f"topic '{one}'" for one in names[:3]]
     assert "without a key" in found[0]
     assert "min.insync.replicas is 2" in found[1]
     assert "retention.ms" in found[2]
-    assert "keeps the last" in topics(kafka_connection).problems(names[:1], keyed=True)[0]
-    assert topics(kafka_connection, config={"cleanup.policy": "compact"}).problems(names[:1], keyed=True) == []
+    assert "keeps the last" in topics(kafka_connection).problems(names[:1], Use(keyed=True))[0]
+    assert topics(kafka_connection, config={"cleanup.policy": "compact"}).problems(names[:1], Use(keyed=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ({}, "retention.ms is 604800000"),
+        ({"config": {"retention.ms": "1000"}}, "retention.ms is 1000"),
+        ({"config": {"retention.ms": "-1", "min.insync.replicas": "2"}}, "min.insync.replicas is 2 and it has 1"),
+        ({"config": {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}}, "LogAppendTime"),
+    ],
+)
+def test_a_topic_that_would_not_fit_is_told_before_it_is_made(
+    kafka_connection: Connection, name: str, rules: dict[str, object], says: str
+):
+    old = Use(keyed=True, timestamps="event", oldest=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    [problem] = topics(kafka_connection, **rules).foreseen([name], old)
+    assert says in problem
+    forever = TopicGroup(include=(".*_view",), config={"retention.ms": "-1"})
+    assert topics(kafka_connection, groups=(forever,)).foreseen([f"{name}_view"], old) == []
+    assert topics(kafka_connection, groups=(forever,)).foreseen_example(name, old) == []
+    assert topics(kafka_connection, **rules).foreseen_example(name, old) == [problem]
 
 
 def test_limits_are_those_of_the_topic(kafka_connection: Connection, broker: KafkaBroker, name: str):

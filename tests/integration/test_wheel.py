@@ -1,12 +1,15 @@
-"""The wheel alone, in an environment that has all else: Airflow finds the provider, and the tree does not leak in."""
+"""The sdist holds all; the wheel from it, alone beside all else that is installed: Airflow finds the provider."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -37,16 +40,41 @@ print(json.dumps({
 """
 
 
+EVERY_MODULE = """\
+import importlib, pkgutil, airflow_provider_connect as package
+for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    importlib.import_module(module.name)
+    print(module.name)
+"""
+
+BUILD = "import sys; from hatchling import build; print(build.build_sdist(sys.argv[1]))"
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Build from a copy: setuptools leaves folders beside what it builds, and takes up again what it finds there."""
-    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, tree)
-    for name in (PACKAGE, "tests", "dags"):
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    pip("wheel", "--no-deps", "--wheel-dir", str(out), str(tree))
+def tree(tmp_path_factory):
+    """A copy of the clone, as git has it: nothing that a build or a test left there."""
+    ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
+    return shutil.copytree(
+        ROOT, tmp_path_factory.mktemp("clone") / "tree", ignore=shutil.ignore_patterns(".git", *ignored)
+    )
+
+
+@pytest.fixture(scope="module")
+def sdist(tree, tmp_path_factory):
+    tools, out = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("sdist")
+    pip("install", "--target", str(tools), *project(tree)["build-system"]["requires"])
+    env = os.environ | {"PYTHONPATH": str(tools)}
+    command = [sys.executable, "-c", BUILD, str(out)]
+    ended = subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+    (built,) = out.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory):
+    out = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-deps", "--wheel-dir", str(out), str(sdist))
     (built,) = out.glob("*.whl")
     return built
 
@@ -64,31 +92,65 @@ def pip(*arguments):
     assert ended.returncode == 0, ended.stderr
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+def project(tree):
+    return tomllib.loads((tree / "pyproject.toml").read_text())
+
+
+def test_the_sdist_holds_all_that_the_clone_holds(tree, sdist):
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
+    there = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+    assert held - {"PKG-INFO"} == there
+    assert {"Makefile", ".ci/run", "tests/conftest.py", f"{PACKAGE}/demo/bqemulator.txt"} <= held
+
+
+def test_the_wheel_holds_the_package_without_the_demo_and_nothing_else(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     information = f"{PACKAGE}-{airflow_provider_connect.__version__}.dist-info"
     assert {name.partition("/")[0] for name in names} == {PACKAGE, information}
-    ours = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")}
-    assert {name for name in names if name.startswith(f"{PACKAGE}/")} == ours | {
-        f"{PACKAGE}/py.typed",
-        f"{PACKAGE}/demo/bqemulator.txt",
-    }
+    ours = {path.relative_to(ROOT) for path in (ROOT / PACKAGE).rglob("*.py")}
+    wanted = {path.as_posix() for path in ours if path.parts[1] != "demo"} | {f"{PACKAGE}/py.typed"}
+    assert {name for name in names if name.startswith(f"{PACKAGE}/")} == wanted
     assert f"{PACKAGE}/spark/job.py" in names
     assert any(name.endswith("/LICENSE") for name in names)
 
 
-def test_airflow_finds_the_provider(installed, bare_site, bare_python, tmp_path):
+def test_the_metadata_say_what_a_user_looks_for(installed):
+    (distribution,) = importlib.metadata.distributions(path=[str(installed)])
+    told = distribution.metadata
+    assert {"Documentation", "Source", "Release notes"} <= {url.split(",")[0] for url in told.get_all("Project-URL")}
+    classifiers = set(told.get_all("Classifier"))
+    assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= classifiers
+    keywords = set(told["Keywords"].split(","))
+    assert {"airflow-provider", "spark", "mixpanel", "delta", "bigquery", "kafka"} <= keywords
+    assert set(told.get_all("Provides-Extra")) == {"local", "bigquery", "kafka", "registry", "dev"}
+
+
+def test_the_wheel_needs_nothing_of_the_demo(installed, bare_site, bare_python, tmp_path):
+    ended = alone(EVERY_MODULE, installed, bare_site, bare_python, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    imported = ended.stdout.split()
+    assert f"{PACKAGE}.spark.job" in imported
+    assert not [name for name in imported if ".demo" in name]
+
+
+def alone(code, installed, bare_site, bare_python, folder):
+    """Run Python with the wheel's package and all else that is installed here, but not the clone."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))}
-    env |= {"PYTHONNOUSERSITE": "1", "AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-    ended = subprocess.run(
-        [bare_python, "-c", LOOK],
+    env |= {"PYTHONNOUSERSITE": "1", "AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    return subprocess.run(
+        [bare_python, "-c", code],
         env=env | {"PYTHONPATH": f"{installed}:{bare_site}"},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
+
+
+def test_airflow_finds_the_provider(installed, bare_site, bare_python, tmp_path):
+    ended = alone(LOOK, installed, bare_site, bare_python, tmp_path)
     assert ended.returncode == 0, ended.stderr
     seen = json.loads(ended.stdout.splitlines()[-1])
     assert seen["file"] == str(installed / PACKAGE / "__init__.py")

@@ -20,12 +20,25 @@ from airflow_provider_connect.demo.local_airflow import LocalAirflow
 from airflow_provider_connect.demo.mixpanel_events import Project
 from airflow_provider_connect.demo.mixpanel_server import StandIn
 
+from .editions import EVENTS, Editions
 from .kafka_table import OnKafka
 from .tables import OnBigQuery, OnDelta, Table
 
-pytest.register_assert_rewrite("tests.system.kills", "tests.system.races", "tests.system.many_days")
+pytest.register_assert_rewrite(
+    "tests.system.backfills", "tests.system.kills", "tests.system.races", "tests.system.many_days"
+)
 
 CATCHUP_DAYS = int(os.environ.get("CONNECT_CATCHUP_DAYS", "3"))
+TRIGGERED = (
+    "by_hand",
+    "bigquery_by_hand",
+    "kafka_by_hand",
+    "editions",
+    "editions_too",
+    "editions_gated",
+    "mapped",
+)
+PAUSED = ("catchup", "bigquery_catchup", "kafka_catchup", "forwards", "backwards", "reprocessed")
 PASSWORD = 'it\'s "100%" {{ds}} c4nary-p4ssword $HOME'
 
 
@@ -56,6 +69,7 @@ class System:
     written_by: dict[str, Table]
     catchup: StandIn
     by_hand: StandIn
+    editions: StandIn
 
     def trigger(self, days: str, run_id: str, dag_id: str = "by_hand") -> str:
         body = {"dag_run_id": run_id, "conf": {"days": days}, "logical_date": None}
@@ -126,6 +140,8 @@ def system(
         "kafka_catchup": OnKafka(broker, "catchup"),
         "kafka_by_hand": OnKafka(broker, "by_hand"),
     }
+    small_tables = ("editions", "forwards", "backwards", "reprocessed", "mapped_first", "mapped_second")
+    written_by |= {name: OnDelta(str(tables / name)) for name in small_tables}
     project = Project(seed=11, timezone="US/Pacific", events_per_day=400, duplicates_per_day=20, missing_ids_per_day=4)
     small = Project(seed=12, events_per_day=3000, duplicates_per_day=30)
     settings = {
@@ -138,14 +154,19 @@ def system(
         "AIRFLOW__WORKERS__SOCKET_CLEANUP_TIMEOUT": "5",
         "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "16",
     }
+    editions = Editions(seed=13, events_per_day=EVENTS)
     airflow = LocalAirflow(folder / "airflow", Path(__file__).parent / "dags", parallelism=16, settings=settings)
     from airflow_provider_connect.demo.mixpanel_access import Account
 
     account = Account(secret=PASSWORD)
     try:
-        with StandIn(project, account=account) as catchup, StandIn(small, account=account) as by_hand:
+        with (
+            StandIn(project, account=account) as catchup,
+            StandIn(small, account=account) as by_hand,
+            StandIn(editions, account=account) as edited,
+        ):
             airflow.start()
-            for name, standin in (("catchup", catchup), ("by_hand", by_hand)):
+            for name, standin in (("catchup", catchup), ("by_hand", by_hand), ("editions", edited)):
                 extra = {"project_id": str(account.project_id), "timestamps": "utc"}
                 connection = {
                     "connection_id": f"mixpanel_{name}",
@@ -164,10 +185,11 @@ def system(
             kafka["extra"] = json.dumps(broker.connection_extra)
             for connection in (spark, google, kafka):
                 airflow.api("POST", "connections", json=connection)
-            for dag_id in written_by:
+            airflow.api("POST", "pools", json={"name": "sparks", "slots": 3})
+            for dag_id in (*TRIGGERED, *PAUSED):
                 airflow.wait_for_dag(dag_id)
-            for dag_id in ("by_hand", "bigquery_by_hand", "kafka_by_hand"):
+            for dag_id in TRIGGERED:
                 airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
-            yield System(airflow, folder, written_by, catchup, by_hand)
+            yield System(airflow, folder, written_by, catchup, by_hand, edited)
     finally:
         airflow.stop()

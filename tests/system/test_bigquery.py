@@ -9,7 +9,7 @@ import pytest
 from .conftest import System
 from .kills import Kill
 from .many_days import catch_up
-from .races import kills_while_a_reload_races_the_retry_of_an_older_one, trigger_all, two_runs_of_one_day
+from .races import kills_while_an_older_reload_waits_and_polls_last, trigger_all, two_runs_of_one_day
 from .tables import OnBigQuery
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def test_kills_while_a_reload_with_fewer_rows_races_the_retry_of_an_older_one(sy
     dates = [first + dt.timedelta(days=i) for i in range(len(victims))]
     kills = [Kill.seeded(victim, date, date.day, dag_id=DAG) for victim, date in zip(victims, dates, strict=True)]
     kills.append(Kill("driver", first - dt.timedelta(days=1), 0.1, DAG, "publishing"))
-    kills_while_a_reload_races_the_retry_of_an_older_one(system, DAG, kills)
+    kills_while_an_older_reload_waits_and_polls_last(system, DAG, kills)
 
 
 def test_ledger_and_table_agree_and_a_sweep_leaves_no_staging_table(system: System):

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -58,6 +59,21 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path: Path):
     assert demo.returncode == 130, output
     assert "stopping everything" in output
     assert list(marked(mark(tmp_path))) == []
+
+
+def test_a_demo_that_is_ended_again_and_again_while_it_stops_leaves_no_process(tmp_path: Path):
+    shutil.copytree(DAGS, tmp_path / "dags")
+    demo = start(tmp_path)
+    log = tmp_path / ".demo" / "airflow" / "dag-processor.log"
+    wait_for(lambda: log.exists() and log.stat().st_size > 0, 90, "a DAG processor that starts")
+    while demo.poll() is None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            demo.send_signal(number)
+        time.sleep(0.02)
+    output, _ = demo.communicate(timeout=180)
+    assert list(marked(mark(tmp_path))) == [], commands(mark(tmp_path))
+    assert demo.returncode == 130, output
+    assert output.count("stopping everything") == 1
 
 
 @pytest.mark.parametrize(("sink", "command"), [("bigquery", "bqemulator"), ("kafka", "kafka.Kafka")])

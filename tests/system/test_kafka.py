@@ -11,7 +11,7 @@ from .conftest import System, served
 from .kafka_table import OnKafka
 from .kills import Kill, kill_and_recover
 from .many_days import catch_up
-from .races import RELOADED, kills_while_a_reload_races_the_retry_of_an_older_one, trigger_all, two_runs_of_one_day
+from .races import RELOADED, kills_while_an_older_reload_waits_and_polls_last, trigger_all, two_runs_of_one_day
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_kills_while_a_reload_with_fewer_rows_races_the_retry_of_an_older_one(sy
         Kill.seeded("driver", dt.date(2026, 6, 1), 1, dag_id=DAG),
         Kill("worker", dt.date(2026, 5, 31), 0.1, DAG, "publishing"),
     ]
-    kills_while_a_reload_races_the_retry_of_an_older_one(system, DAG, kills)
+    kills_while_an_older_reload_waits_and_polls_last(system, DAG, kills)
 
 
 def test_the_broker_dies_under_days_on_their_way(system: System):

@@ -1,14 +1,12 @@
+import datetime as dt
+import pickle
+from typing import Self
+
 import pytest
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.connection import (
-    Connection,
-    open_connections,
-    read_connections,
-    seal_connections,
-    write_connections,
-)
+from airflow_provider_connect.connection import Connection, read_connections, write_connections
 from airflow_provider_connect.errors import ConfigError
 
 
@@ -65,19 +63,91 @@ def test_connections_never_overwrite_a_file(tmp_path):
         write_connections(path, {})
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-def test_neither_half_of_sealed_connections_tells_anything(secret):
-    connections = {"c": Connection(conn_id="c", password=secret + "canary")}
-    sealed, pad = seal_connections(connections)
-    assert open_connections(sealed, pad) == connections
-    assert b"canary" not in sealed
-    assert b"canary" not in bytes.fromhex(pad)
-    assert seal_connections(connections)[1] != pad
-
-
 def test_an_extra_field_must_be_text():
     connection = Connection(conn_id="c", extra={"project_id": 12, "region": "", "proxy": ["a"]})
     assert connection.option("project_id") == "12"
     assert connection.option("region") is None
     with pytest.raises(ConfigError, match="'proxy' must be text"):
         connection.option("proxy")
+
+
+class Templated(Options):
+    path: str
+    topics: tuple[str, ...] = ()
+    parts: int = 1
+    wait: dt.timedelta = dt.timedelta(seconds=1)
+    names: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: str) -> str:
+        if not path.startswith("/"):
+            raise ValueError("must be absolute")
+        return path.rstrip("/")
+
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        if self.path in self.topics:
+            raise ValueError("path is a topic")
+        return self
+
+
+def upper(text: str) -> str:
+    return text.replace("{{ x }}", "/X").replace("{{ n }}", "7")
+
+
+def test_a_template_is_validated_when_it_is_rendered_and_not_before():
+    options = Templated(path="{{ x }}/", parts="{{ n }}", topics=["a", "b{{ x }}"], names={"k{{ n }}": "{{ x }}"})
+    assert options.templates == {"path", "parts", "topics", "names"}
+    done = options.rendered(upper).checked()
+    assert done == Templated(path="/X", parts=7, topics=("a", "b/X"), names={"k7": "/X"})
+    assert done.templates == frozenset()
+
+
+def test_the_rest_of_options_with_a_template_is_validated_at_once():
+    with pytest.raises(ConfigError) as caught:
+        Templated(path="{{ x }}", parts="many", wait="long", pth="{{ x }}")
+    text = str(caught.value)
+    assert "parts: " in text
+    assert "wait: " in text
+    assert "pth: unknown option; did you mean 'path'?" in text
+    assert "absolute" not in text
+
+
+def test_options_beside_a_template_are_normalised_at_once():
+    options = Templated(path="/a/", topics=["b"], parts="3", wait="{{ x }}", names={"k": "{{ x }}"})
+    assert (options.path, options.topics, options.parts) == ("/a", ("b",), 3)
+    assert (options.wait, options.names) == ("{{ x }}", {"k": "{{ x }}"})
+    assert options.templates == {"wait", "names"}
+    assert options.model_fields_set == {"path", "topics", "parts", "wait", "names"}
+
+
+def test_options_beside_a_template_keep_their_defaults():
+    options = Templated(path="/a/", parts="{{ n }}")
+    assert (options.path, options.topics, options.wait) == ("/a", (), dt.timedelta(seconds=1))
+    assert options.model_fields_set == {"path", "parts"}
+
+
+def test_a_time_span_that_is_none_says_how_to_write_one():
+    with pytest.raises(ConfigError, match=r"wait: .*ISO 8601.*'PT1H'.*'P1D'"):
+        Templated(path="/a", wait="{{ x }}").rendered(lambda _: "1h").checked()
+    assert Templated(path="/a", wait="{{ x }}").rendered(lambda _: "PT1H").checked().wait == dt.timedelta(hours=1)
+
+
+def test_all_errors_of_rendered_options_are_told_at_once():
+    options = Templated(path="{{ y }}", parts="{{ y }}")
+    with pytest.raises(ConfigError, match=r"Templated: path: must be absolute; parts: .*integer"):
+        options.rendered(lambda _: "no").checked()
+
+
+def test_a_rendered_text_is_no_template_again():
+    done = Templated(path="/{{ x }}").rendered(lambda _: "/{{ secret }}").checked()
+    assert done.path == "/{{ secret }}"
+    assert done.templates == frozenset()
+    assert Templated.of(done.serialize()) == done
+
+
+def test_options_that_wait_for_their_templates_can_be_shown():
+    options = Templated(path="{{ x }}", topics=["b{{ x }}"], parts="{{ n }}", wait=dt.timedelta(seconds=2))
+    assert options.serialize()["topics"] == ["b{{ x }}"]
+    assert pickle.loads(pickle.dumps(options)).rendered(upper).checked().parts == 7

@@ -8,12 +8,13 @@ from airflow_provider_connect.errors import (
     ConnectError,
     DataError,
     Failure,
+    OvertakenError,
     RetriableError,
     SupersededError,
     worst,
 )
 
-TREE = [ConnectError, ConfigError, RetriableError, DataError, SupersededError]
+TREE = [ConnectError, ConfigError, RetriableError, OvertakenError, DataError, SupersededError]
 
 
 @pytest.mark.parametrize("cls", TREE)
@@ -27,6 +28,20 @@ def test_the_time_to_wait_crosses_too():
     again = Failure.of(RetriableError("later", retry_after_seconds=61)).error()
     assert isinstance(again, RetriableError)
     assert again.retry_after_seconds == 61
+
+
+def test_that_the_budget_of_requests_is_spent_crosses_too():
+    for spent in (True, False):
+        error = Failure.of(RetriableError("500", request_budget_spent=spent)).error()
+        assert isinstance(error, RetriableError)
+        assert error.request_budget_spent is spent
+
+
+def test_who_overtook_and_whether_to_poll_again_cross_too():
+    for may_poll_again in (True, False):
+        error = Failure.of(OvertakenError("late", by="token", may_poll_again=may_poll_again)).error()
+        assert isinstance(error, OvertakenError)
+        assert (error.by, error.may_poll_again, error.exit_code) == ("token", may_poll_again, 75)
 
 
 def test_an_unexpected_error_is_named_by_type_and_place_never_by_its_text():
@@ -63,6 +78,13 @@ def test_of_several_waits_the_longest_counts():
     short, long = (Failure.of(RetriableError("x", retry_after_seconds=s)) for s in (3, 900))
     cut = Failure.of(RetriableError("cut"))
     assert worst([cut, short, long]) == long
+
+
+def test_a_spent_budget_is_not_hidden_by_another_partition_of_the_day():
+    cut, spent = (Failure.of(RetriableError("x", request_budget_spent=is_spent)) for is_spent in (False, True))
+    wait = Failure.of(RetriableError("x", retry_after_seconds=3))
+    assert worst([cut, spent]) == worst([spent, cut]) == spent
+    assert worst([cut, spent, wait]) == wait, "which stops the job too, and says how long it must wait"
 
 
 class NarrowError(DataError):

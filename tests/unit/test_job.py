@@ -35,7 +35,7 @@ def config(**changes):
         "sink_name": "delta",
         "sink": {"path": "/data/x"},
         "days": (DAY,),
-        "intent": Intent(token="a" * 32, order=1_790_000_000_000_000_001, run="dag/run/task"),
+        "intent": Intent(token="a" * 32, run="dag/run/task"),
         "attempt": "aaaa-1",
         "report": "/run/report.json",
         "labels": {"dag_id": "dag"},

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -47,6 +48,30 @@ def prepare(folder: Path, master: str = "local[2]", **user_conf: str) -> launch.
 
 def ours(how: launch.Launch) -> dict[str, str]:
     return {name: how.conf[name] for name in launch.ALWAYS}
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_a_pyspark_of_two_versions_is_refused_with_the_command_that_mends_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    for name, version in (("pyspark", "4.3.0"), ("pyspark_client", "4.2.0")):
+        (tmp_path / "site" / f"{name}-{version}.dist-info").mkdir(parents=True)
+        metadata = f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n"
+        (tmp_path / "site" / f"{name}-{version}.dist-info" / "METADATA").write_text(metadata)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    mend = r"pip install --force-reinstall --no-deps pyspark==4\.2\.0 pyspark-client==4\.2\.0"
+    with pytest.raises(ConfigError, match=rf"pyspark 4\.3\.0 and pyspark-client 4\.2\.0 .*{mend}"):
+        prepare(folder, master)
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert prepare(folder, master).conf
+
+
+def test_the_extra_pins_both_parts_of_spark_to_what_is_tested() -> None:
+    root = launch.PACKAGE.parent
+    extra = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]["local"]
+    pins = {f"pyspark=={launch.SPARK_VERSION}", f"pyspark-client=={launch.SPARK_VERSION}"}
+    assert {line for line in extra if line.startswith("pyspark")} == pins
+    assert pins <= set((root / "constraints.txt").read_text().splitlines())
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn", "spark://host:7077", "k8s://https://host"])

@@ -71,6 +71,51 @@ def test_files_are_written_listed_read_and_deleted(tmp_path: Path) -> None:
         folder.read("z")
 
 
+def test_a_folder_tells_the_time_of_the_storage_and_not_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(str(tmp_path))
+    (tmp_path / "f").write_text("x")
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    assert abs(folder.now().timestamp() - (tmp_path / "f").stat().st_mtime) < 600
+    assert [file.name for file in folder.files()] == ["f"]
+
+
+def test_what_is_synced_is_on_the_disk_with_every_folder_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())), fsync(fd))[1]
+    )
+    folder = Folder(str(tmp_path / "stage"))
+    folder.write("a/b/f", b"1")
+    assert synced == [], "a sign of life need not outlive a power cut"
+    folder.sync(["a/b/f", "a/gone"])
+    assert [path.removeprefix(str(tmp_path)) for path in synced] == ["/stage/a/b/f", "/stage/a/b", "/stage/a", "/stage"]
+    synced.clear()
+    folder.write("g", b"2", durable=True)
+    assert synced[0].startswith(f"{tmp_path}/stage/g."), "its bytes before its name"
+    assert synced[1:] == [f"{tmp_path}/stage/g", f"{tmp_path}/stage"]
+
+
+@pytest.mark.parametrize("name", ["../victim", "a/../../victim", "/etc/victim", "..", "a/.."])
+def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "victim").touch()
+    folder = Folder(str(tmp_path / "stage"))
+    for work in (folder.read, folder.delete, folder.delete_folder, folder.files, folder.exists):
+        with pytest.raises(ConfigError, match="leads out of"):
+            work(name)
+    assert (tmp_path / "victim").exists()
+
+
+def test_a_name_with_dots_of_its_own_is_a_name(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    folder.write("..a/b..c/...", b"x")
+    assert [entry.name for entry in folder.files()] == ["..a/b..c/..."]
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     """A file size limit stands in for a full disk: the bytes do not fit."""
     folder = Folder(str(tmp_path))

@@ -80,3 +80,18 @@ def test_a_sweep_deletes_what_is_silent_and_spares_what_is_alive_or_foreign(tmp_
     alive = {name for name in names(folder) if "dead" not in name}
     assert sweep(folder, NOW - dt.timedelta(days=1)) == 3
     assert names(folder) == alive
+
+
+def test_a_link_among_the_attempts_leads_a_sweep_to_no_file_of_others(tmp_path: Path) -> None:
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "manifest.json").write_text("theirs")
+    (tmp_path / "others" / "evil-1-20261005-00000-0.parquet").write_text("theirs")
+    folder = Folder(str(tmp_path / "stage"))
+    attempt(folder, "dead-1-20261005", dt.timedelta(days=2))
+    (tmp_path / "stage" / "_connect" / "attempts" / "evil-1-20261005").symlink_to(tmp_path / "others")
+    (tmp_path / "stage" / "day=2026-10-06").symlink_to(tmp_path / "others")
+    for path in (tmp_path / "others").iterdir():
+        os.utime(path, ((NOW - dt.timedelta(days=2)).timestamp(),) * 2)
+    sweep(folder, NOW - dt.timedelta(days=1))
+    assert len(list((tmp_path / "others").iterdir())) == 2
+    assert not [name for name in names(folder) if "dead" in name]

@@ -96,6 +96,25 @@ def test_a_date_that_a_zone_skipped_is_refused():
         parse_days("2011-12-29..2011-12-31", "Pacific/Apia")
 
 
+@pytest.mark.parametrize(
+    ("zone", "skipped"),
+    [
+        ("Pacific/Apia", "2011-12-30"),
+        ("Pacific/Kwajalein", "1993-08-21"),
+        ("Pacific/Kiritimati", "1994-12-31"),
+        ("Pacific/Fakaofo", "2011-12-30"),
+    ],
+)
+def test_a_date_that_a_zone_skipped_inside_a_window_is_no_day_of_it(zone, skipped):
+    date = dt.date.fromisoformat(skipped)
+    around = [Day(date=date + dt.timedelta(days=n), zone=zone) for n in (-2, -1, 1, 2)]
+    assert days_of_window(around[0].start, around[-1].end, zone) == around
+    assert days_of_window(around[1].start, around[2].end, zone) == around[1:3], "at neither end either"
+    assert days_of_window(around[1].start, around[1].end, zone) == around[1:2]
+    assert days_of_window(around[2].start, around[2].end, zone) == around[2:3]
+    assert all(day.hours == 24 for day in around)
+
+
 def test_an_unknown_zone_is_named():
     with pytest.raises(ConfigError, match="Mars/Olympus"):
         _ = Day(date=dt.date(2026, 1, 1), zone="Mars/Olympus").start

@@ -14,11 +14,15 @@ from typing import Any
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import DagRun
 from airflow.sdk.exceptions import ErrorType
 from airflow.sdk.execution_time import comms, task_runner
+from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from .connectors import TinyLedger
+from airflow_provider_connect.operators.connect import ConnectOperator
+
+from .connectors import TinyLedger, TinySink, TinySource
 
 
 class Supervisor:
@@ -109,7 +113,7 @@ class SparkSubmit:
                     "sealed": sealed and sealed.read_bytes().hex()}}
             pathlib.Path({str(self.folder / "seen.json")!r}).write_text(json.dumps(seen))
             def publish(day, generation=1):
-                row = dict(day=day, generation=generation, token="t", order=1, rows=10)
+                row = dict(day=day, generation=generation, token="t", rows=10)
                 with open({str(self.ledger.path)!r}, "a") as file:
                     file.write(json.dumps(row) + "\\n")
             def report(*days, attempt=job["attempt"], **fields):
@@ -148,4 +152,29 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: TinyLe
     return SparkSubmit(folder, ledger)
 
 
+class Task:
+    """One ConnectOperator in one DAG, and its context."""
+
+    def __init__(self, ledger: TinyLedger, **options: Any) -> None:
+        self.source = TinySource(conn_id="tiny_default")
+        self.sink = TinySink(table=str(ledger.path))
+        with DAG("dag", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UTC)) as dag:
+            self.operator = ConnectOperator(task_id="events", **({"source": self.source, "sink": self.sink} | options))
+        self.context: Any = {
+            "dag": dag,
+            "dag_run": dag_run(),
+            "ti": task_instance(),
+            "outlet_events": OutletEventAccessors(),
+        }
+
+    def run(self) -> Any:
+        return self.operator.execute(self.context)
+
+
+@pytest.fixture
+def task(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger) -> Task:
+    return Task(ledger)
+
+
 SECRET = uuid.UUID(int=0x5EC12E7 << 90).hex + "'\"%{{"
+DONE = 'publish("2026-10-05"); report(dict(day="2026-10-05", status="published", generation=1, rows_written=10))'

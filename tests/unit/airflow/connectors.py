@@ -51,7 +51,7 @@ class TinyLedger(Ledger):
         return [LedgerRow.model_validate_json(line) for line in lines]
 
     def append(self, day: dt.date, generation: int = 1) -> None:
-        row = LedgerRow(day=day, generation=generation, token="t", order=1, rows=10)
+        row = LedgerRow(day=day, generation=generation, token="t", rows=10)
         with self.path.open("a") as file:
             file.write(row.model_dump_json() + "\n")
 

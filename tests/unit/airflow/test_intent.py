@@ -47,16 +47,9 @@ def test_every_other_intent_has_its_own_token(task: dict[str, Any], run: dict[st
     assert intent(task, **run).token != intent().token
 
 
-def test_newer_intents_have_a_higher_order() -> None:
-    orders = [
-        intent().order,
-        intent(clear_number=1).order,
-        intent(clear_number=999).order,
-        intent(start_date=dag_run().start_date + dt.timedelta(microseconds=1)).order,  # type: ignore[operator]
-        intent(start_date=LATER).order,
-    ]
-    assert orders == sorted(set(orders))
-    assert max(orders) < 2**63
+def test_run_and_clear_number_stay_readable() -> None:
+    cleared = intent({"map_index": 3}, clear_number=2)
+    assert (cleared.run, cleared.clear_number) == ("dag/scheduled__2026-10-06/events[3]", 2)
 
 
 def test_zone_of_the_start_date_does_not_matter() -> None:

@@ -4,12 +4,15 @@ import datetime as dt
 import logging
 import random
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.offsets import Offset, follow, variable_key
 from airflow_provider_connect.sink import Ledger, LedgerRow
 from airflow_provider_connect.window import DaySet
@@ -97,6 +100,158 @@ def test_read_list_set_reset(supervisor: Supervisor) -> None:
     assert sorted(offset.target for offset in Offset.list()) == ["other", "t"]
     Offset.reset(SOURCE, SINK)
     assert [offset.target for offset in Offset.list()] == ["other"]
+
+
+def offset() -> Offset:
+    found = Offset.read(SOURCE, SINK)
+    assert found is not None
+    return found
+
+
+def test_a_dag_without_a_start_date_leaves_the_origin_where_it_is(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger([DAYS[0], *DAYS[2:4]])
+    follow(SOURCE, SINK, ledger, DAYS[2])
+    follow(SOURCE, SINK, ledger, None)
+    assert (offset().origin, offset().position) == (DAYS[2], DAYS[3])
+
+
+def test_two_dags_with_different_start_dates_do_not_move_the_position_to_and_fro(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger(DAYS[:8])
+    ledger.done.remove(DAYS[3])
+    seen = []
+    for start in (DAYS[5], DAYS[0], DAYS[5], DAYS[0]):
+        follow(SOURCE, SINK, ledger, start)
+        seen.append((offset().origin, offset().position))
+    assert seen == [(DAYS[5], DAYS[7]), (DAYS[0], DAYS[2]), (DAYS[0], DAYS[2]), (DAYS[0], DAYS[2])]
+
+
+def test_an_operator_s_origin_counts_before_every_start_date(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger(DAYS[:8])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[5])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    follow(SOURCE, SINK, ledger, None)
+    assert (offset().origin, offset().origin_is_set) == (DAYS[5], True)
+    follow(SOURCE, SINK, ledger, DAYS[5], origin=DAYS[0])
+    assert offset().origin == DAYS[0]
+
+
+def test_an_origin_that_is_set_by_hand_stands_also_when_it_is_later(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger(DAYS[5:8])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    assert offset().position is None
+    Offset.set(SOURCE, SINK, DAYS[5:8], origin=DAYS[5])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    assert (offset().origin, offset().position) == (DAYS[5], DAYS[7])
+    Offset.reset(SOURCE, SINK)
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    assert offset().origin == DAYS[0]
+
+
+def test_two_origins_of_operators_are_told_of(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
+    follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[5])
+    with caplog.at_level(logging.WARNING):
+        follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[1])
+    assert "its origin was set to 2026-10-06, and becomes 2026-10-02" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("start", "origin", "meddler", "stands"),
+    [
+        (DAYS[0], None, {"origin": DAYS[5]}, (DAYS[0], False)),
+        (DAYS[5], None, {"origin": DAYS[0]}, (DAYS[0], False)),
+        (DAYS[0], None, {"origin": DAYS[5], "origin_is_set": True}, (DAYS[5], True)),
+        (DAYS[0], DAYS[3], {"origin": DAYS[5]}, (DAYS[3], True)),
+        (DAYS[0], DAYS[3], {"origin": DAYS[5], "origin_is_set": True}, (DAYS[5], True)),
+    ],
+    ids=["later start", "earlier start", "set by hand", "start against origin=", "two of origin="],
+)
+def test_an_origin_that_another_task_writes_over_is_read_back_until_it_stands(
+    supervisor: Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
+    start: dt.date,
+    origin: dt.date | None,
+    meddler: dict[str, Any],
+    stands: tuple[dt.date, bool],
+) -> None:
+    """Another task chose its origin before ours was written, and writes right behind us."""
+    write, left = variables.write, [meddler]
+
+    def written_over(key: str, text: str, description: str) -> None:
+        write(key, text, description)
+        if left:
+            other = Offset.model_validate_json(text).model_copy(update={"origin_is_set": False} | left.pop())
+            write(key, other.model_dump_json(), description)
+
+    monkeypatch.setattr(variables, "write", written_over)
+    follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), start, origin=origin)
+    assert (offset().origin, offset().origin_is_set) == stands
+
+
+class LedgerThatIsLookedAt(MemoryLedger):
+    """A day is committed at every look, and something else happens at one of them."""
+
+    def __init__(self, look: int, happens: Callable[[], object]) -> None:
+        super().__init__(DAYS[:1], moves=DAYS[1:8])
+        self.happens = {look: happens}
+        self.looks = 0
+
+    def days(self) -> DaySet:
+        self.looks += 1
+        self.happens.get(self.looks, int)()
+        return super().days()
+
+
+@pytest.mark.parametrize("look", [1, 2, 3, 7])
+@pytest.mark.parametrize("person_s", [DAYS[1], DAYS[5]], ids=["later", "much later"])
+def test_an_origin_that_a_person_sets_while_the_ledger_moves_stands(
+    supervisor: Supervisor, look: int, person_s: dt.date
+) -> None:
+    ledger = LedgerThatIsLookedAt(look, lambda: Offset.set(SOURCE, SINK, DAYS[:1], origin=person_s))
+    followed = follow(SOURCE, SINK, ledger, DAYS[0])
+    assert (offset().origin, offset().origin_is_set, offset().position) == (person_s, True, DAYS[7])
+    assert followed == offset()
+
+
+@pytest.mark.parametrize("look", [1, 2, 3, 7])
+def test_an_earlier_start_that_another_dag_writes_while_the_ledger_moves_stands(
+    supervisor: Supervisor, look: int
+) -> None:
+    def other() -> None:
+        follow(SOURCE, SINK, MemoryLedger(DAYS[:1]), DAYS[0])
+
+    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, other), DAYS[5])
+    assert (offset().origin, offset().origin_is_set, offset().position) == (DAYS[0], False, DAYS[7])
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_an_offset_that_is_reset_while_the_ledger_moves_is_made_anew(supervisor: Supervisor, look: int) -> None:
+    Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5])
+    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: Offset.reset(SOURCE, SINK)), DAYS[0])
+    assert (offset().origin, offset().origin_is_set) == (DAYS[0], False)
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_an_operator_s_origin_is_not_undone_by_a_task_that_still_has_the_old_one(
+    supervisor: Supervisor, look: int
+) -> None:
+    """The other task read what was set before, and writes it over the operator's word."""
+    Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5])
+    old = supervisor.variables.copy()
+    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: supervisor.variables.update(old)), DAYS[0], origin=DAYS[2])
+    assert (offset().origin, offset().origin_is_set, offset().position) == (DAYS[2], True, DAYS[7])
+
+
+@pytest.mark.parametrize(("look", "stands"), [(1, DAYS[2]), (2, DAYS[5]), (7, DAYS[5])])
+def test_an_operator_s_origin_counts_before_what_was_set_until_it_is_written(
+    supervisor: Supervisor, look: int, stands: dt.date
+) -> None:
+    """A person who sets it after that has the last word, until the operator's next task."""
+    ledger = LedgerThatIsLookedAt(look, lambda: Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5]))
+    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
+    assert (offset().origin, offset().origin_is_set) == (stands, True)
+    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
+    assert offset().origin == DAYS[2]
 
 
 class NamedSource(TinySource):

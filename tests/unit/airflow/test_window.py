@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.window import origin_of, resolve_days
+from airflow_provider_connect.operators.window import resolve_days, start_day
 from airflow_provider_connect.timetables import daily
 from airflow_provider_connect.window import start_of
 
@@ -67,10 +67,10 @@ def test_daily_timetable_makes_intervals_that_are_one_day(date: str, hours: int)
 @given(st.integers(min_value=0, max_value=10 * 366 * 24 * 60))
 def test_origin_is_the_first_whole_day_since_the_start(minutes: int) -> None:
     start = dt.datetime(2020, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=minutes)
-    origin = origin_of(start, PACIFIC)
+    origin = start_day(start, PACIFIC)
     assert origin is not None
     assert start_of(origin - dt.timedelta(days=1), PACIFIC) < start <= start_of(origin, PACIFIC)
 
 
 def test_no_start_no_origin() -> None:
-    assert origin_of(None, PACIFIC) is None
+    assert start_day(None, PACIFIC) is None

@@ -13,10 +13,11 @@ import pytest
 from deltalake import write_deltalake
 
 from airflow_provider_connect.demo import bigquery_emulator, kafka_broker, server
-from airflow_provider_connect.demo.__main__ import TARGETS, main
+from airflow_provider_connect.demo.__main__ import TARGETS, Demo, main
 from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
 from airflow_provider_connect.demo.kafka_target import KafkaTarget
+from airflow_provider_connect.demo.local_airflow import LocalAirflow
 from airflow_provider_connect.demo.mixpanel_events import Project
 from airflow_provider_connect.demo.report import compare
 
@@ -115,8 +116,9 @@ def test_bigquery_target_tells_airflow_where_the_emulator_is(tmp_path: Path):
     assert (connection["connection_id"], connection["conn_type"]) == ("google_cloud_default", "google_cloud_platform")
     assert json.loads(connection["extra"]) == {
         "project": "connect-demo",
-        "emulator_rest": f"http://127.0.0.1:{target.emulator.rest_port}",
-        "emulator_grpc": f"127.0.0.1:{target.emulator.grpc_port}",
+        "rest_endpoint": f"http://127.0.0.1:{target.emulator.rest_port}",
+        "grpc_endpoint": f"http://127.0.0.1:{target.emulator.grpc_port}",
+        "is_anonymous": "true",
     }
     assert target.emulator.rest_url in target.look("http://localhost:1/dags/d")
 
@@ -195,3 +197,42 @@ def test_a_server_that_holds_still_is_ended(tmp_path: Path):
     server.stop(process, seconds=5)
     assert process.returncode == -signal.SIGTERM
     assert not server.gives_ok(f"http://127.0.0.1:{server.free_port()}/")
+
+
+class Answers:
+    """Stands where the demo's Airflow stands: a task fails, waits for its retry, and then the days are done."""
+
+    home = Path("/demo/airflow")
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def check_alive(self) -> None:
+        self.asked += 1
+
+    def runs(self, dag_id: str) -> list[dict[str, str]]:
+        return [{"state": "running" if self.asked == 1 else "success"}] * 7
+
+    def waiting_for_retry(self, dag_id: str) -> int:
+        return 2 if self.asked == 1 else 0
+
+
+def test_tasks_that_wait_for_a_retry_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    demo = Demo(DAGS, DeltaTarget(tmp_path))
+    settings = demo.airflow.environment()
+    assert 0 < float(settings["AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY"]) <= 10
+    demo.airflow = Answers()  # type: ignore[assignment]
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    demo._wait()
+    first, last = capsys.readouterr().out.splitlines()
+    assert "0 of 7 days done" in first
+    assert "2 of the tasks failed, and try again 5 s later: /demo/airflow/logs/dag_id=mixpanel_daily says why" in first
+    assert "7 of 7 days done" in last
+    assert "retry" not in last
+
+
+def test_an_airflow_that_somebody_stopped_is_told_without_a_stack(tmp_path: Path):
+    with pytest.raises(RuntimeError, match=r"GET dags: Airflow does not answer \(ConnectionError\)"):
+        LocalAirflow(tmp_path, DAGS).api("GET", "dags")

@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_credentials import SCOPES, check_connection, credentials
 from airflow_provider_connect.sinks._bigquery_place import Place
-from tests.bigquery_server import CANARY, EMULATOR, Server, api_at, connection, key
+from tests.bigquery_server import CANARY, LOCAL, Server, api_at, connection, key
 
 
 class TestPlace:
@@ -59,8 +59,10 @@ class TestCheckConnection:
             {"credential_config_file": '{"type": "external_account"}'},
             {"is_anonymous": True},
             {"proxy": "http://proxy.example.com:3128"},
-            EMULATOR,
-            {"emulator_rest": "http://localhost:1", "emulator_grpc": "[::1]:2"},
+            LOCAL,
+            LOCAL | {"rest_endpoint": "http://localhost:1", "grpc_endpoint": "http://[::1]:2"},
+            {"rest_endpoint": "https://bigquery-own.p.googleapis.com"},
+            {"grpc_endpoint": "bigquerystorage-own.p.googleapis.com:443", "universe_domain": "apis-tpczero.goog"},
         ],
     )
     def test_right_ones(self, extra: dict[str, Any]) -> None:
@@ -80,10 +82,16 @@ class TestCheckConnection:
             ({"idp_issuer_url": "https://a", "client_secret": CANARY}, "'idp_issuer_url' is not supported"),
             ({"proxy": f"https://{CANARY}@a"}, "proxy must be a URL like http://host:port"),
             ({"proxy": {"https": CANARY}}, "'proxy' must be text"),
-            ({"emulator_rest": "http://127.0.0.1:1"}, "give both or none"),
-            (EMULATOR | {"emulator_rest": "http://bigquery.example.com:1"}, "emulator_rest must be a loopback address"),
-            (EMULATOR | {"emulator_rest": "http://127.0.0.1@example.com"}, "emulator_rest must be a loopback address"),
-            (EMULATOR | {"emulator_grpc": "10.0.0.1:1"}, "emulator_grpc must be a loopback address"),
+            (LOCAL | {"is_anonymous": False}, "rest_endpoint without TLS sends no credentials: say is_anonymous=true"),
+            ({"grpc_endpoint": "http://127.0.0.1:1"}, "grpc_endpoint without TLS sends no credentials"),
+            (LOCAL | {"rest_endpoint": "http://example.com:1"}, "rest_endpoint without TLS must be a loopback address"),
+            (LOCAL | {"rest_endpoint": "http://127.0.0.1@example.com"}, "rest_endpoint must be like https://host"),
+            (LOCAL | {"grpc_endpoint": "http://10.0.0.1:1"}, "grpc_endpoint without TLS must be a loopback address"),
+            ({"rest_endpoint": "bigquery.example.com"}, "rest_endpoint must be like https://host"),
+            ({"rest_endpoint": f"https://example.com/{CANARY}"}, "rest_endpoint must be like https://host"),
+            ({"grpc_endpoint": f"{CANARY}@example.com"}, "grpc_endpoint must be like host:443"),
+            ({"grpc_endpoint": ["a"]}, "grpc_endpoint must be like host:443"),
+            ({"universe_domain": f"https://{CANARY}"}, "universe_domain must be a domain"),
         ],
     )
     def test_wrong_ones(self, extra: dict[str, Any], problem: str) -> None:
@@ -162,7 +170,7 @@ class TestCredentials:
         assert made.service_account_email == "last@p.iam"
         assert made._delegates == ["first@p.iam", "second@p.iam"]
 
-    @pytest.mark.parametrize("extra", [EMULATOR, {"is_anonymous": True}, {"is_anonymous": "true"}])
+    @pytest.mark.parametrize("extra", [LOCAL, {"is_anonymous": True}, {"is_anonymous": "true"}])
     def test_anonymous(self, extra: dict[str, Any]) -> None:
         made, _ = credentials(connection(**extra))
         assert type(made).__name__ == "AnonymousCredentials"
@@ -205,7 +213,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks._bigquery_access import Api
 
 sys.setswitchinterval(1e-5)
-extra = {"project": "pppp", "emulator_rest": "http://127.0.0.1:1", "emulator_grpc": "127.0.0.1:1"}
+extra = {"project": "pppp", "is_anonymous": True}
 failed = []
 
 def work(name):
@@ -230,7 +238,7 @@ def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)
     with pytest.raises(ConfigError, match=r"install airflow-provider-connect\[bigquery\]"):
-        Api.open(connection(**EMULATOR))
+        Api.open(connection(**LOCAL))
 
 
 class TestNetrc:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks import _bigquery_access
+from airflow_provider_connect.sinks import _bigquery_access, _bigquery_errors
 from airflow_provider_connect.sinks._bigquery_access import Api
 from airflow_provider_connect.sinks._bigquery_errors import HiddenError, MissingError
 from airflow_provider_connect.sinks._bigquery_place import Place
@@ -111,7 +111,10 @@ class TestQuery:
         return api.query(sql, doing="asking", labels={"day": "a"}, job_id="a_job", **options)
 
     @pytest.mark.parametrize("reason", ["backendError", "internalError", "jobRateLimitExceeded"])
-    def test_a_job_that_fails_by_itself_is_followed_by_another(self, server: Server, reason: str) -> None:
+    def test_a_job_that_fails_by_itself_is_followed_by_another(
+        self, server: Server, reason: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_bigquery_errors, "RATE_SECONDS", 0.1)
         server.first = [job(reason), job(reason), job(name="a_job_2")]
         server.answer = ROWS
         with api_at(server.url, budget=5) as api:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery_errors import (
     QUOTA_SECONDS,
+    UNKNOWN_SECONDS,
     ConflictError,
     ExistsError,
     HiddenError,
@@ -22,10 +23,9 @@ from airflow_provider_connect.sinks._bigquery_errors import (
     StaleError,
     classify,
     from_result,
-    is_conflict,
     made_before,
-    told,
 )
+from airflow_provider_connect.sinks._bigquery_messages import told
 
 
 def rest(status: int, reason: str = "", message: str = "a message", body: bytes | None = None) -> Exception:
@@ -76,6 +76,33 @@ def test_rest_errors(status: int, reason: str, expected: type[ConnectError], ret
     assert getattr(ours, "retry_after_seconds", None) == retry_after
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "retry_after"),
+    [
+        (403, "userRateLimitExceeded", 30),
+        (403, "concurrentRequestsLimit", UNKNOWN_SECONDS),
+        (403, "seventhHouse", UNKNOWN_SECONDS),
+        (404, "seventhHouse", UNKNOWN_SECONDS),
+        (409, "concurrentModification", UNKNOWN_SECONDS),
+        (400, "seventhHouse", UNKNOWN_SECONDS),
+    ],
+)
+def test_a_reason_that_is_new_is_not_final_whatever_the_status(status: int, reason: str, retry_after: float) -> None:
+    ours = classify(rest(status, reason), "doing it")
+    assert type(ours) is RetriableError
+    assert ours.retry_after_seconds == retry_after
+
+
+@pytest.mark.parametrize("reason", ["accessNotConfigured", "insufficientPermissions", "forbidden"])
+def test_what_an_account_lacks_is_for_a_person(reason: str) -> None:
+    assert type(classify(rest(403, reason), "doing it")) is ConfigError
+
+
+def test_a_status_alone_says_more_than_the_words() -> None:
+    assert type(classify(rest(404, "", "Not found: Job p:US.j"), "asking")) is MissingError
+    assert type(classify(rest(409, "", "Already Exists: Job p:US.j"), "asking")) is ExistsError
+
+
 def test_a_quota_is_said_as_such() -> None:
     ours = classify(rest(403, "quotaExceeded", "Quota exceeded: load jobs per table"), "loading")
     assert "a longer quota is used up and refills over hours" in str(ours)
@@ -84,6 +111,30 @@ def test_a_quota_is_said_as_such() -> None:
 def test_an_answer_that_is_no_json_is_judged_by_its_status() -> None:
     ours = classify(rest(503, body=b"<html>upstream CANARY</html>"), "doing it")
     assert type(ours) is RetriableError
+
+
+FRONT_END = b"<!DOCTYPE html><html><title>Error 408 (Request Timeout)!!1</title><p>CANARY</html>"
+
+
+@pytest.mark.parametrize("status", [408, 499])
+@pytest.mark.parametrize("body", [None, FRONT_END, b""], ids=["JSON", "HTML", "nothing"])
+def test_a_request_that_took_too_long_to_arrive_is_sent_again(status: int, body: bytes | None) -> None:
+    ours = classify(rest(status, body=body), "sending rows")
+    assert type(ours) is RetriableError
+    assert ours.retry_after_seconds is None
+    assert "CANARY" not in str(ours)
+
+
+@pytest.mark.parametrize("status", [402, 410, 418, 425, 498])
+def test_a_status_that_says_nothing_certain_is_for_airflows_retries(status: int) -> None:
+    ours = classify(rest(status, body=FRONT_END), "doing it")
+    assert type(ours) is RetriableError
+    assert ours.retry_after_seconds == UNKNOWN_SECONDS
+
+
+@pytest.mark.parametrize("status", [400, 405, 407, 411, 413, 414, 415, 431, 501])
+def test_a_request_that_can_never_be_taken_is_for_a_person(status: int) -> None:
+    assert type(classify(rest(status, body=b""), "doing it")) is ConfigError
 
 
 @pytest.mark.parametrize(
@@ -164,15 +215,21 @@ def test_our_own_errors_stay_as_they_are() -> None:
     [
         "Transaction is aborted due to concurrent update against table p:d.t. Transaction ID: x",
         "Could not serialize access to table p:d.t due to concurrent update",
-        'TransactionContext Error: Failed to commit: write-write conflict on key: "x"',
     ],
 )
 def test_a_lost_transaction_is_a_conflict_by_whatever_status_it_comes(message: str) -> None:
     assert isinstance(classify(rest(400, "invalidQuery", message), "publishing"), ConflictError)
     assert isinstance(classify(rest(500, "internalError", message), "publishing"), ConflictError)
     assert isinstance(from_result({"reason": "invalidQuery", "message": message}, "publishing"), ConflictError)
-    assert is_conflict(rest(400, "invalidQuery", message))
-    assert not is_conflict(rest(500, "internalError", "another"))
+
+
+@pytest.mark.parametrize("prefix", ["", "Query error: "])
+def test_rows_that_were_just_streamed_are_for_later(prefix: str) -> None:
+    said = "UPDATE or DELETE statement over table p.d.t would affect rows in the streaming buffer"
+    result = {"reason": "invalidQuery", "message": f"{prefix}{said}, which is not supported at [24:9]"}
+    error = from_result(result, "publishing")
+    assert isinstance(error, RetriableError)
+    assert error.retry_after_seconds == 1800
 
 
 def test_another_location_is_told_with_what_to_do() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from airflow_provider_connect.sinks._bigquery_names import (
     labels,
     legal_names,
     legal_table_suffix,
+    staged_name,
 )
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
 
-LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
+ASCII_ONLY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
 RESERVED = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier", "_change_type")
 
 LEGAL_ONES = ["a_b", "A_b", "userName", "username", "USERNAME", "_browser", "select", "x" * 300, "X" * 300]
@@ -33,10 +36,15 @@ def test_names_are_legal_and_differ_by_more_than_case(names: list[str]):
     legal = legal_names(names)
     assert list(legal) == names
     for column in legal.values():
-        assert LEGAL.fullmatch(column)
+        kinds = ["L" if character == "_" else unicodedata.category(character)[0] for character in column]
+        assert kinds[0] == "L"
+        assert {*kinds} <= {"L", "M", "N"}
+        assert len(column) <= MAX_NAME
+        assert ASCII_ONLY.fullmatch(staged_name(column))
         assert not column.lower().startswith(RESERVED)
         assert column.lower() not in OWN_COLUMNS
     assert len({column.lower() for column in legal.values()}) == len(names)
+    assert len({staged_name(column).lower() for column in legal.values()}) == len(names)
 
 
 @given(names_of_a_source, st.randoms(use_true_random=False))
@@ -71,7 +79,13 @@ def test_a_name_that_must_change_is_changed_the_same_way_in_any_company(names: l
         ("a.b", "a_b_x" + "?" * 10),
         ("1st", "_1st_x" + "?" * 10),
         ("", "__x" + "?" * 10),
-        ("Größe", "Gr__e_x" + "?" * 10),
+        ("Größe", "Größe"),
+        ("größe_2", "größe_2"),
+        ("名前", "名前"),
+        ("हिन्दी", "हिन्दी"),
+        ("gro\u0308ße", "gro__e_x" + "?" * 10),
+        ("größe €", "gr__e___x" + "?" * 10),
+        ("٣", "__x" + "?" * 10),
         ("_PARTITIONTIME", "x_PARTITIONTIME_x" + "?" * 10),
         ("day", "day_x" + "?" * 10),
         ("y" * 301, "y" * 288 + "_x" + "?" * 10),
@@ -84,6 +98,32 @@ def test_examples(name: str, column: str):
     found = legal_names([name])[name]
     assert re.fullmatch(column.replace("?", "[0-9a-f]"), found)
     assert len(found) <= MAX_NAME
+
+
+@pytest.mark.parametrize("name", ["größe", "gro\u0308ße", "First name", "größe-€%", "1st", "x" * 301, "名前"])
+def test_the_column_of_an_adopted_table_is_filled_and_not_doubled(name: str):
+    assert legal_names([name, "n"], [name, "day"])[name] == name
+    assert ASCII_ONLY.fullmatch(staged_name(name))
+
+
+def test_a_table_that_was_made_with_the_hash_keeps_it():
+    hashed = staged_name("größe")
+    assert re.fullmatch(r"gr__e_x[0-9a-f]{10}", hashed)
+    assert legal_names(["größe"], [hashed, "day"]) == {"größe": hashed}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("Größe", "größe"), ("GRÖSSE", "größe"), ("i\u0307d", "\u0130d"), ("Äx", "äx")]
+)
+def test_letters_that_differ_in_case_alone_are_no_two_columns(first: str, second: str):
+    made = legal_names([first, second])
+    assert made[first] == first
+    assert ASCII_ONLY.fullmatch(made[second])
+    assert legal_names([first, second], [second])[second] == second
+
+
+def test_columns_that_an_adopted_table_tells_apart_are_both_filled():
+    assert legal_names(["größe", "grösse"], ["grösse", "größe"]) == {"größe": "größe", "grösse": "grösse"}
 
 
 def test_of_names_that_differ_in_case_alone_capitals_come_first_but_never_before_the_tables_own():
@@ -149,3 +189,15 @@ def test_keys_of_labels_are_legal_and_none_is_lost(texts: dict[str, str]):
 def test_too_many_labels_are_refused():
     with pytest.raises(ConfigError, match="65 labels"):
         labels({str(i): "" for i in range(65)})
+
+
+@pytest.mark.parametrize(
+    ("table", "uri"),
+    [
+        ("my-project.sales.orders", "bigquery://my-project/sales/orders"),
+        ("example.com:my-project.sales.orders", "bigquery://example.com:my-project/sales/orders"),
+        ("sales.orders", "bigquery://google_cloud_default/sales/orders"),
+    ],
+)
+def test_the_asset_is_the_one_that_the_google_provider_names(table: str, uri: str) -> None:
+    assert BigQuerySink(table=table).asset_uri == uri

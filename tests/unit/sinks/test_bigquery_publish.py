@@ -12,15 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, SupersededError
-from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
+from airflow_provider_connect.publishing import row_of
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_publish import SAMPLE_ROW, PublishPlan, publish_script, rehearse, settle
+from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, publish_script, rehearse, sample, settle
 from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, Rejects
 from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal, names, quoted, texts
 from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.stage import Manifest, Polled, Seen
+from airflow_provider_connect.window import Day
 
 DAY = dt.date(2026, 9, 1)
 TARGET = Place("some-project", "d", "events")
@@ -33,21 +36,31 @@ SCHEMA = pa.schema(
         pa.field("tags", pa.list_(pa.string())),
     ]
 )
-ROW = LedgerRow(day=DAY, generation=0, token="t", order=5, rows=7, attempt="a1", counts={"rows_read": 7})
+NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
+SEEN = Seen(day=DAY, generation=2)
 REJECTS = Rejects(TARGET.sibling("events__rejects"), TARGET.sibling("events__stage_a1_rejects"), 2)
 UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", "'": "'"}
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
 
-def plan(**changes: Any) -> PublishPlan:
+def published(stream: str = "export", token: str = "t", run: str = "dag/run/task") -> Publish:
+    manifest = Manifest(
+        day=Day(date=DAY), attempt="a1", fingerprint="f", polled=Polled(rows_read=7), seen=SEEN, polled_at=NOON
+    )
+    key = StreamKey(connector="mixpanel", stream=stream)
+    intent = Intent(token=token, run=run)
+    return Publish(key=key, day=manifest.day, intent=intent, manifest=manifest, stage="")
+
+
+def plan(publish: Publish | None = None, **changes: Any) -> PublishPlan:
+    publish = publish or published()
     return replace(
         PublishPlan(
             target=TARGET,
             staging=TARGET.sibling("events__stage_a1"),
             ledger=TARGET.sibling("connect_ledger"),
-            key=StreamKey(connector="mixpanel", stream="export"),
-            row=ROW,
-            run="dag/run/task",
+            publish=publish,
+            row=row_of(publish, 0, rows=7),
             columns=columns(SCHEMA),
         ),
         **changes,
@@ -82,7 +95,7 @@ def test_a_literal_is_one_line_and_means_its_text(text: str) -> None:
 def test_values_of_a_plan_never_become_syntax(values: list[str]) -> None:
     """Without its literals, a script is the same whatever its values are."""
     run, token, stream, *_ = [*values, "x", "y", "z"]
-    odd = plan(run=run, row=ROW.model_copy(update={"token": token}), key=StreamKey(connector="mixpanel", stream=stream))
+    odd = plan(published(stream, token, run))
 
     def bare(script: str) -> str:
         return re.sub(r"'(?:[^'\\]|\\.)*'", "''", script)
@@ -166,7 +179,8 @@ def test_a_script_that_is_too_long_is_refused_before_it_is_sent() -> None:
 def test_a_script_that_just_fits_is_refused_while_nothing_is_polled_yet() -> None:
     def wide(count: int) -> PublishPlan:
         schema = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(count)])
-        return plan(columns=columns(schema), row=SAMPLE_ROW)
+        nobody, row = sample(published().key)
+        return plan(nobody, columns=columns(schema), row=row)
 
     assert 950_000 < len(publish_script(wide(1700)).encode()) < 1_000_000
     with pytest.raises(ConfigError, match="BigQuery takes 1 MB"):
@@ -176,7 +190,7 @@ def test_a_script_that_just_fits_is_refused_while_nothing_is_polled_yet() -> Non
 
 def test_a_day_of_many_streams_fits_and_the_ledger_keeps_their_number() -> None:
     streams = tuple(f"projects/p/datasets/d/tables/t/streams/{i:060d}" for i in range(20_000))
-    script = publish_script(plan(streams=streams))
+    script = publish_script(plan(streams=streams, stream_count=len(streams)))
     assert literal(streams[0]) in script
     assert literal(streams[100]) not in script
     assert "  SELECT " in script
@@ -184,20 +198,22 @@ def test_a_day_of_many_streams_fits_and_the_ledger_keeps_their_number() -> None:
 
 
 def answered(outcome: str) -> dict[str, Any]:
-    found = {"day": DAY, "generation": 3, "token": "t", "intent_order": 5, "attempt": "a0", "row_count": 7}
-    more = {"digest": None, "counts": '{"rows_read":7}', "reference": None, "link": None, "published_at": None}
+    found = {"day": DAY, "generation": 3, "token": "t", "run": "dag/run/task", "clear_number": 0, "attempt": "a0"}
+    more: dict[str, Any] = {"row_count": 7, "digest": "0" * 32, "counts": '{"rows_read":7}', "polled_at": NOON}
+    more |= dict.fromkeys(("reference", "link", "published_at"))
     return {"outcome": outcome, "staged_rows": 6, "staged_rejects": 0, "keyless_rows": 2, "newest": 3} | found | more
 
 
 @pytest.mark.parametrize("outcome", ["published", "already"])
 def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
-    assert settle(plan(), answered(outcome)) == ROW.model_copy(update={"generation": 3, "attempt": "a0"})
+    row = row_of(published(), 3, rows=7, counts={"rows_read": 7}, published_at=None)
+    assert settle(plan(), answered(outcome)) == row.model_copy(update={"attempt": "a0"})
 
 
 @pytest.mark.parametrize(
     ("outcome", "cls", "text"),
     [
-        ("superseded", SupersededError, "newer run has published generation 3"),
+        ("overtaken", OvertakenError, "dag/run/task has published generation 3 since .* at generation 2"),
         ("incomplete", RetriableError, "7 rows and 0 rejects were sent, but 6 and 0 are"),
         ("unfenced", RetriableError, "no fence row"),
         ("keyless", DataError, r"2 rows have NULL in the key \(id\)"),
@@ -208,13 +224,22 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
 def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text) as caught:
         settle(plan(write_mode="merge", merge=merge()), answered(outcome))
-    assert "some-project.d.events" in str(caught.value)
+    assert "some-project.d.events" in str(caught.value) or outcome == "overtaken"
     assert "mixpanel/export" in str(caught.value)
 
 
 def test_every_outcome_of_a_script_has_a_meaning() -> None:
     outcomes = {found for mode in PLANS for found in re.findall(r"THEN '(\w+)'", publish_script(PLANS[mode]))}
-    assert outcomes == {"already", "superseded", "incomplete", "unfenced", "keyless", "refused", "stranger"}
+    assert outcomes == {"already", "overtaken", "incomplete", "unfenced", "keyless", "refused", "stranger"}
+
+
+@pytest.mark.parametrize("mode", PLANS)
+def test_a_day_goes_in_only_on_the_generation_that_was_seen_before_the_poll(mode: str) -> None:
+    script = publish_script(PLANS[mode])
+    compares = "WHEN COALESCE(seen.newest, 0) != 2 THEN 'overtaken'" in script
+    assert compares == (PLANS[mode].write_mode != "append")
+    refuses = "WHEN seen.newest IS NOT NULL THEN 'refused'" in script
+    assert refuses == (PLANS[mode].write_mode == "append" and PLANS[mode].on_published_day == "refuse")
 
 
 def test_merge_finds_its_columns_by_the_sources_names() -> None:
@@ -227,6 +252,18 @@ def test_merge_finds_its_columns_by_the_sources_names() -> None:
         "day",
         "connect_stream",
     ]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
+    """Nothing is greater than NaN, nor equal to it: a row that has it would stay for ever."""
+    made = columns(pa.schema([("id", pa.int64()), ("score", kind), ("gone", pa.bool_())]))
+    merged = merge_of(made, ["id"], "score", "gone", TARGET.sibling("events__tombstones"))
+    script = publish_script(plan(columns=made, write_mode="merge", merge=merged))
+    for alias in ("s", "n", "t", "z"):
+        assert f"IF(IS_NAN({alias}.`score`), NULL, {alias}.`score`)" in script
+    bare = re.sub(r"IF\(IS_NAN\((\w\.`score`)\), NULL, \1\)", "", script)
+    assert not re.search(r"\.`score` (?:[<>=]|IS |DESC)|[<>] \w\.`score`", bare)
 
 
 @pytest.mark.parametrize(

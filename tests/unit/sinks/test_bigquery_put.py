@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,12 +13,13 @@ import pytest
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks import _bigquery_put
 from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_put import RESTARTS, Staging, Tolerance, put_file
+from airflow_provider_connect.sinks._bigquery_put import RESTARTS, RejectsAppender, Staging, Tolerance, put_file
 from airflow_provider_connect.sinks._bigquery_streams import BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.sinks._bigquery_types import columns
 
 FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
-SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
+SCHEMA = pa.schema([("n", pa.int64()), ("größe", pa.string())])
+NAMES = [column.staging["name"] for column in columns(SCHEMA)]
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Picky:
     stored: list[int] = field(default_factory=list)
 
     def appender(self, api: Any, table: Place, schema: pa.Schema) -> PickyAppender:
-        return PickyAppender(self, schema.names == SCHEMA.names, [])
+        return PickyAppender(self, schema.names == NAMES, [])
 
 
 @dataclass
@@ -53,19 +54,21 @@ class PickyAppender:
         if self.takes_rows:
             self.service.sent += 1
             if self.service.sent <= self.service.refusals:
-                raise RowsError("refused", [BadRow(0, "text", "not valid")])
+                raise RowsError(f"BigQuery refuses 1 rows; columns: {NAMES[1]}", [BadRow(0, NAMES[1], "not valid")])
             self.service.stored = [n for batch in self.batches for n in batch["n"].to_pylist()]
         return StreamReceipt("a stream" if rows else "", rows)
 
 
-def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int) -> tuple[Picky, Any]:
+def put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int, errors: Literal["none", "all"] = "all"
+) -> tuple[Picky, Any]:
     service = Picky(refusals)
     monkeypatch.setattr(_bigquery_put, "Appender", service.appender)
     (tmp_path / FILE).parent.mkdir()
-    pq.write_table(pa.table({"n": range(20), "text": [f"text {n}" for n in range(20)]}, SCHEMA), tmp_path / FILE)
+    pq.write_table(pa.table({"n": range(20), "größe": [f"text {n}" for n in range(20)]}, SCHEMA), tmp_path / FILE)
     place, made = Place("a-project", "d", "rows"), columns(SCHEMA)
     staging = Staging(str(tmp_path), place, place.sibling("rejected"), made, made, "storage_write")
-    return service, lambda: put_file(None, staging, FILE, Tolerance("all", 50))  # type: ignore[arg-type]
+    return service, lambda: put_file(None, staging, FILE, Tolerance(errors, 50))  # type: ignore[arg-type]
 
 
 def test_refused_rows_are_set_aside_and_the_others_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,3 +83,19 @@ def test_a_file_is_sent_again_a_limited_number_of_times(tmp_path: Path, monkeypa
     with pytest.raises(DataError, match="refuses other rows each of the 6 times that the file was sent, 6 by now"):
         send()
     assert service.sent == RESTARTS + 1
+
+
+def test_refused_columns_are_called_as_in_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, send = put(tmp_path, monkeypatch, 1, "none")
+    with pytest.raises(RowsError, match=r"refuses 1 rows; columns: größe$"):
+        send()
+
+
+def test_dead_letters_name_the_sources_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_aside: list[Any] = []
+    monkeypatch.setattr(RejectsAppender, "append", lambda self, origin, bad: set_aside.extend(bad))
+    _, send = put(tmp_path, monkeypatch, 1)
+    send()
+    assert [(bad.position, bad.column, bad.reason) for bad in set_aside] == [
+        (0, "größe", "refused by BigQuery: not valid")
+    ]

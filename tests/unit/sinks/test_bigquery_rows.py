@@ -4,12 +4,13 @@ import datetime as dt
 import json
 import re
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.sinks._bigquery_rows import MAX_RECORD_BYTES, convert, staging_schema, summary
@@ -47,13 +48,19 @@ def test_a_batch_that_is_right_is_not_copied(mixpanel: pa.RecordBatch):
     assert addresses(converted.batch) == addresses(mixpanel)
 
 
-def test_a_batch_that_is_right_costs_a_few_milliseconds(mixpanel: pa.RecordBatch):
-    found, times = columns(mixpanel.schema), []
-    for _ in range(5):
-        start = time.perf_counter()
-        convert(mixpanel, found, 0)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.1  # about 0.01 alone on the machine; a look at each row would take ten times the limit
+def test_a_batch_that_is_right_costs_far_less_than_a_look_at_each_row(mixpanel: pa.RecordBatch):
+    found = columns(mixpanel.schema)
+
+    def best(work: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    each_row = best(lambda: [column.to_pylist() for column in mixpanel.columns])
+    assert best(lambda: convert(mixpanel, found, 0)) < 0.5 * each_row  # a tenth, alone on the machine
 
 
 def test_positions_are_those_in_the_file_also_after_bad_rows():
@@ -235,6 +242,7 @@ def reference(kind: pa.DataType, value: Any) -> Any:
 kinds = st.recursive(st.sampled_from(list(LEAVES)), nested, max_leaves=4)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_nesting_is_converted_as_the_reference_does(data: st.DataObject):
     kind = data.draw(kinds)

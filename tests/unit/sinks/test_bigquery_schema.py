@@ -11,6 +11,7 @@ import pytest
 from google.cloud import bigquery
 
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sinks._bigquery_layout import Layout
 from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks._bigquery_preflight import expired, new_table_problems, table_problems
 from airflow_provider_connect.sinks._bigquery_schema import (
@@ -21,7 +22,7 @@ from airflow_provider_connect.sinks._bigquery_schema import (
     new_fields,
     spoken,
 )
-from airflow_provider_connect.sinks._bigquery_table import Layout, filter_column
+from airflow_provider_connect.sinks._bigquery_table import filter_column
 from airflow_provider_connect.sinks._bigquery_types import Column, columns
 
 TARGET = Place("some-project", "d", "events")

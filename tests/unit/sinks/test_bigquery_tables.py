@@ -16,9 +16,10 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks import _bigquery_table as module
 from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery_layout import Layout
 from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_FIELDS, ledger_label
 from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_table import Layout, Ready, create, ensure_table, ensure_target, staging
+from airflow_provider_connect.sinks._bigquery_table import Ready, create, ensure_table, ensure_target, staging
 from airflow_provider_connect.sinks._bigquery_types import columns
 
 TARGET = Place("some-project", "d", "events")
@@ -33,14 +34,14 @@ class Dataset:
     :param ends: the defaults for new tables and partitions.
     :param billing: without it, nothing may live for ever.
     :param stale: so many changes are refused because another was faster.
-    :param known: the columns that queries know; all when None.
+    :param known_after: so many queries know no new column yet.
     :param refused: the answer to every query.
     """
 
     ends: dt.timedelta | None = None
     billing: bool = True
     stale: int = 0
-    known: set[str] | None = None
+    known_after: int = 0
     refused: str = ""
     tables: dict[str, Any] = field(default_factory=dict)
     queries: list[str] = field(default_factory=list)
@@ -79,24 +80,14 @@ class Dataset:
         by = kept.time_partitioning.field
         if kept.require_partition_filter and f"`{by}` IS" not in sql:
             raise BadRequest(f"Cannot query over table 'd.events' without a filter over column(s) '{by}'")
-        if self.known is not None and "extra" not in self.known:
+        if len(self.queries) <= self.known_after:
             raise BadRequest("Unrecognized name: extra at [1:8]")
 
 
-class Fake(Api):
-    """Calls of the real class, and what answers them is a :class:`Dataset`."""
-
-    asked: list[str]
-
-    def query(self, sql: str | Any, **_: Any) -> Any:
-        self.asked = [*getattr(self, "asked", []), str(sql)]
-        self.client.known = {"extra"}
-        return [], None
-
-
-def api(dataset: Dataset) -> Fake:
+def api(dataset: Dataset) -> Api:
+    """Return the real class, whose calls are answered by a :class:`Dataset`."""
     connection = Connection(conn_id="g", conn_type="google_cloud_platform")
-    made = Fake(connection, "some-project", AnonymousCredentials(), retry_budget_seconds=5)
+    made = Api(connection, "some-project", AnonymousCredentials(), retry_budget_seconds=5)
     made.__dict__["client"] = dataset
     return made
 
@@ -159,11 +150,10 @@ def test_new_columns_of_a_table_that_requires_a_filter_on_another_column_than_da
     assert len(dataset.queries) == 1
 
 
-def test_columns_that_queries_do_not_know_yet_are_added_by_sql_and_waited_for() -> None:
-    dataset = Dataset(known=set())
+def test_columns_that_queries_do_not_know_yet_are_waited_for() -> None:
+    dataset = Dataset(known_after=3)
     evolved(dataset)
-    assert len(dataset.queries) == 2
-    assert dataset.known == {"extra"}
+    assert len(dataset.queries) == 4
 
 
 def test_another_error_while_columns_are_awaited_is_told_at_once() -> None:
@@ -176,7 +166,7 @@ def test_another_error_while_columns_are_awaited_is_told_at_once() -> None:
 def test_columns_that_never_come_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COLUMN_WAIT_SECONDS", -1.0)
     with pytest.raises(RetriableError, match="`extra` were added, and queries do not know them"):
-        evolved(Dataset(known=set()))
+        evolved(Dataset(known_after=99))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery_rows import convert
+from airflow_provider_connect.sinks._bigquery_rows import convert, staging_schema
 from airflow_provider_connect.sinks._bigquery_types import MAPPING, MAX_DESCRIPTION, columns, sql_type
 
 DOCS = Path(__file__).parents[3] / "docs" / "bigquery.md"
@@ -90,10 +90,10 @@ CASES: dict[str, list[Case]] = {
         ),
         Case(
             pa.dictionary(pa.int8(), pa.large_string()),
-            ["{}", None, "-1.5e-7", '"\\udfff"'],
+            ["{}", None, "-1.5e-7", '"\\udfff"', "1e400", "[" * 5000 + "]" * 5000],
             "JSON",
-            ["{}", None, "-1.5e-7", '"\\ufffd"'],
-            bad=["", "{", "NaN", "1e400", "{'a':1}", "[" * 5000 + "]" * 5000],
+            ["{}", None, "-1.5e-7", '"\\ufffd"', "1e400", "[" * 5000 + "]" * 5000],
+            bad=["", "{", "NaN", "1e400e", "{'a':1}", "[" * 5000 + "]" * 4999],
             metadata={"json": "unchecked"},
         ),
     ],
@@ -313,3 +313,20 @@ def test_a_plain_column_is_selected_as_it_is():
         "s.`a`",
         "s.`s`",
     ]
+
+
+def test_columns_with_letters_beyond_ascii_are_staged_in_ascii_and_have_their_names_in_the_target() -> None:
+    inner = pa.struct([("größe", pa.int64()), ("n", pa.string())])
+    schema = pa.schema([("größe", pa.int64()), ("s", inner), ("名前", pa.list_(inner)), ("breite", pa.int64())])
+    existing = [{"name": "breite", "type": "NUMERIC"}, {"name": "größe", "type": "INTEGER"}]
+    found = {column.source: column for column in columns(schema, existing)}
+    assert [column.name for column in found.values()] == ["größe", "s", "名前", "breite"]
+    assert staging_schema([*found.values()]).names == [column.staging["name"] for column in found.values()]
+    every = [str(column.staging) + str(column.arrow) for column in found.values()]
+    assert all(text.isascii() for text in every)
+    short = found["größe"].staging["name"]
+    assert found["größe"].expression == f"s.`{short}`"
+    assert found["größe"].target["name"] == "größe"
+    assert found["s"].expression == f"IF(s.`s` IS NULL, NULL, STRUCT(s.`s`.`{short}` AS `größe`, s.`s`.`n` AS `n`))"
+    assert f"ARRAY(SELECT AS STRUCT e0.`{short}` AS `größe`, e0.`n` AS `n` FROM UNNEST(s." in found["名前"].expression
+    assert found["breite"].expression == "CAST(s.`breite` AS NUMERIC)"

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import logging
+import os
 import re
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +109,11 @@ def test_a_setting_must_be_plain():
         ({"transaction.timeout.ms": 1000}, "transaction_timeout_seconds"),
         ({"isolation.level": "read_uncommitted"}, "isolation.level: must be read_committed"),
         ({"plugin.library.paths": "/tmp/x"}, "plugin.library.paths: it loads foreign code"),
+        ({"security.protocol": "SSL", "ssl.engine.location": "/tmp/x"}, "ssl.engine.location: it loads foreign code"),
+        ({"security.protocol": "SSL", "ssl.engine.id": "x"}, "ssl.engine.id: it loads foreign code"),
+        ({"security.protocol": "SSL", "ssl.providers": "default,/tmp/x"}, "ssl.providers: must be of base, default,"),
+        (sasl("GSSAPI", **{"sasl.kerberos.kinit.cmd": "touch /tmp/x"}), "sasl.kerberos.kinit.cmd: it is a command"),
+        ({"internal.termination.signal": 0}, "internal.termination.signal: it may end the task's own process"),
         ({"oauth_cb": "a.b"}, "oauth_cb: functions cannot come out of a connection"),
         ({"error_cb": "a.b"}, "error_cb: functions"),
         ({"on_delivery": "a.b"}, "on_delivery: functions"),
@@ -135,6 +143,56 @@ def test_what_is_wrong_is_named_with_what_to_do(extra: dict[str, Any], says: str
     assert says in only(found)
     assert found[0].startswith("connection 'k': ")
     assert SECRET not in found[0]
+
+
+@pytest.mark.parametrize("name", ["sasl.kerberos.principal", "sasl.kerberos.keytab"])
+def test_kerberos_settings_cannot_end_the_command_they_are_written_into(name: str):
+    extra = sasl("GSSAPI") | {name: 'x"; touch /tmp/x; "'}
+    assert any(f": {name}: must have no spaces" in text for text in check_connection(kafka(extra), "exactly_once"))
+    assert _kafka_settings.refused({name: "kafka/host-1.example.com@EXAMPLE.COM"}) == {}
+
+
+def librdkafka_settings() -> dict[str, str]:
+    """Return every setting that the installed librdkafka knows, with what it says about it."""
+    from confluent_kafka import cimpl
+
+    [path] = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "librdkafka" in line}
+    assert cimpl is not None
+    library, libc = ctypes.CDLL(path), ctypes.CDLL(None)
+    libc.fdopen.restype = ctypes.c_void_p
+    libc.fclose.argtypes = library.rd_kafka_conf_properties_show.argtypes = [ctypes.c_void_p]
+    reading, writing = os.pipe()
+    with ThreadPoolExecutor(1) as pool, os.fdopen(reading) as shown:
+        text = pool.submit(shown.read)
+        stream = libc.fdopen(writing, b"w")
+        library.rd_kafka_conf_properties_show(stream)
+        libc.fclose(stream)
+        rows = [line.split("|") for line in text.result().splitlines() if line.count("|") > 4]
+    return {row[0].strip(): row[-1] + row[3] for row in rows}
+
+
+HARMLESS = {
+    "builtin.features", "consume.callback.max.messages", "enable.sasl.oauthbearer.unsecure.jwt", "https.ca.location",
+    "log.queue", "ssl.ca.certificate.stores", "ssl.ca.location",
+}  # fmt: skip
+"""Settings of librdkafka that sound like code and are none: looked at, one by one."""
+
+
+def test_every_setting_of_librdkafka_that_sounds_like_code_is_refused_or_was_looked_at():
+    known = librdkafka_settings()
+    assert {"ssl.engine.location", "linger.ms", "acks"} <= known.keys()
+    code = re.compile(
+        r"(?i)command|shell|engine|providers|plugin|librar|interceptor|callback|signal|\bload|execut|_cb\b"
+    )
+    by_text = {name: told for name, told in known.items() if "see dedicated API" not in told}
+    sounding = {name for name, told in by_text.items() if code.search(f"{name} {told}")}
+    assert sounding - HARMLESS - _kafka_settings.refused(dict.fromkeys(known, "x;")).keys() == set()
+
+
+def test_no_client_is_made_with_what_a_check_refuses(tmp_path: Path):
+    for name in ("plugin.library.paths", "ssl.engine.location"):
+        with pytest.raises(ConfigError, match="it loads foreign code"):
+            admin(kafka(HERE | {"security.protocol": "SSL", name: str(tmp_path / "x.so")}))
 
 
 def test_all_that_is_wrong_is_told_at_once():

@@ -23,7 +23,7 @@ def publish(root: Path, polled: Polled | None = None) -> Publish:
     return Publish(
         key=StreamKey(connector="mixpanel", stream="export"),
         day=DAY,
-        intent=Intent(token="t", order=1, run="dag/run/task"),
+        intent=Intent(token="t", run="dag/run/task"),
         manifest=manifest,
         stage=str(root),
     )

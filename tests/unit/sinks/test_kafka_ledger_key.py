@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._kafka_ledger import Claim, Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka_ledger_records import Claim, Entry, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka_offsets import written
 from airflow_provider_connect.sinks._kafka_transaction import transactional_id
 
@@ -56,12 +56,12 @@ def test_a_foreign_key_is_none(foreign: bytes | None) -> None:
 
 
 def test_values_travel() -> None:
-    row = LedgerRow(day=DAY, generation=2, token="t", order=1, rows=3)
-    entry = Entry(row=row, run="dag/run", offsets={"t": {0: (1, 5), 3: (0, 2)}}, columns={"event": "string"})
+    row = LedgerRow(day=DAY, generation=2, token="t", rows=3)
+    entry = Entry(row=row, offsets={"t": {0: (1, 5), 3: (0, 2)}}, columns={"event": "string"})
     text = entry.model_dump_json().encode()
     assert parsed(Entry, text, "ledger") == entry
     assert json.loads(text)["offsets"] == {"t": {"0": [1, 5], "3": [0, 2]}}
-    claim = Claim(token="t", order=1, run="r", attempt="a", parts=2, at=dt.datetime(2026, 10, 5, tzinfo=dt.UTC))
+    claim = Claim(token="t", run="r", attempt="a", parts=2, at=dt.datetime(2026, 10, 5, tzinfo=dt.UTC))
     assert parsed(Claim, claim.model_dump_json().encode(), "ledger") == claim
 
 

@@ -12,7 +12,9 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka_ledger import Entry, KafkaLedger, LedgerTopic
+from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka_ledger_records import Entry
+from airflow_provider_connect.sinks._kafka_ledger_topic import LedgerTopic
 from airflow_provider_connect.sinks._kafka_plan import MOST_TOPICS, _routes, check_time
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.integration.frozen import freeze
@@ -25,13 +27,14 @@ class Known(KafkaLedger):
 
     def __init__(self, *days: tuple[int, float]) -> None:
         connection = Connection(conn_id="kafka_default", conn_type="kafka", extra={})
-        super().__init__(LedgerTopic(connection, "ledger", 1.0), StreamKey(connector="c", stream="s"), "events")
+        key = StreamKey(connector="c", stream="s")
+        super().__init__(LedgerTopic(connection, "ledger", 1.0, key), key, "events")
         self.given = days
 
-    def newest(self, days: int, undecided: Literal["wait", "leave"] = "leave") -> list[Entry]:
+    def newest_entries(self, days: int, undecided: Literal["wait", "leave", "ignore"] = "leave") -> list[Entry]:
         return [
-            Entry(row=LedgerRow(day=MONDAY - dt.timedelta(number), generation=1, token="t", order=1, rows=rows,
-                                counts={"publish_ms": int(seconds * 1000)}), run="r")
+            Entry(row=LedgerRow(day=MONDAY - dt.timedelta(number), generation=1, token="t", rows=rows,
+                                counts={"publish_ms": int(seconds * 1000)}))
             for number, (rows, seconds) in enumerate(self.given)
         ][:days]  # fmt: skip
 
@@ -71,7 +74,7 @@ def test_a_day_that_was_slow_refuses_no_other_of_its_size() -> None:
 
 def test_a_small_day_costs_no_question_to_the_ledger() -> None:
     class Unasked(Known):
-        def newest(self, days: int, undecided: Literal["wait", "leave"] = "leave") -> list[Entry]:
+        def newest_entries(self, days: int, undecided: Literal["wait", "leave", "ignore"] = "leave") -> list[Entry]:
             raise AssertionError
 
     check_time(KafkaSink(topic="events"), 99_999, Unasked())

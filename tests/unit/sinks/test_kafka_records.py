@@ -23,7 +23,7 @@ DAY = Day(date=dt.date(2026, 10, 5))
 PUBLISH = Publish(
     key=StreamKey(connector="mixpanel", stream="export"),
     day=DAY,
-    intent=Intent(token="t" * 32, order=1, run="dag/run/task"),
+    intent=Intent(token="t" * 32, run="dag/run/task"),
     manifest=Manifest(day=DAY, attempt="a", fingerprint="f", polled=Polled()),
     stage="stage",
 )
@@ -69,6 +69,12 @@ def test_a_record_has_key_value_and_every_header() -> None:
     }
     assert outgoing.timestamps is None
     assert outgoing.size_bytes == sum(len(text or b"") for text in [*outgoing.keys, *outgoing.values])
+
+
+def test_the_event_id_is_a_text_whatever_the_key_is() -> None:
+    outgoing = one(ROWS, key_converter="json", key_fields=("record_key",))
+    assert outgoing.keys == [b'{"record_key":"k1"}', b'{"record_key":"k2"}']
+    assert [row["connect.event_id"] for row in headers(outgoing)] == [b"k1", b"k2"]
 
 
 def test_the_schema_version_is_that_of_the_records_own_topic() -> None:

@@ -173,6 +173,11 @@ def test_a_certificate_that_is_not_trusted_is_a_wrong_connection(untrusted: str)
         resolve(untrusted)
 
 
+def test_a_plain_port_that_is_asked_in_tls_is_a_wrong_connection(server: Server) -> None:
+    with pytest.raises(ConfigError, match="this port speaks no TLS; use an http URL"):
+        resolve(server.url.replace("http://", "https://"))
+
+
 def test_the_newest_schema_must_be_of_the_converters_kind_and_hold_the_rows(server: Server) -> None:
     server.answer = (200, {**REGISTERED[1], "schema": OTHER})
     with pytest.raises(DataError, match="version 3: cannot hold the rows: field x"):

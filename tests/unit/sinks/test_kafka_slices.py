@@ -38,7 +38,7 @@ def made(root: Path, *tables: pa.Table, **options: Any) -> list[Outgoing]:
     publish = freeze(root, MONDAY, *tables)
     plan = Plan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None, {})
     records = Records(sink, tables[0].schema, plan, 1)
-    return list(Sender(sink, plan, Nowhere())._outgoing(records, publish.manifest.polled.files))
+    return list(Sender(sink, plan, Nowhere())._encoded(records, publish.manifest.polled.files))
 
 
 @pytest.mark.parametrize("converter", ["json", "json_schema_envelope"])

@@ -14,6 +14,7 @@ from airflow_provider_connect.sinks._kafka_topic_rules import (
     dead_letter_plan,
     ledger_plan,
     ledger_problems,
+    planned_problems,
     topic_problems,
 )
 
@@ -160,3 +161,35 @@ def test_topics_that_cannot_be_the_ledger(topic: FoundTopic, says: str):
     [problem] = ledger_problems(topic)
     assert says in problem
     assert "ledger_topic=" in problem
+
+
+BROKERS = {"log.retention.hours": "168", "log.retention.minutes": "", "default.replication.factor": "1"}
+
+
+@pytest.mark.parametrize(
+    ("brokers", "retention"),
+    [
+        ({}, None),
+        (BROKERS, 7 * DAY_MS),
+        (BROKERS | {"log.retention.minutes": "60"}, 3_600_000),
+        (BROKERS | {"log.retention.minutes": "60", "log.retention.ms": "-1"}, -1),
+    ],
+)
+def test_a_new_topic_gets_the_brokers_own_settings(brokers: dict[str, str], retention: int | None):
+    made = TopicPlan("t", None, None).foreseen(brokers)
+    assert made.config.get("retention.ms") == (None if retention is None else str(retention))
+    assert TopicPlan("t", None, None, {"retention.ms": "5"}).foreseen(brokers).config["retention.ms"] == "5"
+
+
+def test_what_nobody_may_read_is_no_problem():
+    old = Writing(compacted=False, keyed=True, timestamps="event", oldest=NOW - dt.timedelta(days=8))
+    assert planned_problems(TopicPlan("t", None, None), {}, old, NOW) == []
+    assert planned_problems(TopicPlan("t", None, None, {"min.insync.replicas": "2"}), {}, old, NOW) == []
+    [problem] = planned_problems(TopicPlan("t", None, None), BROKERS, old, NOW)
+    assert problem.startswith("topic 't' is missing, and would not fit as topic_config and the cluster's defaults have")
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "min.insync.replicas", "message.timestamp.before.max.ms"])
+def test_what_is_no_number_is_left_to_the_cluster_to_refuse(name: str):
+    old = Writing(compacted=False, keyed=True, timestamps="event", oldest=NOW - dt.timedelta(days=8))
+    assert planned_problems(TopicPlan("t", None, None, {"retention.ms": "-1"} | {name: "7d"}), BROKERS, old, NOW) == []

@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.jsonlines import Block
+from airflow_provider_connect.sources._mixpanel_lines import line_bounds
 from airflow_provider_connect.sources._mixpanel_records import RecordReader
 
 READER = RecordReader()
@@ -45,15 +46,19 @@ lines = st.one_of(framed, st.lists(st.sampled_from(PIECES), max_size=6).map("".j
 
 def read(some):
     data = "\n".join([*some, ""]).encode()
-    records, odd = READER.read_block(Block(0, data))
+    records, odd, count, blanks = READER.read_block(Block(0, data), line_bounds(data))
     starts = [sum(len(line.encode()) + 1 for line in some[:index]) for index in range(len(some))]
+    blank = {index for index, line in enumerate(some) if not line.strip(" \r")}
+    filled = [index for index in range(len(some)) if index not in blank]
+    assert (count, blanks) == (len(filled), len(blank))
+    odd = [(filled[number], start) for number, start in odd]
     assert [starts[index] for index, _ in odd] == [start for _, start in odd]
     found = {}
     if records is not None:
         for row, position in enumerate(records.position.tolist()):
             values = [column[row] for column in records.values]
             found[starts.index(position)] = (records.event[row].as_py(), records.properties_of(row), values[0])
-    assert sorted([*found, *(index for index, _ in odd)]) == list(range(len(some)))
+    assert sorted([*found, *(index for index, _ in odd)]) == filled
     return found
 
 

@@ -23,17 +23,27 @@ DAY = Day(date=dt.date(2026, 3, 1))
 GOOD = b'{"event":"good","properties":{"time":1772323200,"distinct_id":"d","$insert_id":"i"}}'
 
 
-def read(body, source=None, block_bytes=1 << 20, only_day=False, tolerance="all"):
+def read(
+    body,
+    source=None,
+    block_bytes=1 << 20,
+    only_day=False,
+    tolerance="all",
+    chunk_bytes=1 << 30,
+    max_record_bytes=1 << 20,
+):
     source = source or MixpanelSource()
     tally = Tally()
     reader = RecordReader(tuple(source.promote))
     options = RowOptions("utc", "UTC", DAY, only_day, source.deduplicate, source.promoted)
     with KeySet() as keys:
         rows = RowMaker(options, reader.names, keys, tally)
-        export = ExportReader(reader, rows, Tolerance(tolerance, 1000, 1 << 20), tally)
+        export = ExportReader(reader, rows, Tolerance(tolerance, 1000, max_record_bytes), tally)
         found = [
             row
-            for block in blocks(iter([body]), 1 << 20, block_bytes)
+            for block in blocks(
+                (body[i : i + chunk_bytes] for i in range(0, len(body), chunk_bytes)), 1 << 20, block_bytes
+            )
             for b in export.read(block)
             for row in b.to_pylist()
         ]
@@ -143,7 +153,7 @@ def test_the_cuts_of_blocks_change_nothing(some, block_bytes):
     body = b"\n".join([GOOD, *some, GOOD]) + b"\n"
     source = MixpanelSource(deduplicate="off", promote={"amount": "double"})
     one, one_tally = read(body, source)
-    many, many_tally = read(body, source, block_bytes)
+    many, many_tally = read(body, source, block_bytes, chunk_bytes=block_bytes)
     order = lambda row: (row["record_key"], row["properties"], row["event"])  # noqa: E731
     assert sorted(one, key=order) == sorted(many, key=order)
     assert one_tally == many_tally or (one_tally.rejects, one_tally.counts) == (many_tally.rejects, many_tally.counts)
@@ -257,6 +267,8 @@ def connection(**fields):
         ({"extra": {"project_id": 1, "proxy": "canary"}}, "proxy"),
         ({"host": "http://example.com"}, "https"),
         ({"host": "https://user:canary@example.com"}, "without user"),
+        ({"host": "https://:canary@example.com"}, "without user"),
+        ({"host": "canary@example.com"}, "without user"),
         ({"host": "ftp://example.com"}, "https"),
         ({"host": "http://127.0.0.1.example.com"}, "https"),
     ],

@@ -10,6 +10,8 @@ import pytest
 
 from airflow_provider_connect import sinks, sources
 
+from .lab import Lab
+
 CONNECTORS = Path(__file__).parent / "connectors"
 
 
@@ -23,3 +25,8 @@ def tiny_connectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         sys.modules.pop(f"{package.__name__}.tiny", None)
         if hasattr(package, "tiny"):
             delattr(package, "tiny")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)

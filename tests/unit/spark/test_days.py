@@ -3,96 +3,20 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import datetime as dt
-import functools
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_provider_connect import registry
-from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.job import DayReport, JobConfig
-from airflow_provider_connect.sink import Intent, Sink, StreamKey
-from airflow_provider_connect.spark import poll, put
+from airflow_provider_connect.job import DayReport
+from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.spark.days import Days
-from airflow_provider_connect.spark.progress import Progress
-from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day
 
-DAY = Day(date=dt.date(2026, 10, 5))
-CONNECTION = Connection(conn_id="tiny")
-
-
-class Lab:
-    """A table of the tiny sink, and jobs that write to it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.stage = root, root / "stage"
-        self.stage.mkdir()
-
-    def days(
-        self,
-        *,
-        token: str = "aaaa",
-        attempt: str = "1",
-        source: dict[str, Any] | None = None,
-        sink: Any = (),
-        keeps_stage: bool = True,
-    ) -> Days:
-        options = {"folder": str(self.root), "retry_budget_seconds": 0.0} | (source or {})
-        job = JobConfig(
-            source_name="tiny",
-            source=options,
-            sink_name="tiny",
-            sink={"folder": str(self.root), "fails": sink},
-            days=(DAY,),
-            intent=Intent(token=token, order=1, run="d/r/t"),
-            attempt=f"{token}-{attempt}",
-            report="/unused/report.json",
-            progress_seconds=1,
-        )
-        made, root = registry.sink_class("tiny").of(job.sink), Folder(str(self.stage))
-        reads = registry.source_class("tiny").of(options)
-        send = functools.partial(put.run, sink_name="tiny", sink=job.sink, schema=reads.row_schema(), connections={})
-        return Days(
-            job=job,
-            source=reads,
-            sink=made,
-            source_connection=CONNECTION,
-            connections={},
-            key=StreamKey(connector="tiny", stream="s"),
-            schema=reads.row_schema(),
-            root=root,
-            keeps_stage=keeps_stage,
-            progress=Progress(root, 60, 1),
-            poll_parts=lambda tasks: list(poll.run(tasks, connection=CONNECTION)),
-            put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
-        )
-
-    def move(self, **options: Any) -> DayReport:
-        return self.days(**options).move(DAY)
-
-    @property
-    def polls(self) -> int:
-        return sum(path.stat().st_size for path in self.root.glob("polls-*"))
-
-    @property
-    def steps(self) -> list[str]:
-        path = self.root / "steps"
-        return [line.partition("[")[0] for line in path.read_text().splitlines()] if path.exists() else []
-
-    @property
-    def ledger(self) -> Any:
-        return registry.sink_class("tiny")(folder=str(self.root)).ledger(None, None)  # type: ignore[arg-type]
-
-    def manifest(self, attempt: str = "aaaa-1") -> Path:
-        return self.stage / f"_connect/attempts/{attempt}-20261005/manifest.json"
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path)
+from .lab import DAY, Lab
 
 
 def test_a_day_is_polled_frozen_and_published(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +28,23 @@ def test_a_day_is_polled_frozen_and_published(lab: Lab, capsys: pytest.CaptureFi
     row = lab.ledger.row(DAY.date)
     assert (row.rows, row.token, row.attempt) == (9, "aaaa", "aaaa-1-20261005")
     assert "day 2026-10-05: published as generation 1, 9 rows" in capsys.readouterr().err
+
+
+def test_a_days_files_and_then_its_manifest_are_on_the_disk_before_it_is_published(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def remembered(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", remembered)
+    lab.move(source={"parts": 2}, sink=["commit:RetriableError"])
+    names = [path.name for path in lab.stage.glob("day=*/*.parquet")]
+    assert len(names) == 2
+    assert all(synced.index(name) < synced.index("manifest.json") for name in names)
 
 
 def test_a_stage_the_sink_does_not_keep_is_empty_after_the_publish(lab: Lab) -> None:
@@ -289,3 +230,19 @@ def test_without_a_put_nothing_is_sent(lab: Lab) -> None:
     assert report.status == "published"
     assert lab.steps == ["begin", "commit"]
     assert type(days.sink).put is not Sink.put
+
+
+def test_why_the_only_day_failed_is_left_to_the_task(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    report = lab.move(sink=["commit:DataError"])
+    assert report.failure is not None
+    said = capsys.readouterr().err
+    assert "day 2026-10-05: failed" in said
+    assert report.failure.message not in said
+
+
+def test_why_a_day_of_several_failed_is_said_at_once(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    days = lab.days(sink=["commit:DataError"])
+    window = days.job.model_copy(update={"days": (DAY, Day(date=dt.date(2026, 10, 6)))})
+    report = dataclasses.replace(days, job=window).move(DAY)
+    assert report.failure is not None
+    assert f"day 2026-10-05: failed: {report.failure.message}" in capsys.readouterr().err

@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.errors import ConfigError, DataError, Failure
+from airflow_provider_connect.errors import ConfigError, DataError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.spark import job
+from airflow_provider_connect.storage import Folder
 from airflow_provider_connect.window import Day, span
 
 WEEK = span(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC")
@@ -68,6 +70,12 @@ def test_after_a_config_error_no_further_day_is_begun() -> None:
     assert moved(Mover(d6=ConfigError("rights")), 1) == ["published", "failed", *["not_started"] * 5]
 
 
+def test_after_a_spent_budget_of_requests_no_further_day_is_begun() -> None:
+    spent = RetriableError("500", request_budget_spent=True)
+    assert moved(Mover(d6=spent), 1) == ["published", "failed", *["not_started"] * 5]
+    assert moved(Mover(d6=RetriableError("cut")), 1) == ["published", "failed", *["published"] * 5]
+
+
 def test_a_sweep_that_fails_is_said_and_does_not_lose_the_report(
     tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,3 +86,45 @@ def test_a_sweep_that_fails_is_said_and_does_not_lose_the_report(
     key = StreamKey(connector="a", stream="b")
     assert job._swept(sink.target, lambda: sink.sweep(key, {})) == 0
     assert f"under {path} could not be swept" in capsys.readouterr().err
+
+
+def stage_of(staging: str | None, own: str | None = None) -> str:
+    wanted: Any = SimpleNamespace(staging=staging, sink_name="bigquery")
+    return job._stage(own, wanted).url
+
+
+@pytest.mark.parametrize("depth", ["", "stage", "stage/deeper/still", "day=2026-10-05", "_connect"])
+def test_a_stage_inside_a_delta_table_is_refused_at_any_depth(tmp_path: Path, depth: str) -> None:
+    table = tmp_path / "lake" / "table"
+    (table / "_delta_log").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=f"lies in the Delta table {table}, "):
+        stage_of(f"{table}/{depth}")
+    assert [path.name for path in table.iterdir()] == ["_delta_log"]
+
+
+def test_a_stage_beside_a_delta_table_or_above_one_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "lake" / "table" / "_delta_log").mkdir(parents=True)
+    for staging in (tmp_path / "lake", tmp_path / "lake" / "table2", tmp_path):
+        assert stage_of(str(staging)) == str(staging)
+    own = str(tmp_path / "lake" / "table")
+    assert stage_of(None, own) == own, "the sink's own table is where Delta wants it"
+    with pytest.raises(ConfigError, match="needs a place for the stage"):
+        stage_of(None)
+
+
+def test_folders_above_the_stage_that_nobody_may_look_into_do_not_hinder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = tmp_path / "mine" / "stage"
+    exists = Folder.exists
+
+    def refused_above(folder: Folder, name: str = "") -> bool:
+        if folder.url != str(stage):
+            raise RetriableError("PERMISSION_DENIED")
+        return exists(folder, name)
+
+    monkeypatch.setattr(Folder, "exists", refused_above)
+    assert stage_of(str(stage)) == str(stage)
+    monkeypatch.setattr(Folder, "exists", lambda *_: (_ for _ in ()).throw(RetriableError("away")))
+    with pytest.raises(RetriableError, match="away"):
+        stage_of(str(stage))

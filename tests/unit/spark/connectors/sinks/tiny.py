@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
+from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
 from airflow_provider_connect.window import DaySet
 
@@ -24,6 +25,9 @@ class TinyLedger(Ledger):
 
     def row(self, day: Any) -> LedgerRow | None:
         return next((row for row in reversed(self.rows()) if row.day == day), None)
+
+    def published(self, day: Any, token: str) -> LedgerRow | None:
+        return next((row for row in reversed(self.rows()) if (row.day, row.token) == (day, token)), None)
 
     def days(self) -> DaySet:
         return DaySet.of(row.day for row in self.rows())
@@ -58,17 +62,7 @@ class TinySink(Sink):
     def commit(self, publish: Any, schema: Any, token: Any, receipts: list[Any], connections: Any) -> LedgerRow:
         self._step("commit", repr(receipts))
         ledger = self.ledger(None, None)
-        old = ledger.row(publish.day.date)
-        polled = publish.manifest.polled
-        row = LedgerRow(
-            day=publish.day.date,
-            generation=old.generation + 1 if old else 1,
-            token=publish.intent.token,
-            order=publish.intent.order,
-            rows=polled.rows_written,
-            digest=polled.digest,
-            attempt=publish.manifest.attempt,
-        )
+        row = row_of(publish, next_generation(publish, ledger.row(publish.day.date)))
         with ledger.path.open("a") as file:
             file.write(row.model_dump_json() + "\n")
         self._fail("committed")

@@ -1,0 +1,71 @@
+"""Whom TLS trusts: the public authorities, and those a connection names. There is no way to trust everybody."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConfigError
+
+_PEM = "-----BEGIN"
+_CERTIFICATE = re.compile(
+    r"-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END (?:TRUSTED |X509 )?CERTIFICATE-----"
+)
+"""What counts of the text: not the comments around, nor a key that somebody left in it."""
+
+
+def ca_bundle_problem(ca_bundle: str) -> str | None:
+    """Say what is wrong with certificates that should be trusted; None when nothing is.
+
+    :param ca_bundle: an absolute path on this machine, or PEM text.
+    """
+    try:
+        _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_bundle)
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def client_context(ca_bundle: str | None) -> ssl.SSLContext:
+    """Return what a TLS client needs: certificates are always verified, and host names too.
+
+    :param ca_bundle: authorities beside the public ones.
+    :raises ConfigError: if there is no certificate in it.
+    """
+    from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # a DAG file need not pay for it
+
+    context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
+    if ca_bundle is not None:
+        _trust(context, ca_bundle)
+        # Python 3.13 and later ask for key identifiers, which authorities of proxies often lack. Chain, dates and host
+        # name are looked at all the same.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _trust(context: ssl.SSLContext, ca_bundle: str) -> None:
+    found = _CERTIFICATE.findall(_text(ca_bundle))
+    if not found:
+        raise ConfigError("ca_bundle holds no certificate in PEM form")
+    try:
+        context.load_verify_locations(cadata="\n".join(found))
+    except (ssl.SSLError, ValueError):
+        raise ConfigError("ca_bundle holds a certificate that cannot be read") from None
+
+
+def _text(ca_bundle: str) -> str:
+    if _PEM in ca_bundle:
+        return ca_bundle
+    path = Path(ca_bundle)
+    if not path.is_absolute():
+        raise ConfigError("ca_bundle must be an absolute path, or the certificates themselves as PEM text")
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except (OSError, ValueError) as error:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no path"
+        raise ConfigError(
+            f"ca_bundle names a file that this machine cannot read ({why}); it must lie on the worker and on every "
+            "Spark node, or stand in the connection as PEM text"
+        ) from None

@@ -1,0 +1,156 @@
+"""bqemulator, made to behave as BigQuery does where our sink would notice; run by the emulator's own Python.
+
+What is mended, before its own command line runs:
+
+* a column added by a change of the table's metadata can be queried, and a list of tables tells their labels;
+* a job id is taken once (409 the second time), and an upload's job has the id that was asked for;
+* a write stream tells when it was committed, and a second commit says ``STREAM_ALREADY_COMMITTED``;
+* unknown columns and lost conflicts are told in BigQuery's words.
+
+Nothing of this package is imported: the emulator has an environment of its own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from contextvars import ContextVar
+from typing import Any
+
+from bqemulator.api.routes import jobs, tables, upload  # type: ignore[import-not-found]
+from bqemulator.catalog.memory_repository import MemoryCatalogRepository  # type: ignore[import-not-found]
+from bqemulator.cli import main  # type: ignore[import-not-found]
+from bqemulator.domain.errors import AlreadyExistsError, InvalidQueryError, ValidationError  # type: ignore[import-not-found]
+from bqemulator.grpc_api.write_servicer import BigQueryWriteHandler  # type: ignore[import-not-found]
+from bqemulator.jobs import error_mapper  # type: ignore[import-not-found]
+from bqemulator.storage.sql_identifiers import quoted_table_ref  # type: ignore[import-not-found]
+from bqemulator.storage.type_map import bq_schema_to_duckdb_columns  # type: ignore[import-not-found]
+
+_CONFLICT = re.compile(
+    r"transactioncontext error|write-write conflict|conflict on (?:update|tuple)|transaction conflict", re.IGNORECASE
+)
+_UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]*)" not found|does not have a column named "([^"]*)"')
+_ABORTED = "Transaction is aborted due to concurrent update against one of its tables."
+_asked_id: ContextVar[str | None] = ContextVar("asked_id", default=None)
+_taken: set[tuple[str, str]] = set()
+_committed: dict[str, dt.datetime] = {}
+
+
+def _added_columns_are_real() -> None:
+    change = MemoryCatalogRepository.update_table
+
+    def update_table(self: Any, table: Any) -> Any:
+        before = self.get_table(table.project_id, table.dataset_id, table.table_id)
+        known = {one.name.lower() for one in before.schema_.fields} if before else set()
+        added = [tables._field_to_rest(one) for one in table.schema_.fields if one.name.lower() not in known]
+        result = change(self, table)
+        place = quoted_table_ref(table.project_id, table.dataset_id, table.table_id)
+        for name, kind in bq_schema_to_duckdb_columns(added) if before else ():
+            self._engine.execute(f'ALTER TABLE {place} ADD COLUMN IF NOT EXISTS "{name}" {kind}')
+        return result
+
+    MemoryCatalogRepository.update_table = update_table
+
+
+def _listed_tables_tell_their_labels() -> None:
+    item = tables._table_to_list_item
+    tables._table_to_list_item = lambda table: item(table) | {"labels": tables._table_to_rest(table).get("labels", {})}
+
+
+def _take(project_id: str, job_id: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,1024}", job_id):
+        raise ValidationError(f"Invalid job ID {job_id!r}")
+    if (project_id, job_id) in _taken:
+        raise AlreadyExistsError(f"Already Exists: Job {project_id}:US.{job_id}")
+    _taken.add((project_id, job_id))
+
+
+def _job_ids_are_taken_once() -> None:
+    query, load, upload_load = jobs._handle_query_job, jobs._handle_load_job_with_async_envelope, upload._run_load
+    envelope, made_up = upload._load_configuration_from_envelope, upload._new_job_id
+
+    async def handle_query(project_id: str, job_id: str, config: Any, *, dry_run: bool, **more: Any) -> Any:
+        if not dry_run:
+            _take(project_id, job_id)
+        return await query(project_id, job_id, config, dry_run=dry_run, **more)
+
+    async def handle_load(project_id: str, job_id: str, config: Any, ctx: Any) -> Any:
+        _take(project_id, job_id)
+        return await load(project_id, job_id, config, ctx)
+
+    def read_envelope(body: Any) -> Any:
+        asked = (body.get("jobReference") or {}).get("jobId")
+        return envelope(body) | ({"connectJobId": asked} if asked else {})
+
+    async def run_load(*, project_id: str, configuration: Any, **more: Any) -> Any:
+        asked = configuration.get("connectJobId")
+        plain = {name: value for name, value in configuration.items() if name != "connectJobId"}
+        if asked:
+            _take(project_id, asked)
+        _asked_id.set(asked)
+        return await upload_load(project_id=project_id, configuration=plain, **more)
+
+    jobs._handle_query_job, jobs._handle_load_job_with_async_envelope = handle_query, handle_load
+    upload._load_configuration_from_envelope, upload._run_load = read_envelope, run_load
+    upload._new_job_id = lambda: _asked_id.get() or made_up()
+
+
+def _streams_tell_their_commit() -> None:
+    from google.cloud.bigquery_storage_v1 import types
+
+    commit = BigQueryWriteHandler._handle_batch_commit_write_streams
+    get = BigQueryWriteHandler._handle_get_write_stream
+
+    def batch_commit(self: Any, request_bytes: bytes, context: Any) -> bytes:
+        asked = list(types.BatchCommitWriteStreamsRequest.deserialize(request_bytes).write_streams)
+        again = [name for name in asked if name in _committed]
+        if again:
+            code = types.StorageError.StorageErrorCode.STREAM_ALREADY_COMMITTED
+            errors = [types.StorageError(code=code, entity=name) for name in again]
+            answer = types.BatchCommitWriteStreamsResponse(stream_errors=errors)
+            return bytes(types.BatchCommitWriteStreamsResponse.serialize(answer))
+        made: bytes = commit(self, request_bytes, context)
+        answer = types.BatchCommitWriteStreamsResponse.deserialize(made)
+        if not answer.stream_errors:
+            _committed.update(dict.fromkeys(asked, dt.datetime.now(dt.UTC)))
+        return made
+
+    def get_stream(self: Any, request_bytes: bytes, context: Any) -> bytes:
+        made: bytes = get(self, request_bytes, context)
+        if not made:
+            return made
+        stream = types.WriteStream.deserialize(made)
+        if stream.name in _committed:
+            stream.commit_time = _committed[stream.name]
+        return bytes(types.WriteStream.serialize(stream))
+
+    BigQueryWriteHandler._handle_batch_commit_write_streams = batch_commit
+    BigQueryWriteHandler._handle_get_write_stream = get_stream
+
+
+def _unknown_column(raw: str, _sql: str | None) -> Any:
+    found = _UNKNOWN_COLUMN.search(raw)
+    return InvalidQueryError(f"Unrecognized name: {found[1] or found[2]} at [1:8]", location="query") if found else None
+
+
+def _errors_are_told_in_bigquerys_words() -> None:
+    error_mapper._DUCKDB_TRANSLATORS = (_unknown_column, *error_mapper._DUCKDB_TRANSLATORS)
+    execute = jobs.execute_query_job
+
+    async def execute_query_job(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await execute(*args, **kwargs)
+        except Exception as error:
+            if _CONFLICT.search(str(error)):
+                raise InvalidQueryError(_ABORTED, location="query") from error
+            raise
+
+    jobs.execute_query_job = execute_query_job
+
+
+_added_columns_are_real()
+_listed_tables_tell_their_labels()
+_job_ids_are_taken_once()
+_streams_tell_their_commit()
+_errors_are_told_in_bigquerys_words()
+main()

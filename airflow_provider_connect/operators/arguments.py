@@ -1,0 +1,105 @@
+"""The operator's own arguments: what is wrong with them is told when the DAG file is read, all of it at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+from airflow.sdk import Asset
+
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import OnEmpty, Sink
+from airflow_provider_connect.source import Source
+
+AssetEvents = Literal["task", "day"]
+OWNED = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
+"""Arguments of spark-submit's operator that are ours to set."""
+_FROM_AIRFLOW = ("default_args", "task_concurrency")
+
+
+def require_known(operator: type, names: Iterable[str]) -> None:
+    """Refuse arguments that the operator does not have, each with the nearest name it has.
+
+    :raises ConfigError: with every wrong one.
+    """
+    known = {
+        name
+        for cls in operator.mro()
+        for name in getattr(vars(cls).get("__init__"), "_BaseOperatorMeta__param_names", ())
+        if name not in OWNED
+    }
+    problems = [
+        f"{name}: {operator.__name__} sets it itself; leave it out"
+        if name in OWNED
+        else f"{name}: unknown argument; {nearest(name, known)}"
+        for name in names
+        if name not in known and name not in _FROM_AIRFLOW
+    ]
+    _refuse(operator.__name__, problems)
+
+
+def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse values of the operator's own arguments that cannot be right; those that are missing are.
+
+    :raises ConfigError: with every wrong one.
+    """
+    checks = {
+        "source": lambda value: _of_contract(value, Source),
+        "sink": lambda value: _of_contract(value, Sink),
+        "asset_events": lambda value: _one_of(value, get_args(AssetEvents)),
+        "on_empty": lambda value: _one_of(value, get_args(OnEmpty)),
+        "progress_seconds": _seconds,
+        "asset": _asset,
+        "origin": _date,
+    }
+    found = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
+    _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])
+
+
+def origin_date(origin: str | dt.date | None) -> dt.date | None:
+    """Return the operator's ``origin=`` as a date."""
+    return dt.date.fromisoformat(origin) if isinstance(origin, str) else origin
+
+
+def _refuse(operator: str, problems: list[str]) -> None:
+    if problems:
+        raise ConfigError(f"{operator}: " + "; ".join(problems))
+
+
+def _of_contract(value: object, contract: type) -> str | None:
+    if isinstance(value, contract):
+        return None
+    what = contract.__name__
+    return f"needs a {what}, such as one of our {what.lower()}s/, not a {_kind(value)}"
+
+
+def _asset(value: object) -> str | None:
+    return None if value is None or isinstance(value, Asset) else f"needs an airflow.sdk.Asset, not a {_kind(value)}"
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _one_of(value: object, known: tuple[str, ...]) -> str | None:
+    return None if value in known else f"cannot be {value!r}; {nearest(str(value), known)}"
+
+
+def _seconds(value: object) -> str | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+        return None
+    return f"must be a number of seconds above 0, not {value!r}"
+
+
+def _date(value: object) -> str | None:
+    if isinstance(value, dt.datetime):
+        return "must be a day, not an instant: give a date or 'YYYY-MM-DD'"
+    try:
+        if value is None or isinstance(value, dt.date) or (isinstance(value, str) and dt.date.fromisoformat(value)):
+            return None
+    except ValueError:
+        pass
+    return f"must be a date or 'YYYY-MM-DD', not {value!r}"

@@ -1,0 +1,142 @@
+"""Which Airflow asset stands for what a task writes; of a mapped task, one for each of its instances.
+
+Airflow takes events only of assets that it knew when it read the DAG file, and asks the mapped task for them. The
+instance that runs emits one event for each of *its own* outlets, so it must have the asset of its own sink alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset
+from airflow.sdk.definitions._internal.mixins import ResolveMixin
+from airflow.sdk.definitions.mappedoperator import OperatorPartial
+
+from airflow_provider_connect.config import has_template
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.arguments import require_known, require_sound
+from airflow_provider_connect.sink import Sink
+
+if TYPE_CHECKING:
+    from airflow.sdk.definitions._internal.expandinput import ExpandInput
+    from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+_WRITES = ("sink", "asset")
+_GIVE = "give asset=Asset(…), which then stands for what the task writes"
+
+
+def asset_of(sink: Sink, asset: Asset | None) -> Asset:
+    """Return the asset of what a task writes: the user's own, or else the sink's.
+
+    :raises ConfigError: the sink's name for itself holds a template, and nobody gave an asset.
+    """
+    if asset is None and has_template(sink.target):
+        raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is not known yet: {_GIVE}")
+    return asset or Asset(uri=sink.asset_uri)
+
+
+class MappedOutlets(list[Any]):
+    """Outlets of a mapped task: the user's, and what all its instances write.
+
+    :param given: the user's; one that has the URI of what an instance writes takes its place.
+    :param written: what the instances write.
+    """
+
+    def __init__(self, given: list[Any], written: Iterable[Asset]) -> None:
+        self.written = list({asset.uri: _known(asset, given) for asset in written}.values())
+        self.others = [outlet for outlet in given if outlet not in self.written]
+        super().__init__([*self.others, *self.written])
+
+    def of(self, asset: Asset) -> list[Any]:
+        """Return the outlets of the instance that writes ``asset``.
+
+        :raises ConfigError: Airflow did not hear of it when it read the DAG file.
+        """
+        own = _known(asset, self.written)
+        if own not in self.written:
+            raise ConfigError(f"asset {asset.uri!r} of this mapped task was not known when its DAG was read: {_GIVE}")
+        return [*self.others, own]
+
+
+def with_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
+    """Return a task's outlets with the asset of what it writes among them, and that asset.
+
+    One of the user's own that has the same URI takes its place.
+    """
+    given = outlets.of(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
+    own = _known(asset, given)
+    return (given if own in given else [*given, own]), own
+
+
+class ConnectPartial(OperatorPartial):
+    """A mapped task on its way: what :meth:`ConnectOperator.partial` returns."""
+
+    def expand(self, **mapped_kwargs: Any) -> MappedOperator:
+        """Map over lists of arguments, as every operator does."""
+        self._expand_called = True  # also where it is refused: a warning that it was never mapped would hide why
+        require_known(self.operator_class, mapped_kwargs)
+        return super().expand(**mapped_kwargs)
+
+    def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
+        """Make the mapped task, with all that its instances write as its outlets."""
+        self._expand_called = True
+        written = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
+        self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), written)
+        return super()._expand(expand_input, strict=strict)
+
+    def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield sink and asset of every instance; what another task will say stands as Airflow stands for it."""
+        fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
+        if isinstance(mapped, Mapping):  # expand() crosses every value of one argument with every one of the others
+            lists = {name: _values(values) for name, values in mapped.items()}
+            for name, values in lists.items():
+                for value in values:
+                    self._require({name: value}, ())
+            yield from itertools.product(
+                *(lists.get(name, [value]) for name, value in zip(_WRITES, fixed, strict=True))
+            )
+        elif isinstance(mapped, Sequence):  # of expand_kwargs()
+            for each in mapped:
+                if isinstance(each, Mapping):
+                    self._require(each, each)
+                    yield tuple(each.get(name, value) for name, value in zip(_WRITES, fixed, strict=True))
+                else:
+                    yield fixed
+        else:
+            yield fixed
+
+    def _require(self, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
+        require_known(self.operator_class, names)
+        require_sound(self.operator_class.__name__, {k: v for k, v in arguments.items() if not _comes_later(v)})
+
+    def _asset(self, sink: Any, asset: Any) -> Asset:
+        if isinstance(asset, Asset):
+            return asset
+        if asset is None and isinstance(sink, Sink):
+            return asset_of(sink, None)
+        later = "asset" if asset is not None else "sink"
+        raise ConfigError(
+            f"{self.operator_class.__name__}: {later} of mapped task {self.kwargs['task_id']!r} is not in the DAG "
+            f"file, so the assets it writes are not known when that is read: name its sinks there, or {_GIVE}"
+        )
+
+
+def _values(values: Any) -> list[Any]:
+    return [values] if _comes_later(values) else list(values.items() if isinstance(values, Mapping) else values)
+
+
+def _comes_later(value: object) -> bool:
+    """Tell whether a value is one that another task will say."""
+    return isinstance(value, ResolveMixin)
+
+
+def _known(asset: Asset, outlets: Iterable[Any]) -> Asset:
+    return next((each for each in outlets if isinstance(each, Asset) and each.uri == asset.uri), asset)
+
+
+def _as_list(outlets: Any) -> list[Any]:
+    if outlets is None:
+        return []
+    return list(outlets) if isinstance(outlets, Sequence) else [outlets]

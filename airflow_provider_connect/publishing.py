@@ -1,0 +1,102 @@
+"""The commit decision: whether a publish may go through, and as which generation.
+
+Every sink asks this in the step that commits the data, with what its ledger says at that very moment. The rule is a
+compare-and-set on the day's generation. No clock takes part in it.
+
+An attempt reads the newest publish **before it polls** and keeps it in its manifest (:class:`.stage.Seen`). It may
+publish only while the ledger still says the same. So whatever is replaced was published before the replacing answer was
+asked for: the newest *answer* wins, whoever started first. Why that is enough:
+
+* **Two runs of one day at once.** Both saw generation n. The sink lets one publish n + 1. The other finds n + 1, not n:
+  its answer may be the older one, so it is thrown away, and the day is polled again.
+* **A zombie of a cleared run.** It saw n, the cleared run has published n + 1: refused. If the zombie was faster, the
+  cleared run is refused, polls again and publishes n + 2, whose answer is newer than the zombie's.
+* **A remade run** has the run id of the deleted one, and starts to count its clears at 0 again. Its token is another
+  one, and its attempt saw whatever the deleted run had published: nothing stands in its way.
+* **A retry from the stage** publishes what an earlier try of the same intent froze, without a poll. The manifest says
+  what that try saw. If the ledger has moved on, the manifest is stale, and the retry polls.
+* **A retry after a commit whose answer was lost** finds its own intent in the ledger, also under a generation that a
+  later one has covered, and has nothing to do.
+* **A clear during a publish.** Airflow ends the running try. If its commit lands all the same, the cleared run either
+  saw it before it polled, or is refused and polls again. Either way its answer is the newer one.
+
+Who finds that a later clear of its own run was the last to publish does not poll again: somebody has said that this
+try is not wanted any more. (Where yet another run came after that clear, it does poll again, which costs a poll.)
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from airflow_provider_connect.errors import OvertakenError, SupersededError
+from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.stage import Seen
+
+
+def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -> int:
+    """Return the generation under which a publish may be committed. Wherever the sink commits; pure.
+
+    What this intent itself has published already is the caller's to find, before this: it is no conflict.
+
+    :param newest: the publish that this one must follow, as the ledger has it in the step that commits: the day's
+        newest; the stream's newest where a snapshot replaces the whole.
+    :param used: the highest generation that records were sent under, published or not; 0 where none are visible
+        before they are published.
+    :raises SupersededError: a snapshot, and the target shows a later day.
+    :raises OvertakenError: somebody else has published since this attempt looked.
+    """
+    day = publish.day.date
+    if newest is not None and newest.day > day:
+        raise SupersededError(
+            f"{publish.key} {publish.day}: a snapshot of {newest.day} is published already (generation "
+            f"{newest.generation}); what {publish.intent.run} staged is older and stays unpublished"
+        )
+    if seen_in(newest) != publish.manifest.seen:
+        raise overtaken(publish, newest)
+    published = newest.generation if newest is not None and newest.day == day else 0
+    return max(published, used) + 1
+
+
+def seen_in(newest: LedgerRow | None) -> Seen:
+    """Return what an attempt keeps of the newest publish, to compare it at the commit."""
+    return Seen() if newest is None else Seen(day=newest.day, generation=newest.generation)
+
+
+def overtaken(publish: Publish, newest: LedgerRow | None) -> OvertakenError:
+    """Describe the conflict with a publish that came between; None where the ledger has forgotten what was seen."""
+    where, seen = f"{publish.key} {publish.day}", publish.manifest.seen.generation
+    if newest is None:
+        return OvertakenError(f"{where}: generation {seen} was there before the poll, and the ledger has none now")
+    mine = publish.intent
+    is_later_clear = newest.run == mine.run and newest.clear_number > mine.clear_number
+    return OvertakenError(
+        f"{where}: {newest.run or 'another run'} has published generation {newest.generation} since this attempt "
+        f"began to poll at generation {seen}; what {mine.run} staged may be the older answer and stays unpublished",
+        by=newest.token,
+        may_poll_again=not is_later_clear,
+    )
+
+
+def row_of(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
+    """Return the ledger's row of a publish that goes through.
+
+    :param fields: what the sink knows better: ``rows``, ``counts``, ``reference``, ``link``.
+    """
+    polled = publish.manifest.polled
+    values: dict[str, Any] = {
+        "rows": polled.rows_written,
+        "counts": polled.all_counts,
+        "published_at": dt.datetime.now(dt.UTC),
+    }
+    return LedgerRow(
+        day=publish.day.date,
+        generation=generation,
+        token=publish.intent.token,
+        run=publish.intent.run,
+        clear_number=publish.intent.clear_number,
+        digest=polled.digest,
+        attempt=publish.manifest.attempt,
+        polled_at=publish.manifest.polled_at,
+        **(values | fields),
+    )

@@ -1,0 +1,176 @@
+"""How a text is shown without the secrets in it, in whatever form it echoes them.
+
+A server may repeat what it was sent as JSON, as HTML, in a URL, or one inside the other. So a text is searched as it is
+and as every chain of a few decoders reads it, and each find is struck out where it came from.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+_DECODINGS_DEEP = 3
+_STRUCK = "***"
+_NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
+_REPLACED = r"\?*"  # what servers put where a character is not in their encoding
+_AS_COMPARED = re.compile(r"(?:[^\x21-\x7e]|\?)+")
+"""What is left out where half an echo is looked for: what no message shows, and what stands in its place."""
+_HALF_AN_ESCAPE = re.compile(
+    r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
+    r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
+    r"|%(?:[0-9A-Fa-f]|u[0-9A-Fa-f]{0,3})?)\Z"
+)
+_SIMPLE_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
+
+
+class Secrets:
+    """Values that must not be shown."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        parts = {value: [re.escape(part) for part in _NOT_SHOWN.split(value) if part] for value in values if value}
+        self._patterns = [re.compile(_REPLACED.join(shown)) for shown in parts.values() if shown]
+        self._not_shown = [value for value, shown in parts.items() if not shown]
+        self._beginnings = [_AS_COMPARED.sub("", value) for value in parts]
+
+    def __repr__(self) -> str:
+        return f"{len(self._patterns) + len(self._not_shown)} secrets"
+
+    def struck_from(self, text: str, *, is_cut: bool = False) -> str:
+        """Return ``text`` with every value replaced, in any of the forms an echo may have.
+
+        Characters that no message shows (spaces, those beyond ASCII) need not be there: an echo may lose them.
+
+        :param is_cut: whether more was to come: then what may be the beginning of a value is replaced at its end.
+        """
+        readings = list(_readings(text, is_cut=is_cut))
+        found = [span for reading in readings for span in self._found(reading)]
+        if is_cut:
+            found += [(begin, len(text)) for reading in readings for begin in self._begun(reading)]
+        shown, at = [], 0
+        for begin, end in sorted(found):
+            if begin >= at:
+                shown += [text[at:begin], _STRUCK]
+            at = max(at, end)
+        return "".join([*shown, text[at:]])
+
+    def _found(self, reading: _Reading) -> Iterator[tuple[int, int]]:
+        shown = reading.decoded(_NOT_SHOWN, lambda run: [])
+        for pattern in self._patterns:
+            for match in pattern.finditer(shown.text):
+                yield shown.begins[match.start()], shown.ends[match.end() - 1]
+        for value in self._not_shown:
+            for match in re.finditer(re.escape(value), reading.text):
+                yield reading.begins[match.start()], reading.ends[match.end() - 1]
+
+    def _begun(self, reading: _Reading) -> Iterator[int]:
+        """Yield where at the end of a text a value may have begun, and where half an escape does."""
+        shown = reading.decoded(_AS_COMPARED, lambda run: [])
+        for value in self._beginnings:
+            most = min(len(value), len(shown.text))
+            length = next((n for n in range(most, 0, -1) if shown.text.endswith(value[:n])), 0)
+            if length:
+                yield shown.begins[len(shown.text) - length]
+        half = _HALF_AN_ESCAPE.search(reading.text)
+        if half is not None:
+            yield reading.begins[half.start()]
+
+
+class _Reading(NamedTuple):
+    """A text as decoders read it, and where each of its characters begins and ends in the text that was given."""
+
+    text: str
+    begins: list[int]
+    ends: list[int]
+
+    def decoded(self, pattern: re.Pattern[str], decode: Callable[[str], list[tuple[str, int]]]) -> _Reading:
+        """Replace what matches.
+
+        :param decode: turns an escape into characters, each with the length of what it was made of.
+        """
+        text: list[str] = []
+        begins: list[int] = []
+        ends: list[int] = []
+        last = 0
+        for match in pattern.finditer(self.text):
+            at = match.start()
+            text.append(self.text[last:at])
+            begins += self.begins[last:at]
+            ends += self.ends[last:at]
+            for character, length in decode(match[0]):
+                text.append(character)
+                begins.append(self.begins[at])
+                ends.append(self.ends[at + length - 1])
+                at += length if at + length < match.end() else 0
+            last = match.end()
+        text.append(self.text[last:])
+        return _Reading("".join(text), begins + self.begins[last:], ends + self.ends[last:])
+
+    def without_half_an_escape(self) -> _Reading:
+        """Leave out what may be an escape whose end is missing."""
+        half = _HALF_AN_ESCAPE.search(self.text)
+        end = half.start() if half is not None else len(self.text)
+        return _Reading(self.text[:end], self.begins[:end], self.ends[:end])
+
+
+def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
+    """Yield the text as it is, and as chains of decoders read it: each different reading once.
+
+    :param is_cut: whether to read it also without half an escape at its end, which decoders take for something else.
+    """
+    places = list(range(len(text) + 1))
+    others = [_Reading(text, places[:-1], places[1:])]
+    seen: set[str] = set()
+    for left in range(_DECODINGS_DEEP, -1, -1):
+        if is_cut:
+            others += [reading.without_half_an_escape() for reading in others]
+        generation = []
+        for other in others:
+            if other.text not in seen:
+                seen.add(other.text)
+                generation.append(other)
+        yield from generation
+        others = [reading.decoded(*decoder) for reading in generation for decoder in _DECODERS] if left else []
+
+
+def _backslash(escape: str) -> list[tuple[str, int]]:
+    if len(escape) == 12:  # two halves of one character
+        halves = chr(int(escape[2:6], 16)) + chr(int(escape[8:], 16))
+        return [(halves.encode("utf-16", "surrogatepass").decode("utf-16"), 12)]
+    digits = re.fullmatch(r"\\(?:[uU]\{?|x)([0-9A-Fa-f]+)\}?", escape)
+    octal = re.fullmatch(r"\\([0-3][0-7]{2})", escape)
+    if digits or octal:
+        code = int(digits[1], 16) if digits else int(octal[1], 8)  # type: ignore[index]  # one of them matched
+        return [(chr(code) if code <= 0x10FFFF else "\ufffd", len(escape))]
+    return [(character, len(escape)) for character in _SIMPLE_ESCAPES.get(escape[1], escape[1])]
+
+
+def _entity(escape: str) -> list[tuple[str, int]]:
+    return [(character, len(escape)) for character in html.unescape(escape)]
+
+
+def _percent(escapes: str) -> list[tuple[str, int]]:
+    if escapes == "+":
+        return [(" ", 1)]
+    if escapes[1] in "uU":
+        return [(chr(int(escapes[2:], 16)), len(escapes))]
+    text = bytes.fromhex(escapes.replace("%", "")).decode("utf-8", "surrogateescape")
+    return [(character, 3 * len(character.encode("utf-8", "surrogateescape"))) for character in text]
+
+
+_PERCENTS = r"%u[0-9A-Fa-f]{4}|(?:%[0-9A-Fa-f]{2})+"
+_DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], list[tuple[str, int]]]], ...] = (
+    (
+        re.compile(
+            r"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}"
+            r"|\\(?:u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}|.)",
+            re.DOTALL,
+        ),
+        _backslash,
+    ),
+    (re.compile(r"&(?:#[0-9]{1,8}|#[xX][0-9A-Fa-f]{1,7}|[A-Za-z][A-Za-z0-9]{1,31});?"), _entity),
+    (re.compile(_PERCENTS), _percent),
+    (re.compile(rf"\+|{_PERCENTS}"), _percent),
+)
+"""Escapes of JSON, JavaScript and Python; of HTML; of URLs; and of forms, where a plus is a space."""

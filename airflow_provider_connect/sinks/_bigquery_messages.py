@@ -1,0 +1,110 @@
+"""What a vendor's message says, and how much of it may be shown: it may hold a record's value, a secret or a request.
+
+A statement of a script fails with ``Query error: … at [line:column]`` and one reason, ``invalidQuery``, for nearly
+everything. So the text behind that prefix is read too, and is shown like any other.
+
+Vendor facts: https://cloud.google.com/bigquery/docs/error-messages, …/quotas,
+https://cloud.google.com/bigquery/docs/multi-statement-queries (2026-11).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_METHOD = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
+_OF_SCRIPT = re.compile(r"^(?:Query error: )+", re.IGNORECASE)
+_AT = re.compile(r"(?: at (\[\d{1,7}:\d{1,7}\])\.?)+$")
+_SECRETS = re.compile(r"(?i)(?:\bbearer\s+\S+|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*)")
+
+# The only messages that are shown: they name tables, columns, rights and limits, never a record's value.
+_NAME = r"[\w.:`$-]+"
+_SHOWN = re.compile(
+    rf"""
+    (?:Not\ found|Access\ Denied|Already\ Exists):\ |Permission\ \S+\ denied\ |Requested\ entity\ was\ not\ found|
+    (?:Quota|Custom\ quota)\ exceeded\b|(?:Job\ )?[Ee]xceeded\ rate\ limits\b|Exceeds\ .*\bquota\b|
+    Billing\ has\ not\ been\ enabled\b|Query\ exceeded\ limit\ for\ bytes\ billed:\ |Resources\ exceeded\b|
+    Cannot\ query\ over\ table\ .*\ without\ a\ filter\ over\ column|
+    Cannot\ read\ and\ write\ in\ different\ locations\b|Cannot\ process\ data\ across\ locations\b|
+    Dataset\ {_NAME}\ (?:was\ not\ found|is)\ in\ |Location\ {_NAME}\ does\ not\ support\b|
+    Provided\ Schema\ does\ not\ match\ Table\ |Cannot\ set\ kms\ key\ |
+    Unrecognized\ name:\ {_NAME}(?:;\ Did\ you\ mean\ {_NAME}\?)?$|
+    Name\ {_NAME}\ not\ found\ inside\ {_NAME}$|Required\ field\ {_NAME}\ cannot\ be\ null\b\.?$|
+    Transaction\ is\ aborted\ due\ to\ concurrent\b|Job\ execution\ was\ cancelled\b|Precondition\ check\ failed|
+    An?\ internal\ error\ (?:occurred|in)\b|Error\ encountered\ during\ execution\.|Backend\ error\b|
+    Deadline\ Exceeded|Socket\ closed|Stream\ removed|failed\ to\ connect\b|
+    Service\ (?:is\ )?(?:currently\ )?unavailable|GOAWAY\ received|Too\ many\ (?:DML|partitions|concurrent)\b|
+    Your\ administrator\ requires\b
+    """,
+    re.VERBOSE,
+)
+_TOPICS = {
+    "tooManyStatements": r"(?:Resources exceeded during query execution: )?Too many DML statements outstanding\b",
+    "accessDenied": r"Access Denied: |Permission \S+ denied\b|Your administrator requires\b",
+    "notFound": r"Not found: (?:Table|Dataset|Project)\b",
+    "tooManyPartitions": r"Too many partitions\b",
+    "nullInRequired": r"Required field .* cannot be null\b",
+    "internalError": r"An? internal error |The job encountered an internal error|Error encountered during execution\.|"
+    r"Backend error\b|Service (?:is )?(?:currently )?unavailable",
+    "rateLimitExceeded": r"(?:Job )?exceeded rate limits\b",
+    "quotaExceeded": r"(?:Custom )?quota exceeded\b",
+    "bytesBilledLimitExceeded": r"Query exceeded limit for bytes billed\b",
+    "unknownColumn": r"Unrecognized name\b|Name \S+ not found inside\b|Column \S+ is not present in\b|"
+    r"Field name \S+ does not exist in\b|(?:Query column \d+|Value) has type .* which cannot be inserted into\b|"
+    r"Value of type .* cannot be assigned to\b",
+    # Whole messages: a first word such as "Cannot" begins what passes too ("Cannot modify table … concurrently").
+    "invalidQuery": r"Syntax error\b|Name \S+ not found\b|No matching signature\b|(?:Function|Type) not found\b|"
+    r"Cannot query over table .* without a filter\b|Cannot (?:coerce|cast|parse|convert|access field|set kms key)\b|"
+    r"Could not (?:cast|convert|parse)\b|Invalid (?:cast|date|time|datetime|timestamp|interval|JSON|NUMERIC|BIGNUMERIC|"
+    r"value|field name|column name|table name|dataset ID|table ID|project ID)\b|"
+    r"Column (?:name )?\S+ (?:is|of type .*) (?:ambiguous|cannot be|has unsupported)\b|"
+    r"Field \S+ has (?:changed|incompatible) (?:type|mode)\b|Inserted row has wrong column count\b|"
+    r"Duplicate (?:column|field) names?\b|Bad (?:u?int\d+|double|float|bool|numeric|bignumeric) value\b|"
+    r"Unsupported cast\b|Division by zero\b|Provided Schema does not match\b|UPDATE/MERGE must match\b|"
+    r"Resources exceeded\b|Not found: |Already Exists: |Query text is too long\b",
+}
+_TOPIC = re.compile("|".join(f"(?P<{name}>{words})" for name, words in _TOPICS.items()), re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A vendor's message, taken apart.
+
+    :param words: one line, without what was put around it; it may hold a record's value.
+    :param at: line and column in the script, such as ``[24:9]``; empty where there are none.
+    :param of_script: whether a statement of a script failed.
+    """
+
+    words: str
+    at: str = ""
+    of_script: bool = False
+
+    @property
+    def topic(self) -> str | None:
+        """What it is about, as a reason of BigQuery's error table or one of ours; None for words nobody knows."""
+        found = _TOPIC.match(self.words)
+        return found.lastgroup if found else None
+
+    @property
+    def shown(self) -> str:
+        """What may be shown of it, line and column included; empty if it could hold a record's value.
+
+        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known kinds of
+        messages pass, never parts of others.
+        """
+        if not _SHOWN.match(self.words):
+            return ""
+        return _SECRETS.sub("…", self.words)[:300] + (f" at {self.at}" if self.at else "")
+
+
+def read(text: str) -> Message:
+    """Take a message apart."""
+    line = _METHOD.sub("", " ".join(text.split()))
+    words = _OF_SCRIPT.sub("", line)
+    at = _AT.search(words)
+    return Message(words[: at.start()] if at else words, at[1] if at else "", words != line)
+
+
+def told(text: str) -> str:
+    """Return what may be shown of a vendor's message: one short line, or nothing if it could hold a record's value."""
+    return read(text).shown

@@ -1,0 +1,179 @@
+"""What the records of a Kafka ledger are: their keys, what they say, and which of two of the same day counts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.wire import Wire
+
+_WHATS = ("day", "part", "claim")
+_MOST_COVERED = 50
+"""Of how many earlier generations a day's record keeps the intents: clears and reloads of one day, newest first."""
+_DROPPED = ("order",)
+"""Fields that earlier versions wrote and nothing reads any more."""
+
+W = TypeVar("W", bound=Wire)
+
+
+class LedgerKey(NamedTuple):
+    """What a ledger record is about; ``part`` is the staged file's number in its day, None for a whole day."""
+
+    connector: str
+    stream: str
+    topic: str
+    day: dt.date
+    what: Literal["day", "part", "claim"] = "day"
+    part: int | None = None
+
+    def encoded(self) -> bytes:
+        """Return the record's key: a JSON array."""
+        fields = [self.connector, self.stream, self.topic, str(self.day), self.what]
+        return json.dumps(fields if self.part is None else [*fields, self.part], separators=(",", ":")).encode()
+
+    @classmethod
+    def parse(cls, key: bytes | None) -> LedgerKey:
+        """Read a record's key.
+
+        :raises ValueError: it is none that :meth:`encoded` makes.
+        """
+        connector, stream, topic, day, what, *part = json.loads(key or b"null")
+        texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
+        if not texts or what not in _WHATS or not all(isinstance(number, int) for number in part):
+            raise ValueError("no key of this ledger")
+        return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
+
+
+class Covered(Wire):
+    """What an earlier generation of a day was published for, so that a late retry of it finds its own."""
+
+    token: str
+    generation: int
+    rows: int
+
+
+class Entry(Wire):
+    """What a ``day`` or ``part`` record says: the ledger's row and, for readers of the topic, where its records lie.
+
+    :param offsets: of each topic and partition the first offset, and the one behind the last, between which the
+        transaction's records lie; other days' records may lie between them.
+    :param columns: the source's columns and their Arrow types.
+    :param covered: earlier generations of the day, the newest first.
+    :param built_on: the generation that it was decided on, where no transaction decided; None where one did.
+    :param beaten: attempts whose record was decided on the same generation and came later, so that it does not count.
+    """
+
+    row: LedgerRow
+    offsets: dict[str, dict[int, tuple[int, int]]] = Field(default_factory=dict)
+    columns: dict[str, str] = Field(default_factory=dict)
+    covered: tuple[Covered, ...] = ()
+    built_on: int | None = None
+    beaten: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, given: Any) -> Any:
+        """Read what earlier versions wrote: who wanted the day stood beside its row."""
+        if not isinstance(given, dict) or not isinstance(given.get("row"), dict):
+            return given
+        row = {name: value for name, value in given["row"].items() if name not in _DROPPED}
+        if "run" in given:
+            row.setdefault("run", given["run"])
+        return {name: value for name, value in given.items() if name != "run"} | {"row": row}
+
+    def published(self, token: str) -> LedgerRow | None:
+        """Return what was published for one intent, also under a generation that a later one has covered."""
+        if self.row.token == token:
+            return self.row
+        for earlier in self.covered:
+            if earlier.token == token:
+                return LedgerRow(
+                    day=self.row.day, generation=earlier.generation, token=earlier.token, rows=earlier.rows
+                )
+        return None
+
+    def now_covered(self) -> tuple[Covered, ...]:
+        """Return what the next generation's record keeps of this one and those before."""
+        mine = Covered(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
+        return (mine, *self.covered)[:_MOST_COVERED]
+
+    def counts_over(self, standing: Entry) -> bool:
+        """Tell whether this record, which came later, counts instead of one that stands.
+
+        What a transaction wrote was decided in it. Of two that were decided on the same generation without one, the
+        first in the ledger counts, and the loser writes that one again: so it is the last of its key, which is what
+        compaction keeps.
+        """
+        again = (self.row.token, self.row.attempt) == (standing.row.token, standing.row.attempt)
+        if self.built_on is None or again:
+            return True
+        return self.built_on >= standing.row.generation or standing.row.attempt in self.beaten
+
+    def over(self, loser: Entry) -> Entry:
+        """Return this record to be written once more, behind that of another one, which does not count."""
+        built_on = self.built_on if self.built_on is not None else self.row.generation - 1
+        beaten = (*self.beaten, loser.row.attempt or "")[-_MOST_COVERED:]
+        return self.model_copy(update={"built_on": built_on, "beaten": beaten})
+
+
+class Claim(Wire):
+    """What a ``claim`` record says.
+
+    :param generation: reserved for the token where no single transaction finds it, else None.
+    :param used: the highest generation that a claim before this one may have sent records of.
+    :param parts: how many staged files this claim, or one before it, sends in a transaction each.
+    :param begun: which ``begin`` of which driver wrote it; two tries may share token and attempt.
+    """
+
+    token: str
+    run: str
+    attempt: str
+    generation: int | None = None
+    used: int = 0
+    parts: int = 0
+    begun: str = ""
+    at: dt.datetime
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, given: Any) -> Any:
+        """Read what earlier versions wrote."""
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if name not in _DROPPED}
+
+
+def parsed(kind: type[W], value: bytes, topic: str) -> W:
+    """Read a record's value.
+
+    :raises ConfigError: it is none that a Kafka sink wrote.
+    """
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError:
+        raise ConfigError(
+            f"ledger topic {topic!r} holds a record that cannot be read: another version of this package, or somebody "
+            "else, wrote it. Use the version that wrote it, or another ledger_topic"
+        ) from None
+
+
+def standing(values: Iterable[bytes], topic: str) -> bytes:
+    """Return which of a day's records counts, of those that are there in their order; the newest mostly.
+
+    :raises ConfigError: one is none that a Kafka sink wrote.
+    """
+    first, *later = values
+    if not later:
+        return first
+    counts, entry = first, parsed(Entry, first, topic)
+    for value in later:
+        other = parsed(Entry, value, topic)
+        if other.counts_over(entry):
+            counts, entry = value, other
+    return counts

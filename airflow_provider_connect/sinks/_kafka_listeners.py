@@ -1,0 +1,86 @@
+"""What the cluster's ports speak, asked where no broker answers: librdkafka alone cannot tell that from a broker away.
+
+A port is shown the beginning of a TLS handshake, or asked in plain Kafka whether it wants a sign-in. Neither goes any
+further, and no credential is sent: https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+_SECONDS, _ALL_SECONDS = 3.0, 6.0
+_DEFAULT_PORT = 9092
+_SASL_HANDSHAKE, _VERSION, _CORRELATION, _ILLEGAL_SASL_STATE = 17, 1, 0x636F6E6E, 34
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+"""How an alert and a handshake begin, in every version of TLS."""
+
+
+def other_protocol(conf: Mapping[str, str]) -> str | None:
+    """Say which server speaks another protocol than ``security.protocol`` says; None where none is found out.
+
+    :param conf: librdkafka's settings.
+    """
+    protocol = conf.get("security.protocol", "plaintext").lower()
+    until = time.monotonic() + _ALL_SECONDS
+    for server in conf.get("bootstrap.servers", "").split(","):
+        if time.monotonic() > until:
+            return None
+        where = server.strip().rpartition("//")[2]
+        with suppress(OSError, ValueError):  # who does not even answer this says nothing about a protocol
+            if why := _other(where, _address(where), protocol):
+                return why
+    return None
+
+
+def _other(where: str, address: tuple[str, int], protocol: str) -> str | None:
+    told = f"and security.protocol is {protocol.upper()}"
+    if protocol in ("ssl", "sasl_ssl"):
+        if _wants_sign_in(address) is None:
+            return None
+        return f"{where} speaks no TLS, {told}: give the port of a TLS listener, or correct security.protocol"
+    if _speaks_tls(address):
+        secured = "SASL_SSL" if protocol == "sasl_plaintext" else "SSL, or SASL_SSL with a sign-in"
+        return f"{where} speaks TLS, {told}: set it to {secured}, or give the port of a listener without TLS"
+    if protocol == "plaintext" and _wants_sign_in(address):
+        return f"{where} wants a sign-in, {told}: set it to SASL_PLAINTEXT with a sasl.mechanism, or give another port"
+    return None
+
+
+def _address(where: str) -> tuple[str, int]:
+    host, colon, port = where.rpartition(":")
+    if not colon or where.endswith("]"):
+        return where.strip("[]"), _DEFAULT_PORT
+    return host.strip("[]"), int(port)
+
+
+def _speaks_tls(address: tuple[str, int]) -> bool:
+    """Tell whether the answer to a handshake's first message is one of TLS."""
+    hello = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()
+    return _answer(address, hello.read(), 2) in _TLS_RECORDS
+
+
+def _wants_sign_in(address: tuple[str, int]) -> bool | None:
+    """Tell whether a listener without TLS wants a sign-in; None where it speaks no plain Kafka."""
+    asked = struct.pack(">hhih5s", _SASL_HANDSHAKE, _VERSION, _CORRELATION, -1, b"\0\x03NON")
+    answer = _answer(address, struct.pack(">i", len(asked)) + asked, 10)
+    if len(answer) < 10 or struct.unpack(">i", answer[4:8]) != (_CORRELATION,):
+        return None
+    return struct.unpack(">h", answer[8:10]) != (_ILLEGAL_SASL_STATE,)
+
+
+def _answer(address: tuple[str, int], asked: bytes, size: int) -> bytes:
+    """Return the first bytes of an answer; fewer where the server hangs up before."""
+    with socket.create_connection(address, _SECONDS) as connection:
+        connection.sendall(asked)
+        found = b""
+        with suppress(ConnectionError):
+            while len(found) < size and (more := connection.recv(size - len(found))):
+                found += more
+    return found

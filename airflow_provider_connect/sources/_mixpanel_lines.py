@@ -1,0 +1,75 @@
+"""The lines of a block of bytes, all at once: where they are, and what stands in them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+_NEWLINE = 0x0A
+_WHITE_SPACE = list(b" \t\r\n")
+_FILLED = bytes(0 if byte in _WHITE_SPACE else 1 for byte in range(256))
+
+
+class Bounds(NamedTuple):
+    """Where each line of a block starts, and where it ends without its newline."""
+
+    starts: Any
+    ends: Any
+
+
+def line_bounds(data: bytes, *, least_bytes: int = 0) -> Bounds | None:
+    """Return the bounds of the lines; None if these are shorter than ``least_bytes`` on average."""
+    import numpy as np
+
+    marks = np.frombuffer(data, np.uint8) == _NEWLINE
+    if np.count_nonzero(marks) * least_bytes > len(data):
+        return None
+    ends = np.flatnonzero(marks)
+    if not data.endswith(b"\n"):
+        ends = np.append(ends, len(data))
+    return Bounds(np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1)), ends)
+
+
+def blank_lines(data: bytes, bounds: Bounds) -> Any:
+    """Tell which lines hold nothing but white space."""
+    import numpy as np
+
+    starts, ends = bounds
+    # Of an empty line this looks at its newline.
+    blank = np.isin(np.frombuffer(data, np.uint8)[starts], _WHITE_SPACE)
+    if blank.any():
+        filled = np.frombuffer(data.translate(_FILLED), np.uint8)
+        before = np.concatenate((np.zeros(1, np.int32), np.cumsum(filled, dtype=np.int32)))
+        blank &= before[ends] == before[starts]
+    return blank
+
+
+def neighbours(marked: Any) -> list[tuple[int, int]]:
+    """Return the (begin, end) of neighbours that are all marked."""
+    import numpy as np
+
+    edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
+    return list(zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def stands_at(data: bytes, at: Any, what: bytes) -> Any:
+    """Tell for each position whether ``what`` stands there; never across the ends of ``data``."""
+    import numpy as np
+
+    windows = max(len(data) - len(what) + 1, 0)
+    result = (at >= 0) & (at < windows)
+    if windows:
+        every = np.ndarray((windows,), f"V{len(what)}", data, strides=(1,))
+        result[result] = every[at[result]] == np.void(what)
+    return result
+
+
+def is_utf8(data: bytes) -> bool:
+    import numpy as np
+    import pyarrow as pa
+
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
+    try:
+        pa.StringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,132 @@
+"""A server that says what a test tells it to, byte by byte, on a real socket."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+GIVE_UP_SECONDS = 60.0
+"""Only so that a failing test ends: nothing is measured against it."""
+
+
+class Peer:
+    """One connection of the server."""
+
+    def __init__(self, connected: socket.socket, stop: threading.Event) -> None:
+        self._socket = connected
+        self._stop = stop
+        self.request = b""
+        self.sent = 0
+
+    def hear(self) -> None:
+        """Read one request's head."""
+        while not self.request.endswith(b"\r\n\r\n"):
+            byte = self._socket.recv(1)
+            if not byte:
+                return
+            self.request += byte
+
+    def say(self, data: bytes) -> None:
+        self._socket.sendall(data)
+        self.sent += len(data)
+
+    def wait(self) -> None:
+        """Say nothing more, and stay."""
+        self._stop.wait(GIVE_UP_SECONDS)
+
+    def trickle(self, data: bytes, seconds: float = 0.02) -> None:
+        """Say the same for ever, a byte at a time, each long before a read times out."""
+        at = 0
+        while not self._stop.wait(seconds):
+            self.say(data[at % len(data) :][:1])
+            at += 1
+
+    def pour(self, data: bytes) -> None:
+        """Say the same for ever, as fast as it is taken."""
+        while not self._stop.is_set():
+            self.say(data)
+
+    def start_tls(self, context: ssl.SSLContext) -> None:
+        self._socket = context.wrap_socket(self._socket, server_side=True)
+
+    def relay(self, port: int) -> None:
+        """Carry bytes to a port of this machine and back, as a proxy does, until either side ends."""
+        with socket.create_connection(("127.0.0.1", port)) as far:
+            back = threading.Thread(target=_carry, args=(far, self._socket))
+            back.start()
+            _carry(self._socket, far)
+            back.join()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _carry(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:  # the other side has left
+        target.close()
+
+
+class RawServer:
+    """Answers each connection with ``answer``. A context manager; its end ends what still trickles."""
+
+    def __init__(
+        self, answer: Callable[[Peer], None], *, hears: bool = True, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._answer = answer
+        self._hears = hears
+        self._tls = tls
+        self._stop = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._threads = [threading.Thread(target=self._listen)]
+        self.peers: list[Peer] = []
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> RawServer:
+        self._threads[0].start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join(GIVE_UP_SECONDS)
+            assert not thread.is_alive()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connected, _ = self._listener.accept()
+            except OSError:
+                return
+            connected.settimeout(GIVE_UP_SECONDS)
+            peer = Peer(connected, self._stop)
+            self.peers.append(peer)
+            thread = threading.Thread(target=self._serve, args=(peer,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, peer: Peer) -> None:
+        try:
+            if self._tls is not None:
+                peer.start_tls(self._tls)
+            if self._hears:
+                peer.hear()
+            self._answer(peer)
+        except OSError:  # the client has left, as it should
+            pass
+        finally:
+            peer.close()

@@ -1,0 +1,141 @@
+"""A Delta table on this disk, its sink, and days staged for it just as driver and executors stage them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.window import Day
+
+KEY = StreamKey(connector="mixpanel", stream="export")
+SCHEMA = pa.schema(
+    [
+        pa.field("event", pa.string(), nullable=False, metadata={"comment": "what happened"}),
+        pa.field("time", pa.timestamp("us", "UTC")),
+        pa.field("time_local", pa.timestamp("us")),
+        pa.field("day", pa.date32()),
+    ]
+)
+MAY = dt.date(2026, 5, 1)
+
+
+def staged(
+    root: Path,
+    date: dt.date,
+    rows: list[str],
+    token: str,
+    *,
+    schema: pa.Schema = SCHEMA,
+    attempt: str = "",
+    run: str = "",
+    clear_number: int = 0,
+) -> Publish:
+    """Look into the ledger, write what the stage writes, and return its publish; no rows make no file."""
+    day, attempt = Day(date=date), attempt or f"{token}-{date}"
+    seen = seen_in(DeltaSink(path=str(root)).ledger(KEY, {}).newest(date, "day"))
+    files: tuple[StagedFile, ...] = ()
+    columns = [field for field in schema if field.name != "day"]
+    if rows:
+        noon = dt.datetime.combine(date, dt.time(12))
+        values: dict[str, Any] = {"event": rows, "time": [noon.replace(tzinfo=dt.UTC)] * len(rows)}
+        values |= {"time_local": [noon] * len(rows)}
+        arrays = [pa.array(values.get(c.name, [None] * len(rows)), type=c.type) for c in columns]
+        path = data_file(day, attempt, 0, "0")
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(arrays, schema=pa.schema(columns)), root / path)
+        stats = {"minValues": {"event": min(rows)}, "maxValues": {"event": max(rows)}, "nullCount": {"event": 0}}
+        files = (StagedFile(path=path, rows=len(rows), size_bytes=(root / path).stat().st_size, stats=stats),)
+    polled = Polled(files=files, rows_read=len(rows), rows_written=len(rows), digest=f"{len(rows):032x}")
+    manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled, seen=seen)
+    folder = root / attempt_folder(attempt)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "progress-0.json").write_text("{}")
+    (folder / "manifest.json").write_text(manifest.model_dump_json())
+    intent = Intent(token=token, run=run or f"dag/run-{token}/task", clear_number=clear_number)
+    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=str(root), labels={"dag": "dag"})
+
+
+def rows_of(path: Path, date: dt.date | None = None) -> list[str]:
+    """Read the table's events as any reader of Delta would: the files of its newest version."""
+    table = DeltaTable(str(path))
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    files = [path / a["path"] for a in actions if date is None or a["partition.day"] == date]
+    return sorted(event for file in files for event in pq.ParquetFile(file).read(["event"])["event"].to_pylist())
+
+
+class Lab:
+    """One table and its sink; the table is there, as preflight makes it before anything is staged."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.root = root
+        self.sink = DeltaSink(path=str(root), **options)
+
+    def make(self, schema: pa.Schema = SCHEMA) -> Lab:
+        assert self.sink.preflight(schema, KEY, (), {}) == []
+        return self
+
+    def stage(self, date: dt.date, rows: list[str], token: str, **more: Any) -> Publish:
+        return staged(self.root, date, rows, token, **more)
+
+    def publish(self, date: dt.date, rows: list[str], token: str = "t1", **more: Any) -> LedgerRow:
+        return self.commit(self.stage(date, rows, token, **more), more.get("schema", SCHEMA))
+
+    def commit(self, publish: Publish, schema: pa.Schema = SCHEMA) -> LedgerRow:
+        return self.sink.commit(publish, schema, None, [], {})
+
+    def sweep(self) -> int:
+        return self.sink.sweep(KEY, {})
+
+    def there(self, publish: Publish) -> bool:
+        """Whether the data files of a staged day are there."""
+        return all((self.root / file.path).exists() for file in publish.manifest.polled.files)
+
+    def clean_log(self) -> None:
+        """Leave of the log what its own clean-up leaves after 30 days: a checkpoint and the newest commit."""
+        table = DeltaTable(str(self.root))
+        table.create_checkpoint()
+        for log in (self.root / "_delta_log").glob("*.json"):
+            if log.name != f"{table.version():020}.json":
+                log.unlink()
+
+    def checkpoint_elsewise(self, layout: str) -> None:
+        """Lay the newest checkpoint out as another engine might: ``parts`` of it, or under a ``uuid``."""
+        log = self.root / "_delta_log"
+        whole = max(log.glob("*.checkpoint.parquet"))
+        table, version = pq.read_table(whole), whole.name[:20]
+        half = table.num_rows // 2
+        if layout == "parts":
+            for part, rows in ((1, table[:half]), (2, table[half:])):
+                pq.write_table(rows, log / f"{version}.checkpoint.{part:010}.{2:010}.parquet")
+            hint = {"version": int(version), "size": table.num_rows, "parts": 2}
+            (log / "_last_checkpoint").write_text(json.dumps(hint))
+        else:
+            pq.write_table(table, log / f"{version}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet")
+            (log / "_last_checkpoint").unlink()
+        whole.unlink()
+
+    @property
+    def ledger(self) -> Any:
+        return self.sink.ledger(KEY, {})
+
+    @property
+    def version(self) -> int:
+        return DeltaTable(str(self.root)).version()
+
+
+def age(folder: Path, days: float = 2) -> None:
+    """Make files look as if nobody had touched them for days."""
+    old = (dt.datetime.now(dt.UTC) - dt.timedelta(days=days)).timestamp()
+    for path in folder.rglob("*"):
+        os.utime(path, (old, old))

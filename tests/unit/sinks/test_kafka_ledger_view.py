@@ -1,0 +1,180 @@
+"""What a process knows of a ledger's topic, with several threads that ask and read on at the same time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.sinks import _kafka_ledger_view
+from airflow_provider_connect.sinks._kafka_history import published_elsewhere
+from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka_ledger_records import Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka_ledger_topic import LedgerTopic
+from airflow_provider_connect.sinks._kafka_ledger_view import Handed, View
+from airflow_provider_connect.sinks._kafka_turn_records import TicketRecord, beat_key, state_key
+
+KEY = StreamKey(connector="c", stream="s")
+DAY = dt.date(2026, 10, 5)
+ABOUT = LedgerKey("c", "s", "events", DAY)
+RAW = ABOUT.encoded()
+
+
+class Written:
+    """A record of the ledger's topic."""
+
+    def __init__(self, key: bytes, value: bytes | None, offset: int = 0) -> None:
+        self._key, self._value, self._offset = key, value, offset
+
+    def key(self) -> bytes:
+        return self._key
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def offset(self) -> int:
+        return self._offset
+
+
+def entry(
+    generation: int, attempt: str = "", built_on: int | None = None, beaten: tuple[str, ...] = ()
+) -> tuple[Entry, bytes]:
+    row = LedgerRow(day=DAY, generation=generation, token=attempt or f"t{generation}", rows=1, attempt=attempt or "a")
+    made = Entry(row=row, built_on=built_on, beaten=beaten)
+    return made, made.model_dump_json().encode()
+
+
+def view_with(*values: bytes) -> View:
+    view = View("ledger", KEY)
+    for offset, value in enumerate(values):
+        note(view, Written(RAW, value, offset))
+    return view
+
+
+def note(view: View, record: Written) -> None:
+    """Read on by one record, as the topic's reader does."""
+    with view.lock:
+        view.note(record)  # type: ignore[arg-type]
+        view.positions = {0: record.offset() + 1}
+
+
+def beside(work: Callable[[], Any]) -> threading.Thread:
+    """Do something in another thread, which may have to wait for what this one does."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.5)
+    return thread
+
+
+ONE, TWO, THREE = (entry(number)[1] for number in (1, 2, 3))
+
+
+def test_a_record_that_comes_while_two_threads_ask_for_its_day_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, threads = view_with(ONE, TWO), []
+    counting = _kafka_ledger_view.standing
+
+    def other() -> None:
+        view.value(RAW)
+        note(view, Written(RAW, THREE, 2))
+
+    def interrupted(values: Iterable[bytes], topic: str) -> bytes:
+        known = list(values)
+        if not threads:
+            threads.append(threading.current_thread())
+            threads.append(beside(other))
+        return counting(known, topic)
+
+    monkeypatch.setattr(_kafka_ledger_view, "standing", interrupted)
+    assert view.value(RAW) == TWO
+    threads[1].join()
+    assert view.value(RAW) == THREE
+
+
+def test_an_executor_gets_every_record_before_the_place_from_which_it_reads_on() -> None:
+    view, threads = view_with(ONE, TWO), []
+
+    class Keys(list[bytes]):
+        def __iter__(self) -> Iterator[bytes]:
+            yield RAW
+            threads.append(beside(lambda: note(view, Written(RAW, THREE, 2))))
+
+    handed = view.handed(Keys([RAW]))
+    threads[0].join()
+    executor = View("ledger", KEY, handed)
+    for offset in range(handed.positions[0], 3):
+        note(executor, Written(RAW, (ONE, TWO, THREE)[offset], offset))
+    assert executor.value(RAW) == THREE
+
+
+def ticket(what: Any = "want", **more: Any) -> bytes:
+    fields = {"what": what, "id": "connect-1", "topics": ("events",), "who": "run", "begun": "b"} | more
+    return TicketRecord.model_validate(fields).model_dump_json().encode()
+
+
+def test_signs_of_life_are_not_kept_nor_handed_to_executors() -> None:
+    view = View("ledger", KEY)
+    note(view, Written(state_key("events", 2), ticket(), 7))
+    note(view, Written(beat_key("events", 2), b"{}", 8))
+    assert view.handed([]) == Handed({0: 9}, {}, {2: (7, ticket())})
+
+
+def test_a_ticket_that_was_written_twice_keeps_its_first_place() -> None:
+    view = View("ledger", KEY)
+    note(view, Written(state_key("events", 2), ticket(), 7))
+    note(view, Written(state_key("events", 2), ticket(), 9))
+    assert view.tickets[2][0] == 7
+    note(view, Written(state_key("events", 2), ticket("pass", place=7), 10))
+    assert view.tickets[2] == (10, ticket("pass", place=7))
+
+
+def test_a_record_that_counts_and_is_not_its_keys_last_is_told() -> None:
+    """Compaction would drop it, and keep the one that does not count."""
+    _, won = entry(1, "w", built_on=0)
+    lost, losing = entry(1, "l", built_on=0)
+    newer, counts = entry(2, "v", built_on=1)
+    again, late = parsed(Entry, won, "ledger").over(lost), b""
+    late = again.model_dump_json().encode()
+    view = view_with(won, losing, counts, late)
+    assert view.value(RAW) == counts
+    assert view.outdone(RAW) == late
+    healed = newer.over(again).model_dump_json().encode()
+    note(view, Written(RAW, healed, 4))
+    assert view.value(RAW) == healed
+    assert view.outdone(RAW) is None
+    assert view_with(late, healed).value(RAW) == healed
+
+
+class Filled(LedgerTopic):
+    """A ledger's topic that is read already."""
+
+    def current(self, *_: Any, **__: Any) -> View:
+        return self.view
+
+    def undecided(self, *_: Any) -> dict[LedgerKey, bytes]:
+        return {}
+
+
+def test_the_streams_own_days_are_not_looked_through_for_those_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, other = "events_{event}", "other_{event}"
+    view = View("ledger", KEY)
+    for number in range(500):
+        key = LedgerKey("c", "s", own, DAY + dt.timedelta(number))
+        note(view, Written(key.encoded(), ONE))
+        note(view, Written(key._replace(what="claim").encoded(), ONE))
+    offsets = Entry(row=entry(1)[0].row, offsets={"other_a": {0: (0, 1)}}).model_dump_json().encode()
+    note(view, Written(LedgerKey("c", "s", other, DAY).encoded(), offsets))
+    topic = Filled(Connection(conn_id="k", conn_type="kafka", extra={}), "ledger", 1.0, KEY, view)
+    parse, looked_at = LedgerKey.parse, []
+
+    def counted(raw: bytes | None) -> LedgerKey:
+        looked_at.append(raw)
+        return parse(raw)
+
+    monkeypatch.setattr(LedgerKey, "parse", counted)
+    assert published_elsewhere(KafkaLedger(topic, KEY, own)) == {"other_a": other}
+    assert len(looked_at) == 1

@@ -1,0 +1,235 @@
+"""Who is next in a topic's queue, and who is silent for too long, by the watcher's own clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_connect.sinks._kafka_ledger_records import LedgerKey
+from airflow_provider_connect.sinks._kafka_turn_queue import DEAD_SECONDS, Queue, Ticket
+from airflow_provider_connect.sinks._kafka_turn_records import TicketRecord, beat_key, new_number, state_key
+
+LONG = DEAD_SECONDS + 0.1
+
+
+class Watcher:
+    """A queue, the clock of who watches it, and records for it; tickets are numbered 2, 4, 6, … in their order."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.queue = Queue(lambda: self.now)
+        self._offset = 0
+
+    def reads(self, number: int, what: str | None, *topics: str, name: str = "", place: int | None = None) -> None:
+        self._offset += 1
+        value = None
+        if what is not None:
+            names = topics or ("events",)
+            record = TicketRecord(
+                what=what, id=name or f"id-{number}", topics=names, who=f"run-{number}", begun="b", place=place
+            )  # type: ignore[arg-type]
+            value = record.model_dump_json().encode()
+        self.queue.note(self._offset, number, value)
+        self.queue.looked()
+
+    def want(self, number: int, *topics: str) -> None:
+        self.reads(number, "want", *topics)
+
+    def beat(self, number: int) -> None:
+        self._offset += 1
+        self.queue.note(self._offset, number + 1, b"{}")
+
+    def watches(self) -> None:
+        """From here on it reads what is written as soon as it is."""
+        self.queue.watch_from(self._offset + 1)
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+        self.queue.looked()
+
+    def ticket(self, number: int) -> Ticket:
+        return self.queue.tickets[number]
+
+    def before(self, number: int) -> list[int]:
+        return [ticket.number for ticket in self.queue.before(self.ticket(number))]
+
+    def overdue(self, number: int) -> list[int]:
+        return [ticket.number for ticket in self.queue.overdue(self.queue.before(self.ticket(number)))]
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    return Watcher()
+
+
+def test_the_order_of_the_ledger_is_the_order_of_the_turns(watcher: Watcher) -> None:
+    for number in (4, 2, 6):
+        watcher.want(number)
+    assert [watcher.before(number) for number in (4, 2, 6)] == [[], [4], [4, 2]]
+    watcher.reads(4, None)
+    assert watcher.before(6) == [2]
+
+
+def test_who_sends_is_passed_over_when_nothing_is_heard_of_it_for_long(watcher: Watcher) -> None:
+    watcher.want(2)
+    watcher.want(4)
+    watcher.later(LONG - 1)
+    assert watcher.overdue(4) == []
+    watcher.beat(2)
+    watcher.later(LONG - 1)
+    assert watcher.overdue(4) == []
+    watcher.later(1.2)
+    assert watcher.overdue(4) == [2]
+
+
+def test_who_waits_need_not_show_that_it_lives_and_has_the_whole_time_when_its_turn_comes(watcher: Watcher) -> None:
+    for number in (2, 4, 6):
+        watcher.want(number)
+    for _ in range(20):
+        watcher.beat(2)
+        watcher.later(1.0)
+    assert watcher.overdue(6) == []
+    watcher.reads(2, None)
+    watcher.later(LONG - 1)
+    assert watcher.overdue(6) == []
+    watcher.later(2)
+    assert watcher.overdue(6) == [4]
+
+
+def test_many_dead_ones_are_found_by_one_roll_call(watcher: Watcher) -> None:
+    for number in (2, 4, 6, 8, 10):
+        watcher.want(number)
+    watcher.watches()
+    watcher.later(LONG)
+    assert watcher.overdue(10) == [2]
+    watcher.reads(2, "pass", place=1)
+    watcher.later(DEAD_SECONDS / 2)
+    watcher.beat(6)
+    watcher.later(DEAD_SECONDS / 2 + 0.1)
+    assert watcher.overdue(10) == [4, 8]
+    watcher.later(2 * DEAD_SECONDS)
+    assert not watcher.queue.in_roll_call
+
+
+def test_a_newcomer_takes_nobody_for_dead_for_a_pass_that_it_did_not_see_happen(watcher: Watcher) -> None:
+    """Of a pass that lies in the ledger from before, nobody knows how old it is: who waits may have answered it."""
+    watcher.reads(2, "pass", "other", place=1)
+    for number in (4, 6, 8):
+        watcher.want(number)
+    watcher.watches()
+    for _ in range(20):
+        watcher.beat(4)
+        watcher.later(1.0)
+        assert watcher.overdue(8) == []
+
+
+def test_who_queued_after_a_pass_need_not_answer_it_and_has_the_whole_time_to_answer_the_next(watcher: Watcher) -> None:
+    watcher.reads(2, "want", "other")
+    watcher.want(4)
+    watcher.watches()
+    watcher.reads(2, "pass", "other", place=1)
+    watcher.want(6)
+    watcher.want(8)
+    for _ in range(9):
+        watcher.beat(4)
+        watcher.later(1.0)
+    assert watcher.overdue(8) == []
+    watcher.reads(10, "pass", "other", place=0)
+    watcher.beat(4)
+    watcher.later(DEAD_SECONDS - 1)
+    assert watcher.overdue(8) == []
+    watcher.beat(4)
+    watcher.later(2)
+    assert watcher.overdue(8) == [6]
+
+
+def test_who_waits_answers_for_longer_than_it_is_asked_and_the_latest_pass_counts(watcher: Watcher) -> None:
+    watcher.want(2)
+    watcher.want(4)
+    assert not watcher.queue.is_asked(4)
+    watcher.reads(6, "pass", "other", place=0)
+    watcher.later(2 * DEAD_SECONDS - 1)
+    assert watcher.queue.is_asked(4)
+    watcher.reads(8, "pass", "other", place=0)
+    watcher.later(2 * DEAD_SECONDS + 4)
+    assert watcher.queue.is_asked(4)
+    watcher.later(DEAD_SECONDS)
+    assert not watcher.queue.is_asked(4)
+
+
+def test_a_watcher_that_was_away_does_not_know_when_others_were_asked(watcher: Watcher) -> None:
+    """They may have answered while it slept."""
+    for number in (2, 4, 6):
+        watcher.want(number)
+    watcher.watches()
+    watcher.now += 60
+    watcher.reads(8, "pass", "other", place=0)
+    watcher.queue.restart_clock()
+    for _ in range(10):
+        watcher.beat(2)
+        watcher.later(1.0)
+        assert watcher.overdue(6) == []
+
+
+def test_a_watcher_that_was_away_itself_gives_everybody_the_whole_time_again(watcher: Watcher) -> None:
+    watcher.want(2)
+    watcher.want(4)
+    watcher.now += 60
+    watcher.queue.restart_clock()
+    watcher.later(LONG - 1)
+    assert watcher.overdue(4) == []
+    watcher.later(1)
+    assert watcher.overdue(4) == [2]
+
+
+def test_days_of_other_topics_wait_for_nobody_and_a_day_of_several_waits_for_each(watcher: Watcher) -> None:
+    watcher.want(2, "a")
+    watcher.want(4, "b")
+    watcher.want(6, "a", "b")
+    watcher.want(8, "b")
+    assert [watcher.before(number) for number in (2, 4, 6, 8)] == [[], [], [2, 4], [4, 6]]
+
+
+def test_the_dead_one_is_found_behind_others_that_wait_for_it(watcher: Watcher) -> None:
+    watcher.want(2, "a")
+    watcher.want(4, "a", "b")
+    watcher.want(6, "b")
+    watcher.later(LONG)
+    assert watcher.overdue(6) == [2]
+
+
+def test_who_was_passed_over_is_in_nobodys_way_and_is_ended_by_the_next(watcher: Watcher) -> None:
+    watcher.want(2)
+    watcher.want(4)
+    watcher.want(6, "other")
+    watcher.reads(2, "pass", place=1)
+    assert watcher.before(4) == []
+    assert [ticket.number for ticket in watcher.queue.passed(watcher.ticket(4))] == [2]
+    assert watcher.queue.passed(watcher.ticket(6)) == []
+    watcher.want(2)  # written twice by a client that got no answer
+    assert watcher.ticket(2).passed
+    watcher.reads(2, None)
+    assert watcher.queue.passed(watcher.ticket(4)) == []
+
+
+def test_compaction_takes_no_place_away(watcher: Watcher) -> None:
+    """It may have left a ticket's last record alone."""
+    watcher.want(4)
+    watcher.reads(2, "pass", place=-5, name="connect-1")
+    assert (watcher.ticket(2).place, watcher.ticket(2).record.id) == (-5, "connect-1")
+
+
+def test_a_ticket_that_was_written_twice_keeps_its_first_place(watcher: Watcher) -> None:
+    """The copy may come late, when its owner is sending: who queued between the two would begin beside it."""
+    watcher.want(2)
+    watcher.want(4)
+    watcher.want(2)
+    assert watcher.before(2) == []
+    assert watcher.before(4) == [2]
+
+
+def test_an_older_reader_of_the_ledger_takes_turn_records_for_claims_of_nobody() -> None:
+    number = new_number()
+    for key, part in ((state_key("events", number), number), (beat_key("events", number), number + 1)):
+        parsed = LedgerKey.parse(key)
+        assert (*parsed[:3], parsed.what, parsed.part) == ("", "", "events", "claim", part)
+    assert str(LedgerKey.parse(state_key("events", 2)).day) == "0001-01-01"

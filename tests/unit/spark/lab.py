@@ -1,0 +1,94 @@
+"""A table of the tiny sink, and jobs that write to it: Spark's place is taken by direct calls, all else is real."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
+from airflow_provider_connect.spark import poll, put
+from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.window import Day
+
+DAY = Day(date=dt.date(2026, 10, 5))
+CONNECTION = Connection(conn_id="tiny")
+
+
+class Lab:
+    """A table of the tiny sink, and jobs that write to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.stage = root, root / "stage"
+        self.stage.mkdir()
+
+    def days(
+        self,
+        *,
+        token: str = "aaaa",
+        attempt: str = "1",
+        source: dict[str, Any] | None = None,
+        sink: Any = (),
+        on_empty: OnEmpty = "fail",
+        keeps_stage: bool = True,
+        run: str = "d/r/t",
+        clear_number: int = 0,
+        task_lives: bool = True,
+        target: str | None = None,
+    ) -> Days:
+        options = {"folder": str(self.root), "retry_budget_seconds": 0.0} | (source or {})
+        job = JobConfig(
+            source_name="tiny",
+            source=options,
+            sink_name="tiny",
+            sink={"folder": target or str(self.root), "fails": sink},
+            days=(DAY,),
+            intent=Intent(token=token, run=run, clear_number=clear_number),
+            attempt=f"{token}-{attempt}",
+            report="/unused/report.json",
+            on_empty=on_empty,
+            progress_seconds=1,
+        )
+        made, root = registry.sink_class("tiny").of(job.sink), Folder(str(self.stage))
+        reads = registry.source_class("tiny").of(options)
+        send = functools.partial(put.run, sink_name="tiny", sink=job.sink, schema=reads.row_schema(), connections={})
+        return Days(
+            job=job,
+            source=reads,
+            sink=made,
+            source_connection=CONNECTION,
+            connections={},
+            key=StreamKey(connector="tiny", stream="s"),
+            schema=reads.row_schema(),
+            root=root,
+            keeps_stage=keeps_stage,
+            progress=Progress(root, 60, 1),
+            poll_parts=lambda tasks: list(poll.run(tasks, connection=CONNECTION)),
+            put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
+            task_lives=lambda: task_lives,
+        )
+
+    def move(self, **options: Any) -> DayReport:
+        return self.days(**options).move(DAY)
+
+    @property
+    def polls(self) -> int:
+        return sum(path.stat().st_size for path in self.root.glob("polls-*"))
+
+    @property
+    def steps(self) -> list[str]:
+        path = self.root / "steps"
+        return [line.partition("[")[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def ledger(self) -> Any:
+        return registry.sink_class("tiny")(folder=str(self.root)).ledger(None, None)  # type: ignore[arg-type]
+
+    def manifest(self, attempt: str = "aaaa-1") -> Path:
+        return self.stage / f"_connect/attempts/{attempt}-20261005/manifest.json"

@@ -1,0 +1,58 @@
+"""A day without rows: a first load takes it, a day that has rows does not, unless the operator accepts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .lab import DAY, Lab
+
+NOTHING = {"rows": 0}
+
+
+def test_a_first_load_may_be_empty_and_so_may_the_next(lab: Lab) -> None:
+    assert [lab.move(token=token, source=NOTHING).status for token in ("aaaa", "bbbb")] == ["published", "published"]
+
+
+@pytest.mark.parametrize("keeps_stage", [True, False])
+def test_an_empty_answer_does_not_replace_a_day_that_has_rows(lab: Lab, *, keeps_stage: bool) -> None:
+    lab.move(source={"rows": 1234})
+    steps = lab.steps
+    report = lab.move(token="bbbb", source=NOTHING, keeps_stage=keeps_stage)
+    assert report.failure is not None
+    assert (report.status, report.failure.type) == ("failed", "DataError")
+    assert "answered without a row, and 1,234 rows of 2026-10-05 are published (generation 1)" in report.failure.message
+    assert "on_empty='accept'" in report.failure.message
+    assert lab.steps == steps, "a publish was begun"
+    assert lab.ledger.row(DAY.date).generation == 1
+    assert not lab.manifest("bbbb-1").exists()
+
+
+@pytest.mark.parametrize("keeps_stage", [True, False])
+def test_the_next_try_asks_the_source_again_after_an_empty_answer(lab: Lab, *, keeps_stage: bool) -> None:
+    lab.move()
+    assert lab.move(token="bbbb", source=NOTHING, keeps_stage=keeps_stage).status == "failed"
+    polls = lab.polls
+    assert lab.move(token="bbbb", attempt="2", source=NOTHING, keeps_stage=keeps_stage).status == "failed"
+    assert lab.polls == polls + 1
+
+
+def test_where_nothing_would_be_gone_an_empty_answer_is_an_answer(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.move()
+    days = lab.days(token="bbbb", source=NOTHING)
+    monkeypatch.setattr(type(days.sink), "replaces", lambda sink, kind: False)
+    assert days.move(DAY).status == "published"
+
+
+def test_an_answer_of_rejects_alone_is_an_empty_one(lab: Lab) -> None:
+    lab.move()
+    report = lab.move(token="bbbb", source=NOTHING | {"rejects": 2})
+    assert report.failure is not None
+    assert report.failure.type == "DataError"
+    assert "answered with 2 rows, none of which can be published, and 3 rows of 2026-10-05" in report.failure.message
+
+
+def test_an_empty_answer_that_is_accepted_replaces_the_day(lab: Lab) -> None:
+    lab.move()
+    report = lab.move(token="bbbb", source=NOTHING, on_empty="accept")
+    assert (report.status, report.generation, report.rows_written) == ("published", 2, 0)
+    assert lab.move(token="cccc", source=NOTHING).status == "published", "the day has no rows any more"

@@ -1,0 +1,56 @@
+"""Every further poll of a partition is told: a line each in the log, and their number in the report."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from airflow_provider_connect.job import JobReport
+from airflow_provider_connect.operators.outcome import table
+
+from .lab import Lab
+
+FAULTS = {"parts": 2, "retry_budget_seconds": 60.0, "faults": {1: ["RetriableError", "wait:0"]}}
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return re.findall(r"connect: day 2026-10-05: (retry \d of partition \d): waits", capsys.readouterr().err)
+
+
+@pytest.fixture(autouse=True)
+def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_connect.spark.poll._delay", lambda error, retries: 0.0)
+
+
+def test_every_retry_of_a_poll_leaves_a_line_in_the_log(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    report = lab.move(source=FAULTS)
+    assert lines(capsys) == ["retry 1 of partition 1", "retry 2 of partition 1"]
+    assert (report.status, report.retries) == ("published", 2)
+
+
+def test_a_day_that_fails_after_retries_tells_them_too(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    report = lab.move(source=FAULTS | {"faults": {0: ["RetriableError", "DataError"]}})
+    assert lines(capsys) == ["retry 1 of partition 0"]
+    assert (report.status, report.retries) == ("failed", 1)
+
+
+def test_what_was_told_while_the_day_was_polled_is_not_told_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = lab.days().progress
+    for reasons in (["waits a", "waits b"], ["waits a", "waits b", "waits c"], ["waits a"]):
+        progress.retried("2026-10-05", "t-1", 0, reasons)
+    assert lines(capsys) == [f"retry {number} of partition 0" for number in (1, 2, 3)]
+    assert progress.retries("2026-10-05") == 3
+
+
+def test_the_number_of_retries_stands_in_table_and_xcom(lab: Lab) -> None:
+    report = JobReport.of("t-1", [lab.move(source=FAULTS)])
+    heads, cells = (line.split() for line in table(report).replace("MB read", "MB").splitlines()[:2])
+    assert cells[heads.index("retries")] == "2"
+    summary = report.summary()
+    assert (summary["retries"], summary["days"][0]["retries"]) == (2, 2)
+
+
+def test_a_publish_from_an_earlier_try_s_stage_has_no_retries_of_its_own(lab: Lab) -> None:
+    lab.move(source=FAULTS, sink=["commit:RetriableError"])
+    assert lab.move(source=FAULTS, attempt="2").retries == 0
