@@ -9,7 +9,7 @@ from pydantic import Field
 
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Intent, OnEmpty
-from airflow_provider_connect.stage import Polled
+from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 

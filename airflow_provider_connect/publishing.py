@@ -31,7 +31,7 @@ from typing import Any
 
 from airflow_provider_connect.errors import OvertakenError, SupersededError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.stage import Seen
+from airflow_provider_connect.stage.manifest import Seen
 
 
 def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -> int:

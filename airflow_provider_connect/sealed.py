@@ -17,7 +17,7 @@ import secrets
 from airflow_provider_connect.connection import Connection, dump_connections, load_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.job import SealedConnections
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.storage import Folder
 
 KEPT = dt.timedelta(days=7)
 """How long a half may wait for its driver, in a cluster's queue, before it counts as a dead task's."""

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.stage import Manifest, StagedFile
+from airflow_provider_connect.stage.manifest import Manifest, StagedFile
 from airflow_provider_connect.window import Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 

@@ -26,7 +26,7 @@ from airflow_provider_connect.wire import Wire
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.tally import Tally
+    from airflow_provider_connect.polling.tally import Tally
 
 
 class InputPartition(Wire):

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_place import Place
 
 if TYPE_CHECKING:
     from .integration.bigquery_proxy import BigQueryProxy

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._bigquery_access import Api
 
 CANARY = "CANARYSECRET"
 

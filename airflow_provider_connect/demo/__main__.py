@@ -28,7 +28,7 @@ from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
 from airflow_provider_connect.demo.kafka_target import KafkaTarget
 from airflow_provider_connect.demo.local_airflow import MARK, LocalAirflow, stop_marked
-from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.target import Target
 
 FOLDER = Path(".demo")
@@ -111,7 +111,7 @@ class Demo:
     def _start_standin(self) -> int:
         port_file = FOLDER / "standin.port"
         port_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "airflow_provider_connect.demo.mixpanel_server"]
+        command = [sys.executable, "-m", "airflow_provider_connect.demo.mixpanel"]
         command += ["--port-file", str(port_file), "--cache", str(FOLDER / "standin-days")]
         command += ["--secret-env", STANDIN_VARIABLE]
         for name in ("seed", "regime", "timezone", "events_per_day", "duplicates_per_day"):

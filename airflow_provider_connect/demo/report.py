@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
-from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.target import Target
 
 _COLUMNS = ("day", "rows", "duplicates dropped", "MB read", "seconds", "generation")

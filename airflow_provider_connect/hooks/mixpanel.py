@@ -8,11 +8,11 @@ from typing import Any
 
 from airflow.sdk import BaseHook
 
+from airflow_provider_connect.clients.http.client import Answer, get
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.http import Answer, get
-from airflow_provider_connect.http_link import Limits
 from airflow_provider_connect.operators import credentials
-from airflow_provider_connect.sources._mixpanel_access import Access, refusal
+from airflow_provider_connect.sources._mixpanel.access import Access, refusal
 
 _LIMITS = Limits(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.storage import Folder
 
 _COLUMNS = (
     "day",

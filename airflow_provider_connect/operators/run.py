@@ -23,9 +23,9 @@ from airflow_provider_connect.operators import credentials, ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.window import require_begun, resolve_days, start_day
 from airflow_provider_connect.sink import Connections, Ledger, StreamKey
-from airflow_provider_connect.stage import CONTROL
-from airflow_provider_connect.storage import normalised
-from airflow_provider_connect.temporary_stage import local_stage
+from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.storage import normalised
+from airflow_provider_connect.stage.temporary import local_stage
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -49,20 +49,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from airflow_provider_connect.clients.bigquery.place import MAX_TARGET_BYTES, Place, project_of
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
-from airflow_provider_connect.sinks._bigquery_partitions import contradictions
-from airflow_provider_connect.sinks._bigquery_place import MAX_TARGET_BYTES, Place, project_of
-from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.sinks._bigquery.partitions import contradictions
+from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks._bigquery_access import Api
-    from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger
-    from airflow_provider_connect.sinks._bigquery_publisher import Publisher
-    from airflow_provider_connect.sinks._bigquery_put import FileReceipt, Staging
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
+    from airflow_provider_connect.sinks._bigquery.publisher import Publisher
+    from airflow_provider_connect.sinks._bigquery.put import FileReceipt, Staging
 
 
 class BigQuerySink(Sink):
@@ -240,7 +240,7 @@ class BigQuerySink(Sink):
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with the options and the connection; no network."""
-        from airflow_provider_connect.sinks._bigquery_credentials import check_connection  # noqa: PLC0415
+        from airflow_provider_connect.clients.bigquery.credentials import check_connection  # noqa: PLC0415
 
         return check_connection(connections[self.conn_id])
 
@@ -262,7 +262,7 @@ class BigQuerySink(Sink):
         self, token: Staging, files: tuple[StagedFile, ...], schema: pa.Schema, connections: Connections
     ) -> FileReceipt | None:
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
-        from airflow_provider_connect.sinks._bigquery_put import Tolerance, put_file  # noqa: PLC0415
+        from airflow_provider_connect.sinks._bigquery.put import Tolerance, put_file  # noqa: PLC0415
 
         if token.load_method == "load_job" or token.kept is not None:
             return None
@@ -288,8 +288,8 @@ class BigQuerySink(Sink):
         return self._publisher(key, connections).sweep()
 
     def _open(self, connections: Connections) -> Api:
-        from airflow_provider_connect.sinks._bigquery_access import Api  # noqa: PLC0415  # a DAG file does without it
-        from airflow_provider_connect.sinks._bigquery_names import labels  # noqa: PLC0415
+        from airflow_provider_connect.clients.bigquery.api import Api  # noqa: PLC0415  # a DAG file does without it
+        from airflow_provider_connect.sinks._bigquery.names import labels  # noqa: PLC0415
 
         api = Api.open(
             connections[self.conn_id],
@@ -303,7 +303,7 @@ class BigQuerySink(Sink):
 
     def _publisher(self, key: StreamKey, connections: Connections) -> Publisher:
         """Return a publisher; all of one process share a client, and so one sign-in."""
-        from airflow_provider_connect.sinks._bigquery_publisher import Publisher  # noqa: PLC0415
+        from airflow_provider_connect.sinks._bigquery.publisher import Publisher  # noqa: PLC0415
 
         if self._api is None or self._api.connection is not connections[self.conn_id]:
             self._api = self._open(connections)

@@ -60,14 +60,14 @@ from pydantic import Field, field_validator
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
-from airflow_provider_connect.sinks._delta_commit import Commit
-from airflow_provider_connect.sinks._delta_ledger import DeltaLedger, LedgerView
-from airflow_provider_connect.sinks._delta_log import delta_errors, open_table, secure
-from airflow_provider_connect.sinks._delta_others import foreign_changes, locking_problems
-from airflow_provider_connect.sinks._delta_sweep import Sweeper
-from airflow_provider_connect.sinks._delta_table import OWNER, day_column, delta_columns, merged, ownership_problems
-from airflow_provider_connect.stage import CONTROL
-from airflow_provider_connect.storage import Folder, normalised, storage_error
+from airflow_provider_connect.sinks._delta.commit import Commit
+from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
+from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
+from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems
+from airflow_provider_connect.sinks._delta.sweep import Sweeper
+from airflow_provider_connect.sinks._delta.table import OWNER, day_column, delta_columns, merged, ownership_problems
+from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.storage import Folder, normalised, storage_error
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 if TYPE_CHECKING:

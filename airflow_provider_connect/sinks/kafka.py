@@ -50,20 +50,20 @@ from urllib.parse import quote
 from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink, StreamKey
-from airflow_provider_connect.sinks._kafka_converters import ConverterName
-from airflow_provider_connect.sinks._kafka_keys import KeyConverterName
-from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column
-from airflow_provider_connect.sinks._kafka_topic_rules import TopicGroup, TopicRules
-from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.sinks._kafka.converters import ConverterName
+from airflow_provider_connect.sinks._kafka.keys import KeyConverterName
+from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, column
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules
+from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
-    from airflow_provider_connect.sinks._kafka_ledger_view import Handed
-    from airflow_provider_connect.sinks._kafka_publisher import Publisher
-    from airflow_provider_connect.sinks._kafka_records import Plan
+    from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
+    from airflow_provider_connect.sinks._kafka.ledger.view import Handed
+    from airflow_provider_connect.sinks._kafka.publisher import Publisher
+    from airflow_provider_connect.sinks._kafka.records import Plan
 
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
@@ -317,11 +317,11 @@ class KafkaSink(Sink):
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with the options and the connections; no network."""
-        from airflow_provider_connect.sinks._kafka_connection import check_connection  # noqa: PLC0415
+        from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415
 
         problems = check_connection(connections[self.conn_id], self.delivery)
         if self.registry_conn_id is not None:
-            from airflow_provider_connect.sinks._kafka_registry import check_connection as check_registry  # noqa: PLC0415
+            from airflow_provider_connect.sinks._kafka.registry import check_connection as check_registry  # noqa: PLC0415
 
             problems += check_registry(connections[self.registry_conn_id])
         return problems
@@ -330,7 +330,7 @@ class KafkaSink(Sink):
         self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections, kind: SourceKind = "day"
     ) -> list[str]:
         """Find what would fail the publish; make the topic and the ledger's when nothing would."""
-        from airflow_provider_connect.sinks._kafka_preflight import Preflight  # noqa: PLC0415
+        from airflow_provider_connect.sinks._kafka.preflight import Preflight  # noqa: PLC0415
 
         return Preflight(self, key, days, connections, kind).problems(schema)
 
@@ -360,11 +360,11 @@ class KafkaSink(Sink):
 
     def abort(self, publish: Publish, token: Plan, connections: Connections) -> None:
         """End what an executor left open that died: readers wait for it, and so do the next days."""
-        from airflow_provider_connect.sinks._kafka_publisher import abort  # noqa: PLC0415
+        from airflow_provider_connect.sinks._kafka.publisher import abort  # noqa: PLC0415
 
         abort(self, token, connections)
 
     def _publisher(self, key: StreamKey, connections: Connections, handed: Handed | None = None) -> Publisher:
-        from airflow_provider_connect.sinks._kafka_publisher import Publisher  # noqa: PLC0415  # a DAG file does without it
+        from airflow_provider_connect.sinks._kafka.publisher import Publisher  # noqa: PLC0415  # a DAG file does without it
 
         return Publisher(self, key, connections, handed)

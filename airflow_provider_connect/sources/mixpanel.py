@@ -76,14 +76,14 @@ from pydantic import BeforeValidator, Field, model_validator
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.source import InputPartition, Source
-from airflow_provider_connect.sources._mixpanel_access import problems
-from airflow_provider_connect.sources._mixpanel_columns import COLUMNS, PromotedType, Regime, schema
+from airflow_provider_connect.sources._mixpanel.access import problems
+from airflow_provider_connect.sources._mixpanel.columns import COLUMNS, PromotedType, Regime, schema
 from airflow_provider_connect.window import Day, zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.tally import Tally
+    from airflow_provider_connect.polling.tally import Tally
 
 _SOON = dt.timedelta(hours=1)
 
@@ -219,7 +219,7 @@ class MixpanelSource(Source):
         :raises ConfigError: if credentials, rights, plan or options are at fault.
         :raises DataError: if a line is no record and that is not tolerated.
         """
-        from airflow_provider_connect.sources._mixpanel_poll import poll_day  # noqa: PLC0415  # a DAG file need not pay for it
+        from airflow_provider_connect.sources._mixpanel.poll import poll_day  # noqa: PLC0415  # a DAG file need not pay for it
 
         return poll_day(self, part, connection, tally, now=now)
 

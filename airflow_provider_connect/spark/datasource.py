@@ -40,10 +40,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, Failure
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.reference import resolve
-from airflow_provider_connect.tally import Tally
 from airflow_provider_connect.window import Day, parse_days
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_connect import __version__, temporary_stage
+from airflow_provider_connect import __version__
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import (
     ConnectError,
@@ -29,8 +29,9 @@ from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Sink,
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Progress, say
-from airflow_provider_connect.stage import CONTROL, Manifest, Polled, Seen, StagedFile, attempt_folder
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage import temporary as temporary_stage
+from airflow_provider_connect.stage.manifest import CONTROL, Manifest, Polled, Seen, StagedFile, attempt_folder
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
 PollParts = Callable[[list[str]], list[str]]

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect import registry, temporary_stage
+from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
@@ -30,13 +30,14 @@ from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.progress import Progress, say
-from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.stage import temporary as temporary_stage
+from airflow_provider_connect.stage.manifest import StagedFile
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from airflow_provider_connect.spark.days import Days
-    from airflow_provider_connect.storage import Folder
+    from airflow_provider_connect.stage.storage import Folder
 
 JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.lock"
 
@@ -126,7 +127,7 @@ def _stage(own: str | None, job: JobConfig) -> Folder:
     :param own: where the sink wants them, if it does.
     :raises ConfigError: nobody names a place, or it lies in a Delta table.
     """
-    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+    from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
 
     if own is not None:
         return Folder(own)
@@ -143,7 +144,7 @@ def _stage(own: str | None, job: JobConfig) -> Folder:
 
 def _table_around(url: str) -> str | None:
     """Return the Delta table that a folder is, or lies in at any depth; None if it lies in none."""
-    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+    from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
 
     scheme, separator, path = url.rpartition("://")
     while path:
@@ -270,7 +271,7 @@ def _shipped(path: Path) -> Path:
 
 
 def _write(target: str, report: JobReport) -> None:
-    from airflow_provider_connect.storage import Folder  # noqa: PLC0415
+    from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
 
     folder, _, name = target.rpartition("/")
     Folder(folder).write(name, report.model_dump_json().encode())

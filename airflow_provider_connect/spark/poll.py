@@ -21,12 +21,13 @@ from pydantic import BaseModel, ConfigDict
 from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
-from airflow_provider_connect.prefetch import prefetch
+from airflow_provider_connect.polling.prefetch import prefetch
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
-from airflow_provider_connect.spark.parquet import RowWriter, write_rejects
-from airflow_provider_connect.stage import Polled, StagedFile, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
-from airflow_provider_connect.tally import Tally
+from airflow_provider_connect.stage.manifest import Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.rejects import write_rejects
+from airflow_provider_connect.stage.storage import Folder
 
 
 class PollTask(BaseModel):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.stage import attempt_folder
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import attempt_folder
+from airflow_provider_connect.stage.storage import Folder
 
 
 def say(text: str) -> None:

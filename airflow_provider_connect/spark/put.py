@@ -10,7 +10,7 @@ import pyarrow as pa
 from airflow_provider_connect import registry
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Connections, Sink
-from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.stage.manifest import StagedFile
 
 
 def run(

@@ -23,7 +23,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage import Polled
+from airflow_provider_connect.stage.manifest import Polled
 
 
 class Published(NamedTuple):

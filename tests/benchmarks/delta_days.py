@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.spark.parquet import RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, data_file
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 
 KEY = StreamKey(connector="benchmark", stream="days")

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.spark.parquet import RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder, data_file
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 
 KEY = StreamKey(connector="benchmark", stream="sync")

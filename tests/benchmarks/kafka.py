@@ -24,7 +24,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker, class_path, fetch_jars, fetched, java
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage import Polled
+from airflow_provider_connect.stage.manifest import Polled
 
 PARTITIONS = 3
 
@@ -60,8 +60,8 @@ def publish(options: dict[str, Any], connection: Connection, stage: str, polled:
 
 def values_of(stage: str, polled: Polled, path: Path, most: int = 50_000) -> None:
     """Write values as the sink writes them, a line each, for the Java producer to choose from."""
-    from airflow_provider_connect.sinks._kafka_converters import converter
-    from airflow_provider_connect.staged import batches
+    from airflow_provider_connect.sinks._kafka.converters import converter
+    from airflow_provider_connect.stage.rows import batches
 
     made = converter("json", MixpanelSource.of(SOURCE).row_schema(), DAYS[0], record_name="r")
     left = most

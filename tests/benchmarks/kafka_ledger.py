@@ -14,11 +14,11 @@ from pathlib import Path
 from day import show
 from kafka_turns import KEY, SCHEMA, publish, staged
 
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._kafka_ledger_records import Claim, Entry, LedgerKey
-from airflow_provider_connect.sinks._kafka_outbox import Acknowledged
+from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Entry, LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import ONE_DAY
 
@@ -54,7 +54,7 @@ def fill(connection: Connection, days: int, streams: int) -> None:
 def ask(connection: Connection, days: list[Publish]) -> tuple[float, float, list[float], float]:
     """Ask in a new process: return the seconds of the first question, of the next, of each day, and the peak in MB."""
     sink, connections = KafkaSink.of(OPTIONS), {"kafka_default": connection}
-    from airflow_provider_connect.sinks import _kafka_publisher  # noqa: F401
+    from airflow_provider_connect.sinks._kafka import publisher as _kafka_publisher  # noqa: F401
 
     started = time.perf_counter()
     assert sink.ledger(KEY, connections).row(FIRST) is not None

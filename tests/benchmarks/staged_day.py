@@ -14,7 +14,7 @@ from day import DAYS, SOURCE, Bench, warm_up
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage import Manifest, Polled
+from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.window import Day
 
 KEY = StreamKey(connector="mixpanel", stream="benchmark.export")

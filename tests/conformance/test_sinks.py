@@ -18,9 +18,10 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Sink, StreamKey
-from airflow_provider_connect.spark.parquet import REJECTS_SCHEMA, RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.rejects import rejects_schema
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 
 from .conftest import LOGIN, PASSWORD, SERVED
@@ -97,10 +98,10 @@ class Bench:
     def _rejects(self, folder: Folder, attempt: str, count: int) -> tuple[StagedFile, ...]:
         if not count:
             return ()
-        with RowWriter(folder, f"{attempt_folder(attempt)}/rejects-00000.parquet", REJECTS_SCHEMA) as writer:
+        with RowWriter(folder, f"{attempt_folder(attempt)}/rejects-00000.parquet", rejects_schema()) as writer:
             columns: list[Any] = [range(count), ["no JSON"] * count, ["d"] * count, [b"zzz"] * count]
-            arrays = [pa.array(c, type=field.type) for c, field in zip(columns, REJECTS_SCHEMA, strict=True)]
-            writer.write(pa.RecordBatch.from_arrays(arrays, schema=REJECTS_SCHEMA))
+            arrays = [pa.array(c, type=field.type) for c, field in zip(columns, rejects_schema(), strict=True)]
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=rejects_schema()))
         assert writer.file is not None
         return (writer.file,)
 

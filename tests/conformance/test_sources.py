@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.ddl import columns
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
-from airflow_provider_connect.tally import Tally
+from airflow_provider_connect.values.ddl import columns
 from airflow_provider_connect.window import ONE_DAY, Day, zone
 
 from .conftest import LOGIN, PASSWORD, connection_to, form_fields

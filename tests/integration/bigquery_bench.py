@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_place import Place
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.window import Day
 

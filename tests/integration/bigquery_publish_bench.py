@@ -12,21 +12,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import ConflictError
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.publishing import row_of, seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import ConflictError
-from airflow_provider_connect.sinks._bigquery_layout import Layout
-from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
-from airflow_provider_connect.sinks._bigquery_merge import POSITION
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, WriteMode, publish_script, settle
-from airflow_provider_connect.sinks._bigquery_sql import literal
-from airflow_provider_connect.sinks._bigquery_sweep import stage_of
-from airflow_provider_connect.sinks._bigquery_table import Ready, ensure_target, staging
-from airflow_provider_connect.sinks._bigquery_types import columns
-from airflow_provider_connect.stage import Manifest, Polled, Seen
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure
+from airflow_provider_connect.sinks._bigquery.merge import POSITION
+from airflow_provider_connect.sinks._bigquery.script import PublishPlan, WriteMode, publish_script, settle
+from airflow_provider_connect.sinks._bigquery.sweep import stage_of
+from airflow_provider_connect.sinks._bigquery.table import Ready, ensure_target, staging
+from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
 
 KEY = StreamKey(connector="mixpanel", stream="export")

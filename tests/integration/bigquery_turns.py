@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_connect.sinks._bigquery_turns import statements
+from airflow_provider_connect.sinks._bigquery.turns import statements
 
 
 @dataclass

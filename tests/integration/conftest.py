@@ -19,8 +19,8 @@ import pytest
 
 from airflow_provider_connect import launch
 from airflow_provider_connect.connection import Connection, write_connections
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.window import Day

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.spark.parquet import REJECTS_SCHEMA, RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, Seen, StagedFile, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.rejects import rejects_schema
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 
 KEY = StreamKey(connector="conformance", stream="events")
@@ -69,8 +70,8 @@ def _rejects(folder: Folder, attempt: str, records: Sequence[bytes]) -> tuple[St
         return ()
     path = f"{attempt_folder(attempt)}/rejects-00000.parquet"
     columns = [range(len(records)), ["no JSON"] * len(records), ["d"] * len(records), records]
-    with RowWriter(folder, path, REJECTS_SCHEMA) as writer:
-        arrays = [pa.array(c, field.type) for c, field in zip(columns, REJECTS_SCHEMA, strict=True)]
-        writer.write(pa.RecordBatch.from_arrays(arrays, schema=REJECTS_SCHEMA))
+    with RowWriter(folder, path, rejects_schema()) as writer:
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, rejects_schema(), strict=True)]
+        writer.write(pa.RecordBatch.from_arrays(arrays, schema=rejects_schema()))
     assert writer.file is not None
     return (writer.file,)

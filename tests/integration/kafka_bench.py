@@ -299,7 +299,7 @@ def shared_bench(bootstrap: str, root: Path, **options: Any) -> Iterator[SinkBen
 _CHILD = """
 import pickle, sys
 import confluent_kafka, pyarrow.parquet
-from airflow_provider_connect.sinks import _kafka_publisher
+from airflow_provider_connect.sinks._kafka import publisher as _kafka_publisher
 sink, staged, schema, connections = pickle.load(sys.stdin.buffer)
 print("ready", flush=True)
 sys.stdin.buffer.readline()

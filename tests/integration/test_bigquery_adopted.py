@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
 
 from ..bigquery import Target, connection_to
 from .bigquery_bench import SinkBench, bench_of

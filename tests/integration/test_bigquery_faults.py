@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery import api as _bigquery_access
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import ConflictError, ExistsError, MissingError
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks import _bigquery_access
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import ConflictError, ExistsError, MissingError
-from airflow_provider_connect.sinks._bigquery_place import Place
 from tests.bigquery import connection_to
 
 from .bigquery_proxy import Answer, BigQueryProxy, Change, Cut, Lose, Refuse, RefuseAfter, Silent, Slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel_faults import Fault
+from airflow_provider_connect.demo.mixpanel.faults import Fault
 
 from ..bigquery import Target
 from .conftest import Submitter

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import MissingError
-from airflow_provider_connect.sinks._bigquery_layout import Layout
-from airflow_provider_connect.sinks._bigquery_ledger import BigQueryLedger, ensure
+from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure
 
 from .bigquery_publish_bench import KEY, Bench, row
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.sinks import _bigquery_load
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_load import PACE_SECONDS, load
-from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.sinks._bigquery import load as _bigquery_load
+from airflow_provider_connect.sinks._bigquery.load import PACE_SECONDS, load
 from tests.bigquery import connection_to
 
 from .bigquery_proxy import Answer, BigQueryProxy, Change, Lose, Refuse, RefuseAfter

@@ -19,15 +19,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery_layout import Layout
-from airflow_provider_connect.sinks._bigquery_ledger import ensure
-from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
-from airflow_provider_connect.sinks._bigquery_rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
-from airflow_provider_connect.sinks._bigquery_sql import literal
-from airflow_provider_connect.sinks._bigquery_table import ensure_table, staging
-from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery.ledger import ensure
+from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
+from airflow_provider_connect.sinks._bigquery.table import ensure_table, staging
 
 from .bigquery_publish_bench import NOON, Bench, row, with_field
 

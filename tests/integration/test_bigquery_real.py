@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import ConflictError, StaleError
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, OvertakenError
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import ConflictError, StaleError
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError
 
 from ..bigquery import REAL_PROJECT, Target
 from .bigquery_bench import SinkBench, bench_of

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks import _bigquery_upload
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_place import Place
+from airflow_provider_connect.sinks._bigquery import upload as _bigquery_upload
 
 from ..bigquery import REAL_PROJECT, Target
 from .bigquery_bench import SinkBench, bench_of

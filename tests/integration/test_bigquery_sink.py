@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery import api as _bigquery_access
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks import _bigquery_access
-from airflow_provider_connect.sinks._bigquery_names import legal_names
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS
-from airflow_provider_connect.sinks._bigquery_table import drop
+from airflow_provider_connect.sinks._bigquery.names import legal_names
+from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS
+from airflow_provider_connect.sinks._bigquery.table import drop
 
 from ..bigquery import Target, connection_to
 from .bigquery_bench import SinkBench, bench_of

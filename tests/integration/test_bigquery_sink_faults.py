@@ -18,11 +18,12 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery import api as _bigquery_access
+from airflow_provider_connect.clients.bigquery import streams as _bigquery_streams
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks import _bigquery_access, _bigquery_streams
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.window import ONE_DAY
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks import _bigquery_preflight
-from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.sinks._bigquery import preflight as _bigquery_preflight
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 
 from ..bigquery import Target, connection_to, fresh_dataset

@@ -13,12 +13,12 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery import commit as _bigquery_commit
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError, StreamReceipt
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.sinks import _bigquery_commit
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_streams import Appender, RowsError, StreamReceipt
 from tests.bigquery import connection_to
 
 from .bigquery_proxy import Answer, BigQueryProxy, Cut, Fail, FailAfter, Hold, Lose, Silent

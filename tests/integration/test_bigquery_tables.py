@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from google.cloud import bigquery
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import StaleError
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import StaleError
-from airflow_provider_connect.sinks._bigquery_layout import Layout
-from airflow_provider_connect.sinks._bigquery_merge import POSITION
-from airflow_provider_connect.sinks._bigquery_preflight import problems
-from airflow_provider_connect.sinks._bigquery_rejects import ensure_rejects
-from airflow_provider_connect.sinks._bigquery_sweep import stages, sweep
-from airflow_provider_connect.sinks._bigquery_table import drop, schema_moved
-from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery.merge import POSITION
+from airflow_provider_connect.sinks._bigquery.preflight import problems
+from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
+from airflow_provider_connect.sinks._bigquery.sweep import stages, sweep
+from airflow_provider_connect.sinks._bigquery.table import drop, schema_moved
 
 from .bigquery_publish_bench import SCHEMA, Bench, row, with_field
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import ConflictError
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks import _bigquery_turns
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import ConflictError
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_publish import PublishPlan
-from airflow_provider_connect.sinks._bigquery_table import drop
-from airflow_provider_connect.sinks._bigquery_turns import put_in_place
+from airflow_provider_connect.sinks._bigquery import turns as _bigquery_turns
+from airflow_provider_connect.sinks._bigquery.script import PublishPlan
+from airflow_provider_connect.sinks._bigquery.table import drop
+from airflow_provider_connect.sinks._bigquery.turns import put_in_place
 
 from ..bigquery import Target, connection_to
 from .bigquery_bench import SinkBench, bench_of

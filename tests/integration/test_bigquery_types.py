@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.streams import Appender
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_commit import finalize_and_commit
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_rows import convert, staging_schema
-from airflow_provider_connect.sinks._bigquery_streams import Appender
-from airflow_provider_connect.sinks._bigquery_types import Column, columns
+from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema
+from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
 from tests.bigquery import REAL_PROJECT
 
 pytestmark = pytest.mark.slow

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_connect.clients.bigquery import api as _bigquery_access
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import GoneError
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks import _bigquery_access, _bigquery_upload
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import GoneError
-from airflow_provider_connect.sinks._bigquery_load import load
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_upload import one_file
+from airflow_provider_connect.sinks._bigquery import upload as _bigquery_upload
+from airflow_provider_connect.sinks._bigquery.load import load
+from airflow_provider_connect.sinks._bigquery.upload import one_file
 from tests.bigquery import connection_to
 
 from .bigquery_proxy import BigQueryProxy, Cut, Lose, Refuse, RefuseAfter

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_connect import launch, registry
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_faults import Fault
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.faults import Fault
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage import attempt_folder
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import attempt_folder
+from airflow_provider_connect.stage.storage import Folder
 from tests.bigquery_server import private_key
 from tests.object_stores import gcs, gcs_server, s3, s3_server
 

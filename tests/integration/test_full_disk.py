@@ -13,8 +13,8 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
@@ -22,7 +22,7 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import poll
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.spark.progress import Progress
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
 from .small_disk import PAGE_BYTES, Disk, small_disk

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.mixpanel_faults import Fault
+from airflow_provider_connect.demo.mixpanel.faults import Fault
 
 pytestmark = pytest.mark.slow
 

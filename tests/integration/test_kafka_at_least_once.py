@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka_claims import Claims
-from airflow_provider_connect.sinks._kafka_ledger_records import Entry, LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.claims import Claims
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
 
 from .frozen import KEY, MONDAY, events
 from .kafka_scene import Scene, scene_of

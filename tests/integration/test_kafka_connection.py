@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
+from airflow_provider_connect.clients.kafka.connection import admin, check_connection, consumer, producer
+from airflow_provider_connect.clients.kafka.errors import DeniedError, Heard, classify, kafka_errors
+from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.clients.kafka.secrets import secrets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._kafka_connection import admin, check_connection, consumer, producer
-from airflow_provider_connect.sinks._kafka_errors import DeniedError, Heard, classify, kafka_errors
-from airflow_provider_connect.sinks._kafka_partitions import reading
-from airflow_provider_connect.sinks._kafka_secrets import secrets
-from airflow_provider_connect.sinks._kafka_topic_rules import TopicRules
-from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topics import Topics
 
 from .kafka_secured import CLIENT_SECRET, PASSWORD, Secured, allow, certificate
 
@@ -237,7 +237,7 @@ TALK = """
 import logging, pickle, sys
 logging.basicConfig(level=logging.DEBUG)
 from confluent_kafka import KafkaException, TopicPartition
-from airflow_provider_connect.sinks._kafka_connection import admin, consumer, producer, check_connection
+from airflow_provider_connect.clients.kafka.connection import admin, consumer, producer, check_connection
 connection = pickle.loads(sys.stdin.buffer.read())
 print(check_connection(connection, "exactly_once"), repr(connection))
 client = admin(connection)

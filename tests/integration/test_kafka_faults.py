@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.kafka.transaction import transactional_id
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import OvertakenError, RetriableError
-from airflow_provider_connect.sinks._kafka_transaction import transactional_id
 from airflow_provider_connect.window import ONE_DAY
 
 from .frozen import KEY, TUESDAY, events

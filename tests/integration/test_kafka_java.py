@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._kafka_converters import SchemaRef, converter
-from airflow_provider_connect.sinks._kafka_keys import Keys
-from airflow_provider_connect.sinks._kafka_outbox import Acknowledged
+from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter
+from airflow_provider_connect.sinks._kafka.keys import Keys
 
 from ..kafka import KafkaBroker, records
 from .kafka_bench import make_topic

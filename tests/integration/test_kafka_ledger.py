@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka_ledger_records import LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.window import ONE_DAY, Day
 
 from ..kafka import records

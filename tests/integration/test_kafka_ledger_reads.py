@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider_connect.clients.kafka.partitions import Partitions
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, OvertakenError
-from airflow_provider_connect.sinks._kafka_ledger_records import Entry, LedgerKey
-from airflow_provider_connect.sinks._kafka_partitions import Partitions
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import ONE_DAY
 

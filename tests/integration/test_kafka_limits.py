@@ -139,7 +139,7 @@ def test_a_topic_that_takes_less_since_begin_while_much_is_still_to_be_sent(benc
 def test_a_record_that_the_client_has_lost_keeps_the_day_from_being_committed(
     bench: SinkBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_provider_connect.sinks import _kafka_outbox
+    from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
 
     class Forgetful:
         """A client that loses one record without a word, as one would whose error is swallowed."""

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
-from airflow_provider_connect.sinks._kafka_context import Context
-from airflow_provider_connect.sinks._kafka_outbox import Outbox
-from airflow_provider_connect.sinks._kafka_transaction import Transaction, transactional_id
+from airflow_provider_connect.sinks._kafka.context import Context
 from airflow_provider_connect.window import ONE_DAY
 
 from .frozen import MONDAY, TUESDAY, events
@@ -324,7 +324,7 @@ def test_k6_a_timeout_that_the_broker_does_not_allow_is_told_with_both_numbers(s
 def test_k6_a_day_that_takes_too_long_is_refused_with_the_numbers(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_connect.sinks._kafka_plan.ROWS_PER_SECOND", 20)
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.plan.ROWS_PER_SECOND", 20)
     sink = scene.having(transaction_timeout_seconds=10)
     assert sink.preflight() == []
     large = sink.stage(MONDAY, numbered("a", 101))

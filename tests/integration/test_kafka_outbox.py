@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from airflow_provider_connect.clients.kafka.offsets import ends
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged, Outbox
+from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka_offsets import ends
-from airflow_provider_connect.sinks._kafka_outbox import Acknowledged, Outbox
-from airflow_provider_connect.sinks._kafka_topic_rules import TopicRules
-from airflow_provider_connect.sinks._kafka_topics import Topics
-from airflow_provider_connect.sinks._kafka_transaction import Transaction, transactional_id
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topics import Topics
 
 from ..kafka import records
 from .kafka_bench import connection_to, make_topic

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka_transaction import Transaction
 
 from .frozen import MONDAY, events
 from .kafka_scene import scene_of

@@ -18,8 +18,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._kafka_converters import SchemaRef, converter, problems
-from airflow_provider_connect.sinks._kafka_registry import Registry, subject
+from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter, problems
+from airflow_provider_connect.sinks._kafka.registry import Registry, subject
 from tests.schema_registry import SchemaRegistry
 from tests.unit.sinks.test_kafka_protobuf import message_class
 

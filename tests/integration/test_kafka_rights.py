@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._kafka_topics import Topics
+from airflow_provider_connect.sinks._kafka.topics import Topics
 
 from .frozen import MONDAY, events
 from .kafka_bench import make_topic

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka_names import topics as names_of
+from airflow_provider_connect.sinks._kafka.names import topics as names_of
 
 from ..schema_registry import SchemaRegistry
 from .frozen import MONDAY, TUESDAY, events

@@ -22,8 +22,8 @@ from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.spark.progress import Progress
-from airflow_provider_connect.stage import Seen
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
 from ..kafka import Target, records

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from airflow_provider_connect.clients.kafka.errors import UnknownTopicError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka_errors import UnknownTopicError
-from airflow_provider_connect.sinks._kafka_names import topics as names_of
-from airflow_provider_connect.sinks._kafka_topic_rules import TopicGroup, TopicRules
-from airflow_provider_connect.sinks._kafka_topics import Topics, Use
+from airflow_provider_connect.sinks._kafka.names import topics as names_of
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules
+from airflow_provider_connect.sinks._kafka.topics import Topics, Use
 
 pytestmark = pytest.mark.slow
 

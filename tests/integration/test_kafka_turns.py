@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import OvertakenError, RetriableError
-from airflow_provider_connect.sinks._kafka_transaction import Transaction, transactional_id
-from airflow_provider_connect.sinks._kafka_turn_queue import DEAD_SECONDS
-from airflow_provider_connect.sinks._kafka_turns import PassedOverError, Turn
+from airflow_provider_connect.sinks._kafka.turns.queue import DEAD_SECONDS
+from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
 from airflow_provider_connect.window import ONE_DAY
 
 from .frozen import KEY, SCHEMA, TUESDAY, events

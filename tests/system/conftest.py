@@ -17,8 +17,8 @@ import pytest
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 
 from .editions import EVENTS, Editions
 from .kafka_table import OnKafka
@@ -156,7 +156,7 @@ def system(
     }
     editions = Editions(seed=13, events_per_day=EVENTS)
     airflow = LocalAirflow(folder / "airflow", Path(__file__).parent / "dags", parallelism=16, settings=settings)
-    from airflow_provider_connect.demo.mixpanel_access import Account
+    from airflow_provider_connect.demo.mixpanel.access import Account
 
     account = Account(secret=PASSWORD)
     try:

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 
-from airflow_provider_connect.demo.mixpanel_events import Project, TimeUnit, Truth
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit, Truth
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 
 EVENTS = 40
 _editing = threading.Lock()

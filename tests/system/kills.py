@@ -17,7 +17,7 @@ from typing import Any, Literal
 import psutil
 
 from airflow_provider_connect.demo.local_airflow import marked
-from airflow_provider_connect.demo.mixpanel_faults import Fault
+from airflow_provider_connect.demo.mixpanel.faults import Fault
 
 from .conftest import System, served, wait_for
 from .tables import Table

@@ -9,7 +9,7 @@ import datetime as dt
 import json
 from collections import Counter
 
-from airflow_provider_connect.demo.mixpanel_faults import seeded_schedule
+from airflow_provider_connect.demo.mixpanel.faults import seeded_schedule
 from airflow_provider_connect.window import span
 
 from .conftest import CATCHUP_DAYS, System, wait_for

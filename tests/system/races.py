@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 
-from airflow_provider_connect.demo.mixpanel_events import Project, TimeUnit, Truth
-from airflow_provider_connect.demo.mixpanel_faults import Fault
+from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit, Truth
+from airflow_provider_connect.demo.mixpanel.faults import Fault
 
 from .conftest import System, served, wait_for
 from .kills import Kill, kill_and_recover

@@ -9,7 +9,7 @@ import datetime as dt
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel_faults import Fault
+from airflow_provider_connect.demo.mixpanel.faults import Fault
 
 from .backfills import Seen, backfill, catch_up, dates_run, seen
 from .conftest import System

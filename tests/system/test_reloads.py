@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel_faults import Fault
+from airflow_provider_connect.demo.mixpanel.faults import Fault
 
 from .backfills import PATIENCE_SECONDS, Seen, backfill, catch_up, dates_run, seen
 from .conftest import System, wait_for

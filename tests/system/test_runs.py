@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from airflow_provider_connect.demo.local_airflow import marked
-from airflow_provider_connect.demo.mixpanel_faults import Fault
+from airflow_provider_connect.demo.mixpanel.faults import Fault
 
 from .conftest import PASSWORD, System, served, wait_for
 

@@ -2,8 +2,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_type
 
-from airflow_provider_connect.ddl import columns, spark_type
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.values.ddl import columns, spark_type
 
 KNOWN = [
     pa.bool_(),

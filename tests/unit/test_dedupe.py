@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.dedupe import KeySet
+from airflow_provider_connect.polling.dedupe import KeySet
 
 # Few values, so that high halves collide while low halves differ.
 half = st.sampled_from([0, 1, 2, 2**63, 2**64 - 1])

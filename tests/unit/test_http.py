@@ -3,9 +3,9 @@ import datetime as dt
 import pytest
 from pydantic import SecretStr
 
+from airflow_provider_connect.clients.http.client import BasicAuth, excerpt, get, retry_after_seconds
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.http import BasicAuth, excerpt, get, retry_after_seconds
-from airflow_provider_connect.http_link import Limits
 from airflow_provider_connect.secrets import Secrets
 
 NOW = dt.datetime(2026, 11, 5, 12, 0, tzinfo=dt.UTC)

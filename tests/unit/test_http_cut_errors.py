@@ -9,12 +9,12 @@ import time
 import pytest
 from pydantic import SecretStr
 
+from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, BasicAuth, ErrorText, excerpt, get
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.http import ERROR_TEXT_BYTES, BasicAuth, ErrorText, excerpt, get
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.tally import Tally
 from airflow_provider_connect.window import Day
 
 from .raw_server import Peer, RawServer
@@ -49,7 +49,7 @@ def poll(server: RawServer) -> ConnectError:
 def test_an_error_that_breaks_off_inside_a_secret_tells_none_of_it(
     cut: str, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_connect.http._ERROR_SECONDS", 0.5)
+    monkeypatch.setattr("airflow_provider_connect.clients.http.client._ERROR_SECONDS", 0.5)
 
     def answer(peer: Peer) -> None:
         peer.say(b"HTTP/1.1 500 Trouble\r\n" + CUTS[cut])

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from airflow_provider_connect.clients.http.client import Answer, BasicAuth, get
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.http import Answer, BasicAuth, get
-from airflow_provider_connect.http_link import Limits
 
 from .raw_server import GIVE_UP_SECONDS, Peer, RawServer
 
@@ -108,7 +108,7 @@ def test_a_reader_that_is_slow_itself_ends_at_the_deadline() -> None:
 
 
 def test_a_slow_error_is_told_by_its_status_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.http._ERROR_SECONDS", 0.2)
+    monkeypatch.setattr("airflow_provider_connect.clients.http.client._ERROR_SECONDS", 0.2)
     patient = LIMITS.model_copy(update={"deadline_seconds": GIVE_UP_SECONDS})
 
     def answer(peer: Peer) -> None:

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Answer, BasicAuth, get
+from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.message import BrokenAnswerError, read_body, read_head
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.http import ERROR_TEXT_BYTES, Answer, BasicAuth, get
-from airflow_provider_connect.http_link import Limits
-from airflow_provider_connect.http_message import BrokenAnswerError, read_body, read_head
 
 from .raw_server import GIVE_UP_SECONDS, Peer, RawServer
 

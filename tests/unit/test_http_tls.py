@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.certificates import client_context
+from airflow_provider_connect.clients.http.certificates import client_context
+from airflow_provider_connect.clients.http.client import BasicAuth, get
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.http import BasicAuth, get
-from airflow_provider_connect.http_link import Limits
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
 from .authority import Authority

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.inflate import OUTPUT_BYTES, gunzip
+from airflow_provider_connect.polling.inflate import OUTPUT_BYTES, gunzip
 
 TEXT = b"".join(b"%d line of text\n" % i for i in range(2000))
 WHOLE = gzip.compress(TEXT)

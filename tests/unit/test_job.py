@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from airflow_provider_connect.errors import ConfigError, DataError, Failure, RetriableError, SupersededError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
-from airflow_provider_connect.stage import Polled, StagedFile
+from airflow_provider_connect.stage.manifest import Polled, StagedFile
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 3, 8), zone="US/Pacific")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.jsonlines import Block, LineTooLongError, blocks, slices
+from airflow_provider_connect.polling.jsonlines import Block, LineTooLongError, blocks, slices
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"x", b"\n"))), st.integers(1, 30))

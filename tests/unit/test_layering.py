@@ -15,6 +15,9 @@ ROOT = Path(airflow_provider_connect.__file__).parent
 AIRFLOW_SIDE = {"offsets", "timetables"}
 HEAVY = ("pyarrow", "numpy", "msgspec", "isal", "deltalake", "xxhash")
 
+CONNECTORS = ("sources", "sinks")
+TOP = ("spark", "operators", "hooks", *sorted(AIRFLOW_SIDE))
+
 CODE = """
 import importlib, sys
 
@@ -38,6 +41,16 @@ def modules(room: str) -> list[str]:
     return sorted(".".join((PACKAGE, *path.parts)).removesuffix(".__init__") for path in paths)
 
 
+def owner(module: str) -> str:
+    """Return the connector that a module of a connectors' room belongs to: its face, or a part of its workshop."""
+    name, _, _ = module.removeprefix(f"{PACKAGE}.").partition(".")[2].partition(".")
+    return name.removeprefix("_")
+
+
+def connectors() -> list[tuple[str, str]]:
+    return [(room, path.stem) for room in CONNECTORS for path in sorted((ROOT / room).glob("[!_]*.py"))]
+
+
 def core() -> list[str]:
     names = {path.stem for path in ROOT.glob("*.py")} - AIRFLOW_SIDE - {"__init__"}
     return sorted(f"{PACKAGE}.{name}" for name in names)
@@ -45,10 +58,6 @@ def core() -> list[str]:
 
 def airflow_side() -> list[str]:
     return [*modules("operators"), *modules("hooks"), *(f"{PACKAGE}.{name}" for name in sorted(AIRFLOW_SIDE))]
-
-
-def others(room: str, own: str) -> list[str]:
-    return [module for module in modules(room) if module not in (own, f"{PACKAGE}.{room}")]
 
 
 def load(names: list[str], forbidden: tuple[str, ...]) -> str:
@@ -64,31 +73,36 @@ def rooms(*names: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("names", "forbidden"),
     [
-        (core(), ("airflow", "pyspark", *HEAVY, *rooms("sources", "sinks", "spark", "operators", "hooks"))),
-        (modules("sources"), ("airflow", "pyspark", *HEAVY, *rooms("sinks", "spark", "operators", "hooks"))),
-        (modules("sinks"), ("airflow", "pyspark", *HEAVY, *rooms("sources", "spark", "operators", "hooks"))),
+        (core(), ("airflow", "pyspark", *HEAVY, *rooms("sources", "sinks", "polling", "values", "clients", *TOP))),
+        (modules("values"), ("airflow", "pyspark", *HEAVY, *rooms("clients", "stage", "polling", *CONNECTORS, *TOP))),
+        (modules("clients"), ("airflow", "pyspark", *HEAVY, *rooms("stage", "polling", *CONNECTORS, *TOP))),
+        (modules("stage"), ("airflow", "pyspark", *HEAVY, *rooms("polling", *CONNECTORS, *TOP))),
+        (modules("polling"), ("airflow", "pyspark", *HEAVY, *rooms(*CONNECTORS, *TOP))),
+        (modules("sources"), ("airflow", "pyspark", *HEAVY, *rooms("sinks", *TOP))),
+        (modules("sinks"), ("airflow", "pyspark", *HEAVY, *rooms("sources", "polling", *TOP))),
         (modules("spark"), ("airflow", *rooms("operators", "hooks", *AIRFLOW_SIDE))),
         (airflow_side(), ("pyspark", *rooms("spark"))),  # Airflow itself loads some of the heavy ones
     ],
-    ids=["core", "sources", "sinks", "spark", "airflow side"],
+    ids=["core", "values", "clients", "stage", "polling", "sources", "sinks", "spark", "airflow side"],
 )
 def test_rooms_keep_to_their_walls(names: list[str], forbidden: tuple[str, ...]) -> None:
     assert names
     assert load(names, forbidden) == ""
 
 
-@pytest.mark.parametrize("room", ["sources", "sinks"])
-def test_connectors_do_not_know_each_other(room: str) -> None:
-    by_forbidden: dict[tuple[str, ...], list[str]] = {}
-    for module in modules(room):
-        foreign = [other for other in others(room, module) if not other.rpartition(".")[2].startswith("_")]
-        own = module.rpartition(".")[2]
-        forbidden = tuple(other for other in foreign if not other.rpartition(".")[2].startswith(f"{own}_"))
-        if module != f"{PACKAGE}.{room}" and forbidden:
-            by_forbidden.setdefault(forbidden, []).append(module)
-    for forbidden, together in by_forbidden.items():  # an interpreter for each module would only take longer
-        assert load(together, forbidden) == ""
+@pytest.mark.parametrize(("room", "name"), connectors())
+def test_connectors_do_not_know_each_other(room: str, name: str) -> None:
+    """Neither their faces nor their workshops."""
+    own = [module for module in modules(room) if owner(module) == name]
+    foreign = {other for _, other in connectors() if other != name}
+    assert own
+    assert (
+        load(own, rooms(*(f"{place}.{mark}{other}" for place in CONNECTORS for other in foreign for mark in ("", "_"))))
+        == ""
+    )
 
 
 def test_the_wall_holds() -> None:
+    inside = load([f"{PACKAGE}.sinks._kafka.names"], rooms("sinks._kafka"))
+    assert "behind the wall: airflow_provider_connect.sinks._kafka" in inside
     assert "behind the wall: airflow" in load([f"{PACKAGE}.timetables"], ("airflow",))

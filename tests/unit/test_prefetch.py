@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from airflow_provider_connect.prefetch import prefetch
+from airflow_provider_connect.polling.prefetch import prefetch
 
 
 def threads():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from airflow_provider_connect.http import BasicAuth, excerpt
+from airflow_provider_connect.clients.http.client import BasicAuth, excerpt
 from airflow_provider_connect.secrets import Secrets
 
 PASSWORD = 'Canary\'s "pass\\wörd" & <100%>/+={{%41&amp;\\u0041}}'

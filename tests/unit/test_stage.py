@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 3, 1), zone="US/Pacific")

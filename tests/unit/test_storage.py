@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.storage import Folder, normalised, storage_error
+from airflow_provider_connect.stage.storage import Folder, normalised, storage_error
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None
     folder.write("f", b"old")
     script = (
         "import resource, signal, sys\n"
-        "from airflow_provider_connect.storage import Folder\n"
+        "from airflow_provider_connect.stage.storage import Folder\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "Folder(sys.argv[1]).write('f', b'n' * 100_000)\n"

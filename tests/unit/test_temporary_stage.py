@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
-from airflow_provider_connect.temporary_stage import forget, local_stage, sweep
+from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import forget, local_stage, sweep
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))

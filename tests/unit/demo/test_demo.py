@@ -18,7 +18,7 @@ from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
 from airflow_provider_connect.demo.kafka_target import KafkaTarget
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
-from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.report import compare
 
 DAGS = Path(__file__).parents[3] / "dags"

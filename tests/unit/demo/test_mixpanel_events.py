@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel_events import Project
+from airflow_provider_connect.demo.mixpanel.events import Project
 
 DATE = dt.date(2026, 10, 5)
 RICH = Project(seed=7, events_per_day=1500, duplicates_per_day=40, missing_ids_per_day=9, late_per_day=11)
@@ -30,7 +30,7 @@ def wall_hours(project: Project, date: dt.date) -> Counter[tuple[dt.date, int]]:
 def test_same_seed_and_date_give_the_same_bytes_in_another_process() -> None:
     code = (
         "import datetime as dt, hashlib, sys\n"
-        "from airflow_provider_connect.demo.mixpanel_events import Project\n"
+        "from airflow_provider_connect.demo.mixpanel.events import Project\n"
         "p = Project(seed=7, events_per_day=1500, duplicates_per_day=40, missing_ids_per_day=9, late_per_day=11)\n"
         "sys.stdout.buffer.write(b''.join(p.lines(dt.date(2026, 10, 5))))"
     )

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import requests
 
-from airflow_provider_connect.demo.mixpanel_access import Account, Limits
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_faults import Fault
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.access import Account, Limits
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.faults import Fault
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 
 DATE = dt.date(2026, 10, 5)
 PROJECT = Project(seed=3, events_per_day=60, duplicates_per_day=4)
@@ -289,7 +289,7 @@ def test_a_cached_day_is_found_again_and_a_changed_project_is_not(tmp_path: Path
 
 def launch(tmp_path: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> tuple[subprocess.Popen[str], Path]:
     port_file = tmp_path / "port"
-    command = [sys.executable, "-m", "airflow_provider_connect.demo.mixpanel_server"]
+    command = [sys.executable, "-m", "airflow_provider_connect.demo.mixpanel"]
     process = subprocess.Popen(
         [*prefix, *command, "--port-file", str(port_file), *arguments],
         stdin=subprocess.PIPE,

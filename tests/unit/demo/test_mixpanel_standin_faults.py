@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel_access import Account
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_faults import (
+from airflow_provider_connect.demo.mixpanel.access import Account
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.faults import (
     ANSWER_KINDS,
     GZIP_KINDS,
     KINDS,
@@ -26,8 +26,8 @@ from airflow_provider_connect.demo.mixpanel_faults import (
     FaultSchedule,
     seeded_schedule,
 )
-from airflow_provider_connect.demo.mixpanel_server import StandIn
-from airflow_provider_connect.demo.mixpanel_wire import Framing
+from airflow_provider_connect.demo.mixpanel.server import StandIn
+from airflow_provider_connect.demo.mixpanel.wire import Framing
 
 DATE = dt.date(2026, 10, 5)
 PROJECT = Project(seed=3, events_per_day=60, duplicates_per_day=4)

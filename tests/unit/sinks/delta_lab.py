@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.window import Day
 
 KEY = StreamKey(connector="mixpanel", stream="export")

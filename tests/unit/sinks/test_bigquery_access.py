@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.credentials import SCOPES, check_connection, credentials
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_credentials import SCOPES, check_connection, credentials
-from airflow_provider_connect.sinks._bigquery_place import Place
 from tests.bigquery_server import CANARY, LOCAL, Server, api_at, connection, key
 
 
@@ -210,7 +210,7 @@ class TestOpen:
 THREADS = """
 import sys, threading
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._bigquery_access import Api
+from airflow_provider_connect.clients.bigquery.api import Api
 
 sys.setswitchinterval(1e-5)
 extra = {"project": "pppp", "is_anonymous": True}

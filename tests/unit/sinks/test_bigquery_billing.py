@@ -8,14 +8,14 @@ from typing import Literal
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._bigquery_billing import LEAST_BYTES_OF_TABLE, check_budget, most_tables
-from airflow_provider_connect.sinks._bigquery_publish import publish_script
-from airflow_provider_connect.sinks._bigquery_publisher import Publisher
-from airflow_provider_connect.sinks._bigquery_sql import literal
-from airflow_provider_connect.sinks._bigquery_table import Ready
-from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.sinks._bigquery.billing import LEAST_BYTES_OF_TABLE, check_budget, most_tables
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.publisher import Publisher
+from airflow_provider_connect.sinks._bigquery.script import publish_script
+from airflow_provider_connect.sinks._bigquery.table import Ready
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from tests.bigquery_server import api_at
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery import api as _bigquery_access
+from airflow_provider_connect.clients.bigquery import errors as _bigquery_errors
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks import _bigquery_access, _bigquery_errors
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_errors import HiddenError, MissingError
-from airflow_provider_connect.sinks._bigquery_place import Place
 from tests.bigquery_server import ROWS, Server, api_at, job, refused
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import airflow_provider_connect
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.credentials import credentials
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_credentials import credentials
 from tests.bigquery_server import LOCAL, Server, connection, key, private_key, server
 
 __all__ = ["private_key", "server"]

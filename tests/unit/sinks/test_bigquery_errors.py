@@ -12,8 +12,7 @@ from google.auth import exceptions as auth
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery_errors import (
+from airflow_provider_connect.clients.bigquery.errors import (
     QUOTA_SECONDS,
     UNKNOWN_SECONDS,
     ConflictError,
@@ -25,7 +24,8 @@ from airflow_provider_connect.sinks._bigquery_errors import (
     from_result,
     made_before,
 )
-from airflow_provider_connect.sinks._bigquery_messages import told
+from airflow_provider_connect.clients.bigquery.messages import told
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 
 def rest(status: int, reason: str = "", message: str = "a message", body: bytes | None = None) -> Exception:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._bigquery_json import is_json, unparsable
-from airflow_provider_connect.sinks._bigquery_rows import convert
-from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.sinks._bigquery.columns.json import is_json, unparsable
+from airflow_provider_connect.sinks._bigquery.columns.rows import convert
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
 
 DEEP = 1000
 HARD = [

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery_kept import Kept, digest_of, kept_before
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_put import Staging
-from airflow_provider_connect.sinks._bigquery_sweep import REJECTS_END, new_stage, stage_of
-from airflow_provider_connect.sinks._bigquery_types import columns
-from airflow_provider_connect.stage import Manifest, Polled, attempt_folder
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.kept import Kept, digest_of, kept_before
+from airflow_provider_connect.sinks._bigquery.put import Staging
+from airflow_provider_connect.sinks._bigquery.sweep import REJECTS_END, new_stage, stage_of
+from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder
 from airflow_provider_connect.window import Day
 from tests.bigquery_server import Server, api_at
 

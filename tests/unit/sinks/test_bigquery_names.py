@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery_names import (
+from airflow_provider_connect.sinks._bigquery.names import (
     MAX_NAME,
     OWN_COLUMNS,
     label,

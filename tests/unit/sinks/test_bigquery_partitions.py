@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from google.cloud import bigquery
 
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._bigquery_layout import Layout, new_partitioning
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_preflight import expired, new_table_problems, table_problems
-from airflow_provider_connect.sinks._bigquery_table import filter_column
-from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.layout import Layout, new_partitioning
+from airflow_provider_connect.sinks._bigquery.preflight import expired, new_table_problems, table_problems
+from airflow_provider_connect.sinks._bigquery.table import filter_column
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 
 TARGET = Place("some-project", "d", "events")

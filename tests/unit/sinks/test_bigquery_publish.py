@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
 from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery_merge import Merge, merge_of, tombstone_fields
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_publish import PublishPlan, publish_script, rehearse, sample, settle
-from airflow_provider_connect.sinks._bigquery_rejects import REJECT_FIELDS, Rejects
-from airflow_provider_connect.sinks._bigquery_sql import any_partition, literal, names, quoted, texts
-from airflow_provider_connect.sinks._bigquery_types import columns
-from airflow_provider_connect.stage import Manifest, Polled, Seen
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
+from airflow_provider_connect.sinks._bigquery.script import PublishPlan, publish_script, rehearse, sample, settle
+from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
 
 DAY = dt.date(2026, 9, 1)

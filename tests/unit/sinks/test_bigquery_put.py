@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.streams import BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks import _bigquery_put
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_put import RESTARTS, RejectsAppender, Staging, Tolerance, put_file
-from airflow_provider_connect.sinks._bigquery_streams import BadRow, RowsError, StreamReceipt
-from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.sinks._bigquery import put as _bigquery_put
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.put import RESTARTS, RejectsAppender, Staging, Tolerance, put_file
 
 FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
 SCHEMA = pa.schema([("n", pa.int64()), ("größe", pa.string())])

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._bigquery_rows import MAX_RECORD_BYTES, convert, staging_schema, summary
-from airflow_provider_connect.sinks._bigquery_types import columns
-from airflow_provider_connect.sources._mixpanel_columns import schema as mixpanel_schema
+from airflow_provider_connect.sinks._bigquery.columns.rows import MAX_RECORD_BYTES, convert, staging_schema, summary
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sources._mixpanel.columns import schema as mixpanel_schema
 
 
 def one(kind: pa.DataType, values: list[Any], *, nullable: bool = True, **metadata: str) -> pa.RecordBatch:

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pytest
 from google.cloud import bigquery
 
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery_layout import Layout
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_preflight import expired, new_table_problems, table_problems
-from airflow_provider_connect.sinks._bigquery_schema import (
+from airflow_provider_connect.sinks._bigquery.columns.schema import (
     DAY_FIELD,
     Contract,
     Evolution,
@@ -22,8 +20,10 @@ from airflow_provider_connect.sinks._bigquery_schema import (
     new_fields,
     spoken,
 )
-from airflow_provider_connect.sinks._bigquery_table import filter_column
-from airflow_provider_connect.sinks._bigquery_types import Column, columns
+from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
+from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery.preflight import expired, new_table_problems, table_problems
+from airflow_provider_connect.sinks._bigquery.table import filter_column
 
 TARGET = Place("some-project", "d", "events")
 SCHEMA = pa.schema(

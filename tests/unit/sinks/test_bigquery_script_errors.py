@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery_access import LONG_WAIT_SECONDS
-from airflow_provider_connect.sinks._bigquery_errors import (
+from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
+from airflow_provider_connect.clients.bigquery.errors import (
     QUOTA_SECONDS,
     RATE_SECONDS,
     UNKNOWN_SECONDS,
@@ -17,7 +16,8 @@ from airflow_provider_connect.sinks._bigquery_errors import (
     MissingError,
     from_result,
 )
-from airflow_provider_connect.sinks._bigquery_messages import read, told
+from airflow_provider_connect.clients.bigquery.messages import read, told
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from tests.bigquery_server import ROWS, Server, api_at, job
 
 PARTITIONS = "Too many partitions produced by query, allowed 4000, query produces at least 4001 partitions"

@@ -12,15 +12,15 @@ from google.api_core.exceptions import BadRequest, Forbidden, NotFound, Precondi
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks import _bigquery_table as module
-from airflow_provider_connect.sinks._bigquery_access import Api
-from airflow_provider_connect.sinks._bigquery_layout import Layout
-from airflow_provider_connect.sinks._bigquery_ledger import LEDGER_FIELDS, ledger_label
-from airflow_provider_connect.sinks._bigquery_place import Place
-from airflow_provider_connect.sinks._bigquery_table import Ready, create, ensure_table, ensure_target, staging
-from airflow_provider_connect.sinks._bigquery_types import columns
+from airflow_provider_connect.sinks._bigquery import table as module
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, ledger_label
+from airflow_provider_connect.sinks._bigquery.table import Ready, create, ensure_table, ensure_target, staging
 
 TARGET = Place("some-project", "d", "events")
 MONTH = dt.timedelta(days=60)

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
+from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._bigquery_access import LONG_WAIT_SECONDS
-from airflow_provider_connect.sinks._bigquery_errors import GoneError
-from airflow_provider_connect.sinks._bigquery_publish import publish_script
-from airflow_provider_connect.sinks._bigquery_sweep import stage_of
-from airflow_provider_connect.sinks._bigquery_table import COLUMN_WAIT_SECONDS
-from airflow_provider_connect.sinks._bigquery_turns import (
+from airflow_provider_connect.sinks._bigquery.columns.types import Field
+from airflow_provider_connect.sinks._bigquery.script import publish_script
+from airflow_provider_connect.sinks._bigquery.sweep import stage_of
+from airflow_provider_connect.sinks._bigquery.table import COLUMN_WAIT_SECONDS
+from airflow_provider_connect.sinks._bigquery.turns import (
     DML_SECONDS,
     DML_STATEMENTS,
     MAX_PAUSE_SECONDS,
@@ -25,7 +26,6 @@ from airflow_provider_connect.sinks._bigquery_turns import (
     put_in_place,
     statements,
 )
-from airflow_provider_connect.sinks._bigquery_types import Field
 from tests.bigquery_server import Server, api_at, job
 
 from .test_bigquery_publish import PLANS, TARGET

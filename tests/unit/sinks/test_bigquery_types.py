@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery_rows import convert, staging_schema
-from airflow_provider_connect.sinks._bigquery_types import MAPPING, MAX_DESCRIPTION, columns, sql_type
+from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema
+from airflow_provider_connect.sinks._bigquery.columns.types import MAPPING, MAX_DESCRIPTION, columns, sql_type
 
 DOCS = Path(__file__).parents[3] / "docs" / "bigquery.md"
 US = dt.timedelta(microseconds=1)

@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import ConfigError, DataError, OvertakenErr
 from airflow_provider_connect.registry import sink_class
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage import attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import attempt_folder, data_file
 from airflow_provider_connect.window import Day
 from tests.unit.sinks.delta_lab import KEY, MAY, SCHEMA, Lab, rows_of
 

@@ -12,8 +12,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
 
 from airflow_provider_connect.errors import OvertakenError, RetriableError
-from airflow_provider_connect.sinks._delta_ledger import LedgerView
-from airflow_provider_connect.stage import data_file
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.unit.sinks.delta_lab import KEY, MAY, Lab
 

@@ -13,9 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks import _delta_log
+from airflow_provider_connect.sinks._delta import log as _delta_log
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage import data_file
+from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.unit.sinks.delta_lab import KEY, MAY, SCHEMA, Lab, age, rows_of
 

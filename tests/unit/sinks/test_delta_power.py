@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, Publish
-from airflow_provider_connect.spark.parquet import RowWriter
-from airflow_provider_connect.stage import Manifest, Polled, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder, data_file
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.unit.sinks.delta_lab import KEY, MAY, Lab, age, rows_of
 

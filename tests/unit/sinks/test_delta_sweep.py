@@ -13,10 +13,10 @@ from deltalake.transaction import AddAction
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks import _delta_commit
-from airflow_provider_connect.sinks._delta_sweep import Sweeper
-from airflow_provider_connect.stage import Seen, attempt_folder, data_file
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.sinks._delta import commit as _delta_commit
+from airflow_provider_connect.sinks._delta.sweep import Sweeper
+from airflow_provider_connect.stage.manifest import Seen, attempt_folder, data_file
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 from tests.unit.sinks.delta_lab import KEY, MAY, Lab, age, rows_of
 

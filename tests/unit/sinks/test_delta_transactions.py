@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._delta_ledger import LedgerView, app_prefix
-from airflow_provider_connect.sinks._delta_transactions import of_commits, recorded
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_prefix
+from airflow_provider_connect.sinks._delta.transactions import of_commits, recorded
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 from tests.unit.sinks.delta_lab import KEY, MAY, SCHEMA, Lab, age
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from airflow_provider_connect.sinks._kafka_avro_schema import misfits
-from airflow_provider_connect.sinks._kafka_converters import Converter, Encoded, SchemaRef, converter, problems
-from airflow_provider_connect.sinks._kafka_fields import legal_name
-from airflow_provider_connect.sinks._kafka_json import is_text
+from airflow_provider_connect.sinks._kafka.converters import Converter, Encoded, SchemaRef, converter, problems
+from airflow_provider_connect.values.avro.schema import misfits
+from airflow_provider_connect.values.fields import legal_name
+from airflow_provider_connect.values.json.text import is_text
 from tests.unit.sinks.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)

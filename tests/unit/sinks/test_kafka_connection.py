@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks import _kafka_settings
-from airflow_provider_connect.sinks._kafka_connection import (
+from airflow_provider_connect.clients.kafka import settings as _kafka_settings
+from airflow_provider_connect.clients.kafka.connection import (
     admin,
     check_connection,
     consumer,
     producer,
     settings,
 )
-from airflow_provider_connect.sinks._kafka_secrets import SecretFreeLog, secrets
+from airflow_provider_connect.clients.kafka.secrets import SecretFreeLog, secrets
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
 
 SECRET = 'canary/+ pass"word'
 HERE = {"bootstrap.servers": "127.0.0.1:1"}

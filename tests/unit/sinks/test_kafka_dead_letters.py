@@ -6,12 +6,11 @@ import datetime as dt
 from pathlib import Path
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.sinks._kafka_dead_letters import Letter, of_rows, of_source
-from airflow_provider_connect.sinks._kafka_records import Refused
-from airflow_provider_connect.spark.parquet import write_rejects
-from airflow_provider_connect.stage import Manifest, Polled
-from airflow_provider_connect.storage import Folder
-from airflow_provider_connect.tally import Reject
+from airflow_provider_connect.sinks._kafka.dead_letters import Letter, of_rows, of_source
+from airflow_provider_connect.sinks._kafka.records import Refused
+from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.stage.rejects import Reject, write_rejects
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))

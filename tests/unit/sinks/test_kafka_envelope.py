@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from airflow_provider_connect.sinks._kafka_converters import Encoded, converter
-from airflow_provider_connect.sinks._kafka_json import is_text
+from airflow_provider_connect.sinks._kafka.converters import Encoded, converter
+from airflow_provider_connect.values.json.text import is_text
 from tests.unit.sinks.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)

@@ -5,9 +5,8 @@ import time
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks import _kafka_errors
-from airflow_provider_connect.sinks._kafka_errors import (
+from airflow_provider_connect.clients.kafka import errors as _kafka_errors
+from airflow_provider_connect.clients.kafka.errors import (
     DeniedError,
     ExistsError,
     FencedError,
@@ -19,6 +18,7 @@ from airflow_provider_connect.sinks._kafka_errors import (
     kafka_errors,
     of,
 )
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 
 ALL_DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 TEXT = "a text that may hold anything: s3cret"

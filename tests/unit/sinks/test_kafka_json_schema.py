@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter, problems
-from airflow_provider_connect.sinks._kafka_json_schema import misfits
+from airflow_provider_connect.sinks._kafka.converters import Converter, SchemaRef, converter, problems
+from airflow_provider_connect.values.json.schema import misfits
 from tests.unit.sinks.arrow_rows import batches
 
 DAY = dt.date(2026, 10, 1)

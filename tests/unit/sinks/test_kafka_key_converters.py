@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka_encoded import Encoded, SchemaRef
-from airflow_provider_connect.sinks._kafka_keys import KeyConverterName, Keys, keys
-from airflow_provider_connect.sinks._kafka_registry import Registry
+from airflow_provider_connect.sinks._kafka.keys import KeyConverterName, Keys, keys
+from airflow_provider_connect.sinks._kafka.registry import Registry
+from airflow_provider_connect.values.encoded import Encoded, SchemaRef
 from tests.bigquery_server import Server
 from tests.unit.sinks.test_kafka_protobuf import message_class
 from tests.unit.sinks.test_kafka_registry import NO_SUBJECT, connection

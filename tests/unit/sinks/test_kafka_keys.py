@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._kafka_encoded import Encoded
-from airflow_provider_connect.sinks._kafka_keys import keys
+from airflow_provider_connect.sinks._kafka.keys import keys
+from airflow_provider_connect.values.encoded import Encoded
 from tests.unit.sinks.arrow_rows import TEXT
 
 BATCH = pa.record_batch(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.clients.kafka.offsets import written
+from airflow_provider_connect.clients.kafka.transaction import transactional_id
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._kafka_ledger_records import Claim, Entry, LedgerKey, parsed
-from airflow_provider_connect.sinks._kafka_offsets import written
-from airflow_provider_connect.sinks._kafka_transaction import transactional_id
+from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Entry, LedgerKey, parsed
 
 DAY = dt.date(2026, 10, 5)
 KEYS = st.builds(

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._kafka_ledger_records import Entry, parsed, standing
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry, parsed, standing
 
 DAY = dt.date(2026, 10, 5)
 

@@ -11,13 +11,13 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks import _kafka_ledger_view
-from airflow_provider_connect.sinks._kafka_history import published_elsewhere
-from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
-from airflow_provider_connect.sinks._kafka_ledger_records import Entry, LedgerKey, parsed
-from airflow_provider_connect.sinks._kafka_ledger_topic import LedgerTopic
-from airflow_provider_connect.sinks._kafka_ledger_view import Handed, View
-from airflow_provider_connect.sinks._kafka_turn_records import TicketRecord, beat_key, state_key
+from airflow_provider_connect.sinks._kafka.ledger import view as _kafka_ledger_view
+from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.history import published_elsewhere
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
+from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord, beat_key, state_key
 
 KEY = StreamKey(connector="c", stream="s")
 DAY = dt.date(2026, 10, 5)

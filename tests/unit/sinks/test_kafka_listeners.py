@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from airflow_provider_connect.sinks import _kafka_listeners
-from airflow_provider_connect.sinks._kafka_listeners import _address, other_protocol
+from airflow_provider_connect.clients.kafka import listeners as _kafka_listeners
+from airflow_provider_connect.clients.kafka.listeners import _address, other_protocol
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._kafka_names import MAX_NAME, check_template, check_topic, column, like, topics
+from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, column, like, topics
 
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 TEMPLATES = ["mixpanel_{event}", "{event}", "a.b-{event}.v1", "x" * 237 + "{event}"]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
+from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks import _kafka_dead_letters as dead_letters
-from airflow_provider_connect.sinks import _kafka_outbox
-from airflow_provider_connect.sinks._kafka_outbox import Outbox
-from airflow_provider_connect.sinks._kafka_transaction import Transaction
+from airflow_provider_connect.sinks._kafka import dead_letters
 
 NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
 CHUNK = 1000

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from airflow_provider_connect.clients.kafka.partitions import Partitions
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka_partitions import Partitions
 
 END = KafkaError._PARTITION_EOF
 

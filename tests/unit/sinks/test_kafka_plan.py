@@ -12,10 +12,10 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka_ledger import KafkaLedger
-from airflow_provider_connect.sinks._kafka_ledger_records import Entry
-from airflow_provider_connect.sinks._kafka_ledger_topic import LedgerTopic
-from airflow_provider_connect.sinks._kafka_plan import MOST_TOPICS, _routes, check_time
+from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry
+from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
+from airflow_provider_connect.sinks._kafka.plan import MOST_TOPICS, _routes, check_time
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.integration.frozen import freeze
 

@@ -15,9 +15,9 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import assume, given, settings
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._kafka_converters import Converter, SchemaRef, converter, problems
-from airflow_provider_connect.sinks._kafka_fields import legal_name
-from airflow_provider_connect.sinks._kafka_protobuf_schema import inner_messages, misfits, parsed
+from airflow_provider_connect.sinks._kafka.converters import Converter, SchemaRef, converter, problems
+from airflow_provider_connect.values.fields import legal_name
+from airflow_provider_connect.values.protobuf.schema import inner_messages, misfits, parsed
 from tests.unit.sinks.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.sinks._kafka_converters import SchemaRef, converter
-from airflow_provider_connect.sinks._kafka_protobuf_numbers import numbered
-from airflow_provider_connect.sinks._kafka_protobuf_schema import inner_messages, misfits, parsed
+from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter
+from airflow_provider_connect.values.protobuf.numbers import numbered
+from airflow_provider_connect.values.protobuf.schema import inner_messages, misfits, parsed
 from tests.unit.sinks.test_kafka_protobuf import DAY, NAME, TEXT, message_class, registered
 
 INT = pa.int64()

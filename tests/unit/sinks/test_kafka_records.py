@@ -12,11 +12,11 @@ import pytest
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.sinks._kafka_converters import SchemaRef
-from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records, Tolerated
-from airflow_provider_connect.sinks._kafka_topic_rules import Limits
+from airflow_provider_connect.sinks._kafka.converters import SchemaRef
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Tolerated
+from airflow_provider_connect.sinks._kafka.topic_rules import Limits
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.stage import Manifest, Polled
+from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
@@ -208,7 +208,7 @@ def test_rows_that_are_not_tolerated_are_never_made_json(monkeypatch: pytest.Mon
     def unasked(*given: Any) -> bytes:
         raise AssertionError(given)
 
-    monkeypatch.setattr("airflow_provider_connect.sinks._kafka_records.as_json", unasked)
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.records.as_json", unasked)
     refused = one({"record_key": ["1", "2"], "x": [float("nan")] * 2}).refused
     with pytest.raises(DataError, match="2 rows are no records"):
         Tolerated(KafkaSink(topic="events")).take(refused)

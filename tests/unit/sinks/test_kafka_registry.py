@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.sinks._kafka_registry import Registry, check_connection, subject, url
+from airflow_provider_connect.sinks._kafka.registry import Registry, check_connection, subject, url
 from tests.bigquery_server import CANARY, Server
 
 DOCUMENT = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]})

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.stage import StagedFile
+from airflow_provider_connect.stage.manifest import StagedFile
 
 PASSWORD = "canary'pass\"{{ 9c1e"
 FILES = tuple(StagedFile(path=f"{number}", rows=1, size_bytes=1) for number in range(3))

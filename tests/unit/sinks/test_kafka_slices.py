@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
+from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks import _kafka_outbox
-from airflow_provider_connect.sinks._kafka_outbox import Outbox
-from airflow_provider_connect.sinks._kafka_put import BATCH_BYTES, SLICE_BYTES, Sender
-from airflow_provider_connect.sinks._kafka_records import Outgoing, Plan, Records
-from airflow_provider_connect.sinks._kafka_topic_rules import Limits
+from airflow_provider_connect.sinks._kafka.put import BATCH_BYTES, SLICE_BYTES, Sender
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records
+from airflow_provider_connect.sinks._kafka.topic_rules import Limits
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.staged import batches
+from airflow_provider_connect.stage.rows import batches
 from tests.integration.frozen import freeze
 
 MONDAY = dt.date(2026, 10, 5)

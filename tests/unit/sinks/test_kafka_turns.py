@@ -9,10 +9,10 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._kafka_ledger_view import View
-from airflow_provider_connect.sinks._kafka_turn_queue import Ticket
-from airflow_provider_connect.sinks._kafka_turn_records import TicketRecord
-from airflow_provider_connect.sinks._kafka_turns import Turn
+from airflow_provider_connect.sinks._kafka.ledger.view import View
+from airflow_provider_connect.sinks._kafka.turns.queue import Ticket
+from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord
+from airflow_provider_connect.sinks._kafka.turns.turn import Turn
 
 NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
 

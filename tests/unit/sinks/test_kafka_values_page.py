@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.sinks._kafka_converters import SchemaRef, converter, problems
-from airflow_provider_connect.sinks._kafka_fields import legal_name
+from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter, problems
+from airflow_provider_connect.values.fields import legal_name
 
 DOCS = Path(__file__).parents[3] / "docs" / "kafka.md"
 HEAD = "| Arrow | `json` | `json_schema` | `json_schema_envelope` | `avro` | `protobuf` |"

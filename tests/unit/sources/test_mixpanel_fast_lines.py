@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.jsonlines import Block
-from airflow_provider_connect.sources._mixpanel_lines import line_bounds
-from airflow_provider_connect.sources._mixpanel_records import RecordReader
+from airflow_provider_connect.polling.jsonlines import Block
+from airflow_provider_connect.sources._mixpanel.lines import line_bounds
+from airflow_provider_connect.sources._mixpanel.records import RecordReader
 
 READER = RecordReader()
 GOOD = '{"event":"good","properties":{"time":1,"note":"}}"}}'

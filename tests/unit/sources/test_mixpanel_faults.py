@@ -6,14 +6,14 @@ import json
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel_access import Account
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_faults import Fault
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.access import Account
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.faults import Fault
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources import mixpanel
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.tally import Tally
 from airflow_provider_connect.window import Day
 
 CANARY = "canary%s{{'\"\n0 ü"

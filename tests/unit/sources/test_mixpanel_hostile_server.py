@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.tally import Tally
 from airflow_provider_connect.window import Day
 from tests.unit.raw_server import RawServer
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.dedupe import KeySet
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.jsonlines import blocks
-from airflow_provider_connect.sources._mixpanel_export import ExportReader, Tolerance
-from airflow_provider_connect.sources._mixpanel_records import RecordReader
-from airflow_provider_connect.sources._mixpanel_rows import RowMaker, RowOptions, key_sum
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.jsonlines import blocks
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.export import ExportReader, Tolerance
+from airflow_provider_connect.sources._mixpanel.records import RecordReader
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions, key_sum
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.tally import Tally
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 3, 1))

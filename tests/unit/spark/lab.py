@@ -14,7 +14,7 @@ from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.spark.progress import Progress
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError, DataError, Failure, Ret
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.spark import job
-from airflow_provider_connect.storage import Folder
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, span
 
 WEEK = span(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.spark.parquet import RowWriter, write_rejects
-from airflow_provider_connect.storage import Folder
-from airflow_provider_connect.tally import Reject
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.rejects import Reject, write_rejects
+from airflow_provider_connect.stage.storage import Folder
 
 SCHEMA = pa.schema(
     [

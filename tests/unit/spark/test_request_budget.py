@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel_events import Project
-from airflow_provider_connect.demo.mixpanel_faults import Fault
-from airflow_provider_connect.demo.mixpanel_server import StandIn
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.faults import Fault
+from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import job
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
-from airflow_provider_connect.stage import Polled
-from airflow_provider_connect.tally import Tally
+from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day, span
 from tests.unit.raw_server import RawServer
 

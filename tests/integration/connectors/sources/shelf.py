@@ -9,8 +9,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
-from airflow_provider_connect.tally import Tally
 from airflow_provider_connect.window import Day
 
 

@@ -1,0 +1,1 @@
+"""How systems are spoken to: no day, no stage, no ledger."""

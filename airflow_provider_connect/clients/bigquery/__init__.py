@@ -1,0 +1,1 @@
+"""BigQuery's services: sign-in, calls, write streams, and what errors mean."""

@@ -1,0 +1,98 @@
+"""PENDING streams become rows of a staging table: up to :data:`STREAMS_PER_COMMIT` at once, or none of them.
+
+A day of more streams takes several commits. That is no harm: nobody reads the staging table before the publish script,
+which counts its rows.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, Api
+from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, made_before
+from airflow_provider_connect.clients.bigquery.messages import told
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.streams import StreamReceipt
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+
+STREAMS_PER_COMMIT = 10_000  # https://cloud.google.com/bigquery/quotas#write-api-limits (2026-11)
+_SEALED_AT_ONCE = 16
+_ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
+
+
+def finalize_and_commit(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
+    """Seal the streams, compare their rows with the receipts, and show them.
+
+    May be repeated with the same receipts: streams that are committed already count as done.
+
+    :raises RetriableError: a stream is gone or short of rows: the rows must be appended again.
+    """
+    full = [receipt for receipt in receipts if receipt.rows]
+    together = [full[start : start + STREAMS_PER_COMMIT] for start in range(0, len(full), STREAMS_PER_COMMIT)]
+    todo = [streams for streams in together if not _committed(api, table, streams)]
+    with ThreadPoolExecutor(_SEALED_AT_ONCE, "bigquery-seal") as threads:
+        list(threads.map(functools.partial(_finalize, api, table), [one for streams in todo for one in streams]))
+    for streams in todo:
+        _Commit(api, table, streams).run()
+
+
+def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
+    doing = f"sealing a write stream of {table.id}"
+    with made_before(doing):
+        sealed = api.call(doing, api.write.finalize_write_stream, name=receipt.name, missing_seconds=SETTLE_SECONDS)
+    if sealed.row_count != receipt.rows:
+        raise RetriableError(
+            f"{doing}: BigQuery has {sealed.row_count} rows where {receipt.rows} were appended; nothing is committed, "
+            "they must be appended again"
+        )
+
+
+def _committed(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> bool:
+    """Ask whether streams of one commit are committed: they are so together or not at all, so the first one knows."""
+    try:
+        stream = api.call(f"asking for a write stream of {table.id}", api.write.get_write_stream, name=receipts[0].name)
+    except (MissingError, HiddenError):
+        return False
+    return bool(type(stream).pb(stream).HasField("commit_time"))
+
+
+class _Commit:
+    def __init__(self, api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
+        self.api = api
+        self.table = table
+        self.receipts = receipts
+        self.tries = 0
+        self.doing = f"committing {len(receipts)} write streams of {table.id}"
+
+    def run(self) -> None:
+        with made_before(self.doing):
+            answer = self.api.call(self.doing, self._once, missing_seconds=SETTLE_SECONDS)
+        if answer is None or type(answer).pb(answer).HasField("commit_time"):
+            return
+        codes = {error.code.name for error in answer.stream_errors}
+        if codes == {_ALREADY_COMMITTED} and len(answer.stream_errors) == len(self.receipts):
+            return
+        raise self._error(answer, codes)
+
+    def _once(self, *, timeout: float, retry: None) -> Any:
+        self.tries += 1
+        if self.tries > 1 and _committed(self.api, self.table, self.receipts):
+            return None
+        return self.api.write.batch_commit_write_streams(
+            request={"parent": self.table.path, "write_streams": [receipt.name for receipt in self.receipts]},
+            timeout=timeout,
+            retry=retry,
+        )
+
+    def _error(self, answer: Any, codes: set[str]) -> ConnectError:
+        first = told(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
+        why = ", ".join(sorted(codes)) or "no reason given"
+        text = f"{self.doing}: nothing is committed: {why}" + (f": {first}" if first else "")
+        if any(code.startswith(("CMEK", "INVALID_CMEK", "KMS_PERMISSION")) for code in codes):
+            return ConfigError(f"{text}; give BigQuery's service account the use of the table's key")
+        if "SCHEMA_MISMATCH_EXTRA_FIELDS" in codes:
+            return DataError(text)
+        return RetriableError(text)

@@ -1,0 +1,322 @@
+"""Rows into a BigQuery table through the Storage Write API: PENDING streams, seen all together or not at all.
+
+Each appender has a stream of its own and gives every request its offset, so that a request sent twice is stored once:
+ALREADY_EXISTS then means that it has arrived, OUT_OF_RANGE that one before it has not
+(https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1, 2026-11).
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS, Api
+from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, classify, made_before
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.errors import ConnectError, DataError, RetriableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# The reference allows 20 MB a request, other pages and older servers 10 MB. Nine leave room for names and schema.
+REQUEST_BYTES = 9_000_000
+# Bounds a task's memory: a request is made while two are under way, and a third waits to be sent.
+IN_FLIGHT_BYTES = 18_000_000
+# A table or a stream made a moment ago may be unknown to the next server asked.
+SETTLE_SECONDS = 60.0
+_ALREADY_EXISTS, _OUT_OF_RANGE = 6, 11
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_COLUMN = re.compile(r"(?i)(?:field|column)(?: name)?[ :=]*[`'\"]?([\w.]+)")
+
+
+@dataclass(frozen=True)
+class StreamReceipt:
+    """What one appender has stored, to be committed by :func:`~.commit.finalize_and_commit`.
+
+    :param name: the stream; empty if there was no row, and so no stream.
+    """
+
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that BigQuery refuses.
+
+    :param offset: its number among the rows appended, from 0.
+    :param column: as BigQuery names it, None if it does not.
+    """
+
+    offset: int
+    column: str | None
+    reason: str
+
+
+class RowsError(DataError):
+    """BigQuery refuses rows; nothing of their request is stored.
+
+    :param rows: those it names, the first few hundred at most.
+    """
+
+    def __init__(self, message: str, rows: Sequence[BadRow]) -> None:
+        super().__init__(message)
+        self.rows = tuple(rows)
+
+
+@dataclass
+class _Sent:
+    offset: int
+    rows: int
+    request: Any
+    size: int
+
+
+class Appender:
+    """Appends batches to a new PENDING stream of a table; leaving its ``with`` block early leaves nothing visible.
+
+    :param table: that this attempt has made, so one that is not found is not there yet, or there no longer.
+    :param arrow_schema: the schema of every batch, columns named as the table's.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        table: Place,
+        arrow_schema: pa.Schema,
+        *,
+        request_bytes: int = REQUEST_BYTES,
+        in_flight_bytes: int = IN_FLIGHT_BYTES,
+    ) -> None:
+        self.table = table
+        self._api = api
+        self._schema = arrow_schema
+        self._request_bytes = request_bytes
+        self._in_flight_bytes = in_flight_bytes
+        self._doing = f"appending to {table.id}"
+        self._name = ""
+        self._connection: _Connection | None = None
+        self._unanswered: deque[_Sent] = deque()
+        self._next_offset = 0
+        self._progress = time.monotonic()
+        self._failures = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._disconnect()
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Send a batch, in as many requests as its size needs; waits while too much is unanswered.
+
+        :raises RowsError: BigQuery refuses rows of this batch or of one before it.
+        :raises DataError: a single row is larger than a request may be.
+        :raises ConnectError: as :func:`~.errors.classify` says, after the retry budget.
+        """
+        if not batch.schema.equals(self._schema):
+            raise DataError(f"{self._doing}: a batch has another schema than the stream")
+        for rows, payload in self._payloads(batch):
+            if not self._name:
+                self._name = self._create()
+            if not self._unanswered:
+                self._progress = time.monotonic()
+            sent = _Sent(self._next_offset, rows, self._request(self._next_offset, payload), len(payload))
+            self._unanswered.append(sent)
+            self._next_offset += rows
+            self._send(sent)
+            while sum(one.size for one in self._unanswered) > self._in_flight_bytes:
+                self._receive()
+            self._receive_what_is_there()
+
+    def close(self) -> StreamReceipt:
+        """Wait until every row is stored, and say how many there are."""
+        while self._unanswered:
+            self._receive()
+        self._disconnect()
+        return StreamReceipt(self._name, self._next_offset)
+
+    def _payloads(self, batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+        parts = max(1, -(-batch.nbytes // self._request_bytes))
+        step = max(1, -(-batch.num_rows // parts))
+        todo = [batch.slice(start, step) for start in range(0, batch.num_rows, step)]
+        todo.reverse()
+        while todo:
+            piece = todo.pop()
+            payload = piece.serialize()
+            if payload.size <= self._request_bytes:
+                yield piece.num_rows, payload.to_pybytes()
+            elif piece.num_rows == 1:
+                raise DataError(
+                    f"{self._doing}: row {self._next_offset} is {payload.size} bytes large, a request takes "
+                    f"{self._request_bytes}; BigQuery cannot store it"
+                )
+            else:
+                half = piece.num_rows // 2
+                todo += [piece.slice(half), piece.slice(0, half)]
+
+    def _create(self) -> str:
+        from google.cloud.bigquery_storage_v1 import types
+
+        doing = f"making a write stream for {self.table.id}"
+        with made_before(doing):
+            created = self._api.call(
+                doing,
+                self._api.write.create_write_stream,
+                parent=self.table.path,
+                write_stream=types.WriteStream(type_=types.WriteStream.Type.PENDING),
+                missing_seconds=SETTLE_SECONDS,
+            )
+        return str(created.name)
+
+    def _request(self, offset: int, payload: bytes) -> Any:
+        from google.cloud.bigquery_storage_v1 import types
+
+        # The plain protobuf message: proto-plus would copy the rows once more.
+        request = types.AppendRowsRequest.pb()(write_stream=self._name)
+        request.offset.value = offset
+        request.arrow_rows.rows.serialized_record_batch = payload
+        return request
+
+    def _send(self, sent: _Sent) -> None:
+        if self._connection is None:
+            self._connection = _Connection(self._api.write, self._name)
+            sent = self._unanswered[0]
+            sent.request.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
+            for waiting in self._unanswered:
+                self._connection.requests.put(waiting.request)
+        else:
+            self._connection.requests.put(sent.request)
+
+    def _receive_what_is_there(self) -> None:
+        while self._unanswered and self._connection is not None and not self._connection.answers.empty():
+            self._receive()
+
+    def _receive(self) -> None:
+        """Take one answer; after an error that may pass, start again from the first row that is not answered."""
+        if self._connection is None:
+            self._send(self._unanswered[0])
+        connection = self._connection
+        assert connection is not None
+        try:
+            answer = connection.answers.get(timeout=self._patience())
+        except queue.Empty:
+            answer = TimeoutError()
+        if isinstance(answer, BaseException):
+            self._again(classify(answer, self._doing))
+        elif answer.row_errors:
+            raise self._refused(answer)
+        elif answer.error.code in (0, _ALREADY_EXISTS):
+            self._unanswered.popleft()
+            self._progress, self._failures = time.monotonic(), 0
+        else:
+            self._again(self._error(answer))
+
+    def _patience(self) -> float:
+        left = self._api.retry_budget_seconds - (time.monotonic() - self._progress)
+        return max(0.1, min(self._api.timeout_seconds, left))
+
+    def _error(self, answer: Any) -> ConnectError:
+        from google.api_core.exceptions import from_grpc_status
+
+        if answer.error.code == _OUT_OF_RANGE:
+            # Normal behind a request that failed. For the first one of a new connection it means that rows which were
+            # answered are gone: then only a new stream helps, and that is a new try of the task.
+            return RetriableError(f"{self._doing}: BigQuery has lost rows before row {self._unanswered[0].offset}")
+        made: Any = from_grpc_status
+        return classify(made(_status(answer.error.code), answer.error.message), self._doing)
+
+    def _again(self, error: ConnectError) -> None:
+        self._disconnect()
+        spent = time.monotonic() - self._progress
+        may_pass = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
+        may_settle = isinstance(error, (MissingError, HiddenError)) and spent < SETTLE_SECONDS
+        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)] * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+        if not (may_pass or may_settle) or spent + pause >= self._api.retry_budget_seconds:
+            with made_before(self._doing):
+                raise error
+        self._failures += 1
+        time.sleep(pause)
+
+    def _refused(self, answer: Any) -> RowsError:
+        first = self._unanswered[0].offset
+        names = {column.lower(): column for column in self._schema.names}
+        bad = []
+        for row in answer.row_errors:
+            found = _COLUMN.search(row.message)
+            column = names.get(found[1].split(".")[0].lower()) if found else None
+            bad.append(BadRow(first + row.index, column, _why(row)))
+        columns = sorted({row.column for row in bad if row.column}) or ["(not named)"]
+        return RowsError(
+            f"{self._doing}: BigQuery refuses {len(bad)} rows, the first is row {bad[0].offset}; "
+            f"columns: {', '.join(columns)}",
+            bad,
+        )
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+_WHYS = {
+    "required|missing|null": "a value is missing",
+    "too long|too large|length": "too long or too large",
+    "range|overflow|exceed": "out of range",
+    "type|cast|convert|mismatch": "of another type",
+    "invalid|parse|malformed|not a valid": "not valid",
+}
+
+
+def _why(row: Any) -> str:
+    """Say in our own words why a row is refused: BigQuery's may hold its values."""
+    found = (why for words, why in _WHYS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
+    return f"{next(found, 'BigQuery does not take it')} ({getattr(row.code, 'name', row.code)})"
+
+
+def _status(code: int) -> Any:
+    import grpc
+
+    return next((status for status in grpc.StatusCode if status.value[0] == code), grpc.StatusCode.UNKNOWN)
+
+
+class _Connection:
+    """One AppendRows call: requests go into one queue, answers and at the end an error come out of another.
+
+    The library's own ``AppendRowsStream`` has no timeout for an answer (600 s to open), hides why a stream did not
+    open, bounds nothing in flight and forgets on a reconnect what was not answered. ``client.append_rows`` blocks until
+    the first answer, so nothing could cancel it. The stub below it, which both use, can be cancelled.
+    """
+
+    def __init__(self, client: Any, stream: str) -> None:
+        self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        # The service is routed to the table's region by this header, which is ASCII while a table's name need not be.
+        from google.api_core.gapic_v1.routing_header import to_grpc_metadata
+
+        header: Any = to_grpc_metadata
+        self._call = client.transport.append_rows(
+            iter(self.requests.get, None), metadata=(header({"write_stream": stream}),)
+        )
+        self._reader = threading.Thread(target=self._read, name="bigquery-answers", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        try:
+            for answer in self._call:
+                self.answers.put(answer)
+            self.answers.put(ConnectionError("BigQuery has ended the connection"))
+        except Exception as error:  # noqa: BLE001 - given to the thread that waits
+            self.answers.put(error)
+
+    def close(self) -> None:
+        self.requests.put(None)
+        self._call.cancel()
+        self._reader.join(timeout=5)

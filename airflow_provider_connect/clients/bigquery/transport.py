@@ -1,0 +1,88 @@
+"""The wires to BigQuery: REST sessions and a gRPC channel that take nothing from the environment.
+
+``requests`` would put the password of a ``.netrc`` file in the place of our token, and would send it to Google; it and
+gRPC would follow proxies that the environment names. Here only the connection says what is used.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import requests
+from requests.adapters import HTTPAdapter
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.endpoint import Endpoints
+
+
+class _InTime(HTTPAdapter):
+    """Gives no request more time than the thread's call has: the library wants 120 s at least for a query's rows."""
+
+    def __init__(self, limit: threading.local) -> None:
+        super().__init__(pool_maxsize=32)
+        self._limit = limit
+
+    def send(
+        self,
+        request: Any,
+        stream: bool = False,  # noqa: FBT001, FBT002 - the signature is that of requests
+        timeout: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> requests.Response:
+        limit = getattr(self._limit, "seconds", None)
+        if limit is not None:
+            timeout = min(timeout or limit, limit)
+        return super().send(request, stream, timeout, *args, **kwargs)
+
+
+def rest_session(credentials: Any, limit: threading.local, proxy: str | None) -> Any:
+    """Return a session that signs its requests.
+
+    :param limit: its ``seconds``, where set, bound each request that the thread makes.
+    :param proxy: URL of the only proxy that is used.
+    """
+    from google.auth.transport.requests import AuthorizedSession
+
+    made: Any = AuthorizedSession
+    return _isolated(made(credentials, auth_request=sign_in(limit, proxy)), limit, proxy)
+
+
+def sign_in(limit: threading.local, proxy: str | None) -> Any:
+    """Return what credentials fetch their tokens with."""
+    from google.auth.transport.requests import Request
+
+    # Given a session of its own, the sign-in does not try each timeout four times over, as the default one does.
+    made: Any = Request
+    return made(_isolated(requests.Session(), limit, proxy))
+
+
+def _isolated(session: requests.Session, limit: threading.local, proxy: str | None) -> requests.Session:
+    session.trust_env = False
+    session.proxies = {"http": proxy, "https": proxy} if proxy else {}
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, _InTime(limit))
+    return session
+
+
+def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints, proxy: str | None) -> Any:
+    """Return a channel to the Storage Write API, which connects when it is used."""
+    import grpc
+    from google.auth.transport.grpc import AuthMetadataPlugin
+
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+        # gRPC's own two minutes between attempts to connect would outlast every budget here.
+        ("grpc.max_reconnect_backoff_ms", 5000),
+        ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0),
+    ]
+    if not endpoints.grpc_tls:
+        return grpc.insecure_channel(endpoints.grpc, options=options)
+    # The library's own channel would fetch its tokens through a session that follows the environment.
+    plugin: Any = AuthMetadataPlugin
+    host = f"bigquerystorage.{endpoints.universe}"
+    signed = grpc.metadata_call_credentials(plugin(credentials, sign_in(limit, proxy), default_host=host))
+    secured = grpc.composite_channel_credentials(grpc.ssl_channel_credentials(), signed)
+    return grpc.secure_channel(endpoints.grpc, secured, options=options)

@@ -1,0 +1,328 @@
+"""One connection to a server, perhaps through a proxy, that ends at its deadline whatever either side is doing then.
+
+A timeout of a socket starts anew with every byte, so a server that sends one every few seconds holds its client for as
+long as it likes: in the TLS handshake, in the status line, between chunks, in trailers. Here a timer shuts the socket
+at the deadline, and whoever waits on it wakes with an error. The name service is asked in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import queue
+import re
+import socket
+import ssl
+import threading
+import time
+from io import BufferedReader
+from types import TracebackType
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from pydantic import BaseModel, ConfigDict, SecretStr
+
+from airflow_provider_connect.clients.http.certificates import client_context
+from airflow_provider_connect.clients.http.message import BrokenAnswerError, read_head
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+
+_BUFFER_BYTES = 16 << 10  # the head's; a body is read past it, and of an error no more than this comes unasked
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
+
+
+class Limits(BaseModel):
+    """How long each part of a request may take, in seconds.
+
+    :param deadline_seconds: for the request and its whole answer, however steadily bytes trickle in.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connect_timeout_seconds: float
+    read_timeout_seconds: float
+    deadline_seconds: float
+
+
+class Link:
+    """A connection to the host of a URL, made by :meth:`send`; whoever makes a link closes it.
+
+    :param ca_bundle: authorities to trust beside the public ones.
+    :param proxy: URL of the proxy to go through.
+    """
+
+    def __init__(self, url: str, limits: Limits, *, proxy: SecretStr | None, ca_bundle: str | None) -> None:
+        self._parts = urlsplit(url)
+        self._limits = limits
+        self._proxy = urlsplit(proxy.get_secret_value()) if proxy is not None else None
+        self._ca_bundle = ca_bundle
+        self._socket: Any = None  # of the kind that TLS and proxies make of it
+        self._stream: BufferedReader | None = None
+        self.received = 0  # bytes of the answer's body, for messages
+        self._lock = threading.Lock()
+        self._handle: socket.socket | None = None  # of our own on the connection: TLS takes the socket's away
+        self._is_over = False
+        self._doing = "connect"
+        self._ends = time.monotonic() + limits.deadline_seconds
+        self._timer = self._timer_until(self._ends)
+
+    def close(self) -> None:
+        """Let the connection go; what was not read is thrown away."""
+        self._stop_timer()
+        with self._lock:
+            for end in (self._stream, self._socket, self._handle):
+                if end is not None:
+                    end.close()
+            self._stream = self._socket = self._handle = None
+
+    @property
+    def host(self) -> str:
+        """The server as messages name it."""
+        return self._parts.netloc
+
+    def send(self, target: str, headers: dict[str, str]) -> None:
+        """Connect and send a GET.
+
+        :raises RetriableError: if the server cannot be reached.
+        :raises ConfigError: if it or its certificate is not the one to talk to.
+        """
+        with self.explained():
+            host, port = _address(self._parts)
+            own = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
+            self._connect(host, port)
+            headers = {"Host": own, **headers}
+            if self._proxy is not None and self._parts.scheme == "http":
+                target = f"http://{own}{target}"
+                headers |= self._proxy_headers()
+            self._doing = "read"
+            self._socket.settimeout(self._limits.read_timeout_seconds)
+            self._socket.sendall(_request("GET", target, headers))
+            self._stream = self._socket.makefile("rb", buffering=_BUFFER_BYTES)
+
+    @property
+    def stream(self) -> BufferedReader:
+        """What the server sends."""
+        assert self._stream is not None
+        return self._stream
+
+    def shorten(self, seconds: float) -> None:
+        """End the connection in ``seconds`` from now, if not before."""
+        self._stop_timer()
+        self._ends = min(self._ends, time.monotonic() + seconds)
+        self._timer = self._timer_until(self._ends)
+
+    def cut(self) -> None:
+        """End the connection now: a read that waits in another thread ends with an error."""
+        with self._lock:
+            if self._handle is not None:
+                try:
+                    self._handle.shutdown(socket.SHUT_RDWR)
+                except OSError:  # it has ended already
+                    return
+
+    def check(self) -> None:
+        """Look at the deadline, which counts also while nobody reads.
+
+        :raises RetriableError: if it has passed.
+        """
+        if self._is_over or time.monotonic() > self._ends:
+            raise self._late()
+
+    def _late(self) -> RetriableError:
+        return RetriableError(
+            f"{self.host} had not finished its answer after request_deadline_seconds="
+            f"{self._limits.deadline_seconds:g}; {self.received} bytes had come"
+        )
+
+    def explained(self) -> _Explained:
+        """Turn the errors of a block, which may quote anything, into ours."""
+        return _Explained(self)
+
+    def trouble(self, error: OSError | ValueError | BrokenAnswerError) -> ConnectError:
+        """Return our error for one of the system's, of TLS or of the message."""
+        seen = f" after {self.received} bytes of the answer" if self.received else ""
+        whose = self.host if self._doing != "proxy" else f"{self.host} cannot be asked: the connection's proxy"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return ConfigError(f"{whose} {_UNTRUSTED}")
+        if isinstance(error, ValueError) and self._doing != "read":
+            return ConfigError(f"{whose} is no valid host")
+        what = _meaning(error, self._doing)
+        if self._doing == "proxy":
+            return RetriableError(f"{self.host} cannot be reached through the connection's proxy, which {what}")
+        return RetriableError(f"{self.host} {what}{seen}")
+
+    def _timer_until(self, end: float) -> threading.Timer:
+        timer = threading.Timer(min(max(end - time.monotonic(), 0), threading.TIMEOUT_MAX), self._end)
+        timer.daemon = True
+        timer.name = "http-deadline"
+        timer.start()
+        return timer
+
+    def _stop_timer(self) -> None:
+        self._timer.cancel()
+        self._timer.join()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self.cut()
+
+    def _connect(self, host: str, port: int) -> None:
+        context = client_context(self._ca_bundle) if "https" in (self._parts.scheme, _scheme(self._proxy)) else None
+        if self._proxy is None:
+            self._dial(host, port)
+        else:
+            self._doing = "proxy"
+            proxy_host, proxy_port = _address(self._proxy)
+            self._dial(proxy_host, proxy_port)
+            if context is not None and self._proxy.scheme == "https":
+                self._socket = context.wrap_socket(self._socket, server_hostname=proxy_host)
+            if self._parts.scheme == "https":
+                self._tunnel(f"{_bracketed(host)}:{port}")
+        self._doing = "connect"
+        if context is not None and self._parts.scheme == "https":
+            self._socket = _over_tls(self._socket, context, host)
+
+    def _dial(self, host: str, port: int) -> None:
+        refused: OSError | None = None
+        for family, kind, protocol, _, address in self._resolved(host, port):
+            self.check()
+            self._socket = socket.socket(family, kind, protocol)
+            left = self._ends - time.monotonic()
+            self._socket.settimeout(max(min(self._limits.connect_timeout_seconds, left), 0.001))
+            try:
+                self._socket.connect(address)
+            except OSError as error:
+                self._socket.close()
+                refused = error
+                continue
+            self._socket.settimeout(self._limits.connect_timeout_seconds)
+            with self._lock:
+                self._handle = self._socket.dup()
+            self.check()
+            return
+        raise refused or OSError("no address")
+
+    def _resolved(self, host: str, port: int) -> list[Any]:
+        """Ask the name service, in a thread: nothing else can end a question that it does not answer.
+
+        :raises RetriableError: if there is no answer before the deadline.
+        """
+        answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answers.put(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+            except (OSError, ValueError) as error:
+                answers.put(error)
+
+        threading.Thread(target=ask, name="http-resolve", daemon=True).start()
+        try:
+            answer = answers.get(timeout=min(max(self._ends - time.monotonic(), 0), threading.TIMEOUT_MAX))
+        except queue.Empty:
+            raise self._late() from None
+        if isinstance(answer, (OSError, ValueError)):
+            raise answer
+        return answer
+
+    def _tunnel(self, target: str) -> None:
+        self._socket.sendall(_request("CONNECT", target, {"Host": target, **self._proxy_headers()}))
+        # Unbuffered: what follows the proxy's answer belongs to the TLS handshake.
+        with self._socket.makefile("rb", buffering=0) as raw:
+            status = read_head(BufferedReader(raw, 1)).status
+        if status in (401, 403, 407):
+            raise ConfigError(
+                f"{self.host} cannot be reached: the connection's proxy refuses with status {status}; look at user and "
+                "password in its URL, and at what it allows"
+            )
+        if not 200 <= status < 300:
+            raise BrokenAnswerError(f"answered {status}")
+
+    def _proxy_headers(self) -> dict[str, str]:
+        user, password = proxy_credentials(self._proxy)
+        if not user and not password:
+            return {}
+        return {"Proxy-Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode('ascii')}"}
+
+
+class _Explained:
+    """See :meth:`Link.explained`."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, (OSError, ValueError, BrokenAnswerError)):
+            try:
+                self._link.check()
+            except RetriableError as late:
+                raise late from None
+            raise self._link.trouble(error) from None
+
+
+_UNTRUSTED = (
+    "has a TLS certificate this machine does not trust (expired, other host, or an unknown authority); if a proxy "
+    "inspects TLS here, or the authority is your own, name its certificate as ca_bundle in the connection"
+)
+
+
+def _meaning(error: OSError | ValueError | BrokenAnswerError, doing: str) -> str:
+    """Say what an error tells of the other side, in words of our own."""
+    if isinstance(error, BrokenAnswerError):
+        return str(error)
+    limit = "sent nothing for read_timeout_seconds" if doing == "read" else "did not accept a connection within "
+    known: tuple[tuple[type[OSError], str], ...] = (
+        (socket.gaierror, "is not known to this machine's name service"),
+        (TimeoutError, limit if doing == "read" else f"{limit}connect_timeout_seconds"),
+        (ssl.SSLError, "broke off TLS inside the answer" if doing == "read" else "broke the TLS handshake"),
+        (ConnectionRefusedError, "does not accept connections"),
+        (ConnectionError, "reset the connection"),
+    )
+    for kind, text in known:
+        if isinstance(error, kind):
+            return text
+    number = error.errno if isinstance(error, OSError) else None
+    return f"cannot be reached ({os.strerror(number) if number else type(error).__name__})"
+
+
+def _address(parts: SplitResult) -> tuple[str, int]:
+    """Return host and port of a URL, the host in ASCII.
+
+    :raises ValueError: if it has none that a connection can be made to.
+    """
+    name = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode("ascii")
+    if not _HOST.fullmatch(name):
+        raise ValueError
+    return name, parts.port or _PORTS[parts.scheme]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _scheme(parts: SplitResult | None) -> str:
+    return parts.scheme if parts is not None else ""
+
+
+def _over_tls(below: socket.socket, context: ssl.SSLContext, host: str) -> Any:
+    if isinstance(below, ssl.SSLSocket):  # to a proxy: Python's own sockets cannot carry TLS in TLS
+        from urllib3.util.ssltransport import SSLTransport  # noqa: PLC0415  # rarely needed
+
+        return SSLTransport(below, context, server_hostname=host)
+    return context.wrap_socket(below, server_hostname=host)
+
+
+def _request(method: str, target: str, headers: dict[str, str]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii")
+
+
+def proxy_credentials(proxy: SplitResult | None) -> tuple[str, str]:
+    """Return user and password that a proxy's URL holds, '' for what it does not."""
+    if proxy is None:
+        return "", ""
+    return unquote(proxy.username or ""), unquote(proxy.password or "")

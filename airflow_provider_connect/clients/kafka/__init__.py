@@ -1,0 +1,1 @@
+"""Kafka clusters: connections, producers, readers, and what errors mean."""

@@ -1,0 +1,229 @@
+"""Who and where the cluster is: Airflow's own ``kafka`` connection, read into librdkafka's settings and clients.
+
+The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka`` keeps them (``KafkaBaseHook``,
+2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host and port stand in for
+``bootstrap.servers``, login and password for ``sasl.username`` and ``sasl.password`` where the extra has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_provider_connect.clients.kafka.errors import Heard, of
+from airflow_provider_connect.clients.kafka.secrets import SecretFreeLog, secrets
+from airflow_provider_connect.clients.kafka.settings import ALIASES, CONSUMER_ONLY, nearest, problems, refused
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+T = TypeVar("T")
+GROUP = "airflow-connect"
+"""Name that the reader of the ledger gives itself; it joins no group and commits no offset."""
+
+
+def settings(connection: Connection) -> dict[str, str]:
+    """Return the connection as librdkafka's settings, by their current names, without those of consumers.
+
+    :raises ConfigError: a setting is neither text, number nor boolean, or is given twice under two names.
+    """
+    found: dict[str, str] = {}
+    for written, value in connection.extra.items():
+        if value is None or value == "":
+            continue
+        name, text = ALIASES.get(written, written), _text(connection, written, value)
+        if found.setdefault(name, text) != text:
+            raise ConfigError(
+                f"connection {connection.conn_id!r}: {name!r} is there twice, as {written!r} too: give one of them"
+            )
+    standing_in = {
+        "bootstrap.servers": _servers(connection),
+        "sasl.username": connection.login.get_secret_value() if connection.login else None,
+        "sasl.password": connection.password.get_secret_value() if connection.password else None,
+    }
+    if found.get("sasl.mechanism") == "OAUTHBEARER":
+        standing_in = {
+            "bootstrap.servers": standing_in["bootstrap.servers"],
+            "sasl.oauthbearer.client.id": standing_in["sasl.username"],
+            "sasl.oauthbearer.client.secret": standing_in["sasl.password"],
+        }
+    found.update({name: value for name, value in standing_in.items() if value and name not in found})
+    return {name: value for name, value in found.items() if name not in CONSUMER_ONLY}
+
+
+def _text(connection: Connection, name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise ConfigError(f"connection {connection.conn_id!r}: extra field {name!r} must be text, a number or a boolean")
+
+
+def _servers(connection: Connection) -> str | None:
+    """Return the host field, which may list several, with the port where a host has none of its own."""
+    if not connection.host:
+        return None
+    port = f":{connection.port}" if connection.port else ""
+    hosts = [host.strip() for host in connection.host.split(",") if host.strip()]
+    return ",".join(host if re.search(r":\d+$", host) else f"{host}{port}" for host in hosts)
+
+
+def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
+    """Say what is wrong with a connection as far as it can be told without the network; an empty list if nothing.
+
+    :param delivery: the sink's, for the messages; ``at_least_once`` needs an idempotent producer as well.
+    """
+    where = f"connection {connection.conn_id!r}"
+    try:
+        conf = settings(connection)
+        library = _library()
+    except ConfigError as error:
+        return [str(error)]
+    not_allowed = refused(conf)
+    with_it = f" (delivery={delivery!r})" if delivery else ""
+    found = [f"{name}: {why}{with_it}" for name, why in sorted(not_allowed.items())]
+    found += problems(conf)
+    rest = {name: value for name, value in conf.items() if name not in not_allowed}
+    return [f"{where}: {text}" for text in [*found, *_verdict(library, connection, rest, known=bool(found))]]
+
+
+_UNKNOWN = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
+_INVALID = re.compile(r'for configuration property "(?P<name>[^"]*)"')
+
+
+def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, known: bool) -> list[str]:
+    """Ask librdkafka itself, without telling it where the cluster is, until it has nothing more to say.
+
+    :param known: something is wrong already: a client that cannot be made for it says nothing new.
+    """
+    found: list[str] = []
+    rest = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
+    if rest.get("sasl.mechanism") == "OAUTHBEARER":
+        # Else the client asks for a token at once.
+        rest["security.protocol"] = rest.get("security.protocol", "").lower().replace("sasl_", "")
+    log = SecretFreeLog(secrets(connection))
+    while True:
+        try:
+            library.Producer(rest | {"enable.idempotence": True, "log_level": 0}, logger=log)
+        except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
+            unknown, name = _named(error)
+            said = _said(error, log)
+        else:
+            return found
+        given = next((one for one in rest if name in (one, *(old for old, new in ALIASES.items() if new == one))), None)
+        if given is None:
+            return found if known or found else [said]
+        del rest[given]
+        found.append(
+            f"{given}: no such setting; {nearest(given)}" if unknown else f"{given}: librdkafka refuses its value"
+        )
+
+
+def _named(error: Exception) -> tuple[bool, str | None]:
+    """Return whether librdkafka does not know a setting, and the setting's name if the text has one."""
+    text = str(error)
+    unknown, invalid = _UNKNOWN.search(text), _INVALID.search(text)
+    found = unknown or invalid
+    return unknown is not None, found["name"] if found else None
+
+
+def _said(error: Exception, log: SecretFreeLog) -> str:
+    """Return what librdkafka says against a setting, without the setting's value."""
+    kafka = of(error)
+    if kafka is None:
+        return "a setting is of the wrong kind: all must be text, numbers or booleans"
+    _, name = _named(error)
+    return f"{name}: librdkafka refuses it" if name else log.redacted(str(kafka.str()))
+
+
+def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> dict[str, Any]:
+    given = settings(connection)
+    if not given.get("bootstrap.servers"):
+        raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
+    if not_allowed := refused(given):  # not with a client either: some of them load code as soon as it is made
+        told = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
+        raise ConfigError(f"connection {connection.conn_id!r}: {told}")
+    unless_given = {
+        "client.id": "airflow-provider-connect",
+        # Lines below errors say nothing that the call's own error does not; debug= raises this by itself.
+        "log_level": 3,
+    }
+    ours = {
+        "statistics.interval.ms": 0,
+        "error_cb": (heard or Heard()).hear,
+    }
+    return unless_given | given | {ALIASES.get(name, name): value for name, value in own.items()} | ours
+
+
+def _client(make: Callable[..., T], connection: Connection, conf: dict[str, Any]) -> T:
+    """Make a client.
+
+    :raises ConfigError: librdkafka refuses a setting; the message names it.
+    """
+    from confluent_kafka import KafkaException
+
+    log = SecretFreeLog(secrets(connection))
+    try:
+        return make(conf, logger=log)
+    except (KafkaException, TypeError, ValueError, AttributeError) as error:
+        wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_said(error, log)}"]
+        raise ConfigError("; ".join(wrong)) from None
+
+
+def producer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Producer:
+    """Make an idempotent producer.
+
+    :param heard: collects what the client hears beside its calls' own errors.
+    :param own: settings that win over the connection's: ``**{"transactional.id": …}``.
+    :raises ConfigError: librdkafka refuses a setting.
+    """
+    kind: type[Producer] = _library().Producer
+    sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
+    return _client(kind, connection, _conf(connection, heard, sure | own))
+
+
+def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Consumer:
+    """Make a consumer that reads what is committed, from offsets that it is given, and leaves no trace.
+
+    :param heard: collects what the client hears beside its calls' own errors.
+    :param own: settings that win over the connection's.
+    :raises ConfigError: librdkafka refuses a setting.
+    """
+    kind: type[Consumer] = _library().Consumer
+    sure = {
+        "group.id": str(connection.extra.get("group.id") or GROUP),
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "allow.auto.create.topics": False,
+    }
+    return _client(kind, connection, _conf(connection, heard, sure | own))
+
+
+def admin(connection: Connection, heard: Heard | None = None, /, **own: Any) -> AdminClient:
+    """Make a client for topics and their settings.
+
+    :param heard: collects what the client hears beside its calls' own errors.
+    :param own: settings that win over the connection's.
+    :raises ConfigError: librdkafka refuses a setting.
+    """
+    _library()
+    from confluent_kafka.admin import AdminClient
+
+    return _client(AdminClient, connection, _conf(connection, heard, own))
+
+
+def _library() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise ConfigError(
+            "the Kafka sink needs confluent-kafka: pip install 'airflow-provider-connect[kafka]' where this task runs"
+        ) from None
+    return confluent_kafka

@@ -1,0 +1,210 @@
+"""A producer that counts the records it is handed, and holds no more of them than memory allows."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.kafka.connection import producer
+from airflow_provider_connect.clients.kafka.connection import settings as connection_settings
+from airflow_provider_connect.clients.kafka.errors import Heard, classify, kafka_errors
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+QUEUE_KBYTES = 48 * 1024
+"""What a producer holds that the broker has not acknowledged."""
+QUEUE_RECORDS = 100_000
+"""How many records that may be: librdkafka itself takes about 300 bytes for each, and as many for its headers."""
+_POLL_SECONDS = 0.1
+
+Headers = list[tuple[str, str | bytes | None]]
+
+
+def headers_bytes(headers: Headers) -> int:
+    """Return how many bytes a record's headers are."""
+    return sum(len(name) + len(value or b"") for name, value in headers)
+
+
+class Outbox:
+    """Hands records to a producer, and counts those it took."""
+
+    def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
+        defaults = {
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES,
+        }
+        self.heard = Heard()
+        self.timeout_seconds = timeout_seconds
+        self.accepted = 0
+        self._queued: deque[tuple[int, int]] = deque()
+        self._queued_records = self._queued_bytes = 0
+        given = connection_settings(connection)
+        ours = {name: value for name, value in defaults.items() if name not in given}
+        self._producer: Producer = producer(connection, self.heard, **(ours | settings))
+
+    def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
+        """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
+
+        ``produce_batch`` says in each record whether it was taken, and takes later ones where an earlier one was not.
+        So there is room for all before the first is handed over.
+
+        :param size_bytes: of all keys and values.
+        """
+        self.make_room(len(records), size_bytes)
+        while records:
+            with self.sending(topic):
+                taken = self._producer.produce_batch(topic, records)
+                self.accepted += taken
+                records = _left(records, taken)
+            if records:
+                self._wait_for_fewer()
+
+    def send(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
+    ) -> None:
+        """Hand over one record; who sends many calls :meth:`make_room` now and then.
+
+        :param partition: where to; by the partitioner without it.
+        """
+        self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
+        self.accepted += 1
+
+    def _produce(self, topic: str, *record: Any, **more: Any) -> None:
+        """Hand over one record, however long the client's own queue is full."""
+        while True:
+            try:
+                with self.sending(topic):
+                    self._producer.produce(topic, *record, **more)
+            except BufferError:  # what confluent-kafka makes of _QUEUE_FULL
+                self._wait_for_fewer()
+            else:
+                return
+
+    def send_each(  # noqa: PLR0917  # as many as a record has fields
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers],
+        timestamps: Sequence[int],
+        partitions: Sequence[int],
+    ) -> None:
+        """Hand over records of one topic with headers, times or partitions, which ``produce_batch`` does not take."""
+        produce = self._producer.produce
+        with self.sending(topic):
+            records = zip(keys, values, headers, timestamps, partitions, strict=True)
+            for key, value, own_headers, timestamp, partition in records:
+                try:
+                    produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
+                except BufferError:
+                    self._produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
+        self.accepted += len(values)
+
+    def make_room(self, records: int, size_bytes: int) -> None:
+        """Wait until the queue has room for records that are handed over next.
+
+        :param size_bytes: of all keys, values and headers.
+        """
+        most = max(0, QUEUE_KBYTES * 1024 - size_bytes)
+        self._wait(lambda: len(self._producer) + records <= QUEUE_RECORDS and self._waiting_bytes() <= most)
+        self._queued.append((records, size_bytes))
+        self._queued_records += records
+        self._queued_bytes += size_bytes
+
+    def _waiting_bytes(self) -> int:
+        """Return how large the records are that wait: those that were handed over last."""
+        waiting = len(self._producer)
+        while self._queued and self._queued_records - self._queued[0][0] >= waiting:
+            records, size_bytes = self._queued.popleft()
+            self._queued_records -= records
+            self._queued_bytes -= size_bytes
+        return self._queued_bytes
+
+    def _wait_for_fewer(self) -> None:
+        waiting = len(self._producer)
+        self._wait(lambda: len(self._producer) < waiting)
+
+    def check_time(self, done: int, total: int) -> None:
+        """Leave while there is time for it; without a transaction there is all the time in the world."""
+
+    def flush(self) -> None:
+        """Wait until the broker has answered for every record.
+
+        :raises RetriableError: it took none for the whole timeout.
+        """
+        self._wait(lambda: not len(self._producer), self._producer.flush)
+
+    def _wait(self, done: Callable[[], bool], wait: Callable[[float], int] | None = None) -> None:
+        """Wait while the broker goes on taking records."""
+        waiting, since = len(self._producer), time.monotonic()
+        while not done():
+            with self.sending():
+                (wait or self._producer.poll)(_POLL_SECONDS)
+            if len(self._producer) < waiting:
+                waiting, since = len(self._producer), time.monotonic()
+            elif time.monotonic() - since > self.timeout_seconds:
+                stuck = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
+                raise self.heard.failure("sending") or RetriableError(f"{stuck}; it is expected to pass")
+
+    @contextlib.contextmanager
+    def sending(self, topic: str | None = None) -> Iterator[None]:
+        """Name what the client raises."""
+        with kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.heard):
+            yield
+
+
+def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
+    """Return the records that the client had no room for, where those are the last: their order stays.
+
+    :raises KafkaException: it refused a record.
+    :raises RetriableError: it left some out in the middle.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    if taken == len(records):
+        return []
+    errors = [record.pop("_error") for record in records[taken:] if "_error" in record]
+    if len(errors) == len(records) - taken and all(error.code() == KafkaError._QUEUE_FULL for error in errors):
+        return records[taken:]
+    errors = [record["_error"] for record in records if "_error" in record] + errors
+    if not errors:
+        raise RetriableError("the client did not take every record and does not say why: nothing is committed")
+    raise KafkaException(errors[0])
+
+
+class Acknowledged(Outbox):
+    """A producer without a transaction, which counts what the broker has taken."""
+
+    def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
+        self._delivered = 0
+        self._failed: Any = None
+        # No timeout of librdkafka's own: it would count the time that records wait behind others on a slow line.
+        own = {"on_delivery": self._note, "message.timeout.ms": 0}
+        super().__init__(connection, timeout_seconds, settings | own)
+
+    def _note(self, error: Any, _: Any) -> None:
+        self._delivered += error is None
+        self._failed = self._failed or error
+
+    def flush(self) -> None:
+        """Wait until the broker has taken every record.
+
+        :raises ConnectError: it refused one.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            super().flush()
+        except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
+            raise RetriableError("the client broke down while sending; the next try sends the day again") from error
+        if self._failed is not None:
+            raise classify(KafkaException(self._failed), "sending", self.heard)
+        if self._delivered != self.accepted:
+            raise RetriableError(f"{self._delivered:,} of {self.accepted:,} records were acknowledged; sent again")

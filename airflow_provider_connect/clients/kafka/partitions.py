@@ -1,0 +1,148 @@
+"""Reads the partitions of a topic to their ends: for the ledger, for snapshots, and for the look for a lost ledger.
+
+Where a partition ends is asked of its leader before its first record is read. What comes with the records does not
+tell: the mark of a leader that was just elected may lag behind what is committed. The question is not answered until
+it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.kafka.connection import consumer
+from airflow_provider_connect.clients.kafka.errors import Heard, UnknownTopicError, classify, kafka_errors
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+_BATCH = 10_000
+_LOOK_SECONDS = 0.05
+_FETCH_BYTES = 4_000_000
+"""Of a partition at once: a long ledger is read to its end in fewer questions."""
+
+
+class Partitions:
+    """The partitions of one topic, as one consumer sees them; made by :func:`reading`.
+
+    :param called: the topic, in messages.
+    """
+
+    def __init__(self, reader: Consumer, topic: str, called: str, timeout_seconds: float) -> None:
+        self.topic = topic
+        self.called = called
+        self.timeout_seconds = timeout_seconds
+        self.stopped: dict[int, int] = {}
+        """Behind which offset of each partition the last reading stopped."""
+        self._reader = reader
+
+    def numbers(self) -> list[int]:
+        """Return the topic's partitions; none of a topic that is not there."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        topic = self._ask(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
+        if topic.error is not None:
+            if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return []
+            raise KafkaException(topic.error)
+        return sorted(topic.partitions)
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Ask for the first offset, and the one behind the last that this reader may see."""
+        from confluent_kafka import TopicPartition
+
+        place = TopicPartition(self.topic, partition)
+        found: tuple[int, int] = self._ask(lambda seconds: self._reader.get_watermark_offsets(place, timeout=seconds))
+        return found
+
+    def _ask(self, question: Callable[[float], Any]) -> Any:
+        """Ask again while the answer is that nobody could be asked, until the time is up."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self.timeout_seconds
+        while True:
+            try:
+                return question(max(1.0, deadline - time.monotonic()))
+            except KafkaException as error:
+                # A client that has lost its broker does not know the partitions either that it was told of before.
+                passing = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
+                if not passing or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+
+    def told_end(self, partition: int) -> int:
+        """Return the offset behind the last record, undecided ones included, as it came with the records."""
+        from confluent_kafka import TopicPartition
+
+        return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
+
+    def batches(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Message]]:
+        """Yield the records from ``starts`` on, until every partition is read to its end and at least to ``ends``.
+
+        :raises RetriableError: nothing more comes before that.
+        :raises ConfigError: an offset is not there any more.
+        """
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        self._reader.assign([TopicPartition(self.topic, partition, offset) for partition, offset in starts.items()])
+        self.stopped = {}
+        deadline = time.monotonic() + self.timeout_seconds
+        while set(self.stopped) != set(starts):
+            records = []
+            for message in self._arrived():
+                error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
+                if error is None:
+                    records.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    if offset >= ends[partition]:
+                        self.stopped[partition] = offset
+                elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    pass  # librdkafka asks for every consumer's group, and says so here; ours join none
+                elif not isinstance(failure := classify(KafkaException(error), self.called), RetriableError):
+                    raise failure
+            if records:
+                yield records
+                deadline = time.monotonic() + self.timeout_seconds
+            elif time.monotonic() > deadline:
+                raise RetriableError(
+                    f"{self.called} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction is "
+                    "open there, which its timeout ends, or the broker is away"
+                )
+
+    def rest(self) -> None:
+        """Ask for no more records until :meth:`batches` is called again."""
+        self._reader.unassign()
+
+    def _arrived(self) -> list[Message]:
+        """Return what has come, as soon as anything has: ``consume`` waits its whole time for a batch that is full."""
+        first: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
+        return first + self._reader.consume(_BATCH, 0) if first else first
+
+
+@contextmanager
+def reading(
+    connection: Connection,
+    topic: str,
+    timeout_seconds: float,
+    isolation: Isolation = "read_committed",
+    kind: Literal["topic", "ledger topic"] = "topic",
+) -> Iterator[Partitions]:
+    """Open a topic for reading.
+
+    :raises ConfigError: a person must act.
+    :raises RetriableError: the broker is away.
+    """
+    heard, called = Heard(), f"{kind} {topic!r}"
+    own = {"isolation.level": isolation, "fetch.wait.max.ms": 10, "check.crcs": True}
+    own |= {"fetch.message.max.bytes": _FETCH_BYTES}
+    reader = consumer(connection, heard, **own)
+    try:
+        with kafka_errors(f"reading {called}", heard):
+            yield Partitions(reader, topic, called, timeout_seconds)
+    finally:
+        reader.close()

@@ -1,0 +1,224 @@
+"""One producer and its one transaction; after it, whatever its end, the producer is thrown away.
+
+A second transaction of the same producer could be committed or aborted by a delayed answer to the first one
+(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer of the same transactional id fences whatever still
+runs under it: :meth:`Transaction.fence` returns when nobody else's transaction is open any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from airflow_provider_connect.clients.kafka.errors import FencedError, classify, is_fenced, kafka_errors, of
+from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+
+RELEASE_SECONDS = 10.0
+SHARE_OF_TIME = 0.9
+"""What a transaction may take of its time before it is given up."""
+
+
+class UndecidedError(RetriableError):
+    """Whether a transaction was committed is not known; its ledger record tells."""
+
+
+def transactional_id(*names: str | int) -> str:
+    """Return the id under which a day, or a part of it, is published: the same for every run and every try of it."""
+    return f"connect-{hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]}"
+
+
+class Transaction(Outbox):
+    """A producer with a transactional id; ends without a trace unless :meth:`commit` returned.
+
+    :param transaction_timeout_seconds: after which the broker ends the transaction.
+    :param what: it publishes, for messages; its id without that.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str,
+        timeout_seconds: float,
+        transaction_timeout_seconds: float,
+        settings: dict[str, Any] | None = None,
+        *,
+        what: str | None = None,
+    ) -> None:
+        milliseconds = int(transaction_timeout_seconds * 1000)
+        times = {"transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
+        own = {"transactional.id": transactional_id} | times
+        super().__init__(connection, timeout_seconds, (settings or {}) | own)
+        self.id = transactional_id
+        self.what = what or repr(transactional_id)
+        self.transaction_timeout_seconds = transaction_timeout_seconds
+        self._connection = connection
+        self._begun = 0.0
+        self._ended = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is open any more: never begun, committed, aborted, or fenced by another producer."""
+        return self._ended
+
+    def fence(self) -> None:
+        """Take the transactional id: every producer that had it is fenced, and its transaction is over.
+
+        :raises ConfigError: the broker allows no transaction that long, or the user may not use the id.
+        :raises RetriableError: the broker is away.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.init_transactions(self.timeout_seconds)
+        except KafkaException as error:
+            self.heard.listen(self._producer)  # what stands behind a timeout
+            raise classify(error, f"taking transactional id {self.id!r}", self.heard) from None
+
+    def begin(self) -> None:
+        """Begin; the broker's clock runs from the first record on."""
+        self._begun = time.monotonic()
+        self._ended = False
+        with kafka_errors("beginning a transaction", self.heard):
+            self._producer.begin_transaction()
+
+    @contextlib.contextmanager
+    def sending(self, topic: str | None = None) -> Iterator[None]:
+        """Name what the client raises; behind "fatal" and "erroneous state" it is the reason that counts.
+
+        Only a step of the transaction tells it: one that is out of turn is refused with the error that broke it.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+
+        with super().sending(topic):
+            try:
+                yield
+            except KafkaException as error:
+                kafka = of(error)
+                if kafka is not None and kafka.code() == KafkaError._FATAL:
+                    self._producer.abort_transaction(1.0)
+                if kafka is not None and kafka.code() == KafkaError._STATE:
+                    self._producer.begin_transaction()
+                raise
+
+    @property
+    def seconds(self) -> float:
+        """How long the transaction has been open; 0 before it is begun."""
+        return time.monotonic() - self._begun if self._begun else 0.0
+
+    def check_time(self, done: int, total: int) -> None:
+        """Leave while there is time for it.
+
+        :raises RetriableError: the transaction's time is nearly over, and it will not be finished. By what the ledger
+            has measured it should have been: that was looked at before the first record.
+        """
+        if self.seconds > SHARE_OF_TIME * self.transaction_timeout_seconds:
+            raise self._too_slow(done, total)
+
+    def flush(self) -> None:
+        """Wait until the broker has answered for every record.
+
+        :raises RetriableError: it took none for the whole timeout, or the transaction's time is over, and what was not
+            sent by then is forgotten.
+        """
+        super().flush()
+        if self.seconds > self.transaction_timeout_seconds:
+            raise self._too_slow(self.accepted, self.accepted)
+
+    def _too_slow(self, done: int, total: int) -> RetriableError:
+        return RetriableError(
+            f"{self.what}: {done:,} of {total:,} records took {self.seconds:.0f} s, and a transaction may be open for "
+            f"{self.transaction_timeout_seconds:.0f} s. The next try may be faster; if it stays, raise "
+            "transaction_timeout_seconds (and the broker's transaction.max.timeout.ms), or set atomicity='partition'"
+        )
+
+    def commit(self) -> None:
+        """Commit; the same call again is safe while the answer is missing.
+
+        :raises UndecidedError: no answer in time, or one that does not tell.
+        :raises FencedError: another producer has the id now.
+        :raises DataError: the broker refused a record; nothing of the transaction is visible.
+        """
+        deadline = time.monotonic() + self.timeout_seconds
+        while True:
+            try:
+                with self._commit_errors():
+                    self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+                self._ended = True
+                return
+            except _Again as error:
+                if time.monotonic() > deadline:
+                    raise UndecidedError(
+                        f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s; the ledger decides"
+                    ) from error
+
+    @contextlib.contextmanager
+    def _commit_errors(self) -> Iterator[None]:
+        from confluent_kafka import KafkaException
+
+        try:
+            with kafka_errors(f"committing {self.what}", self.heard):
+                try:
+                    yield
+                except KafkaException as error:
+                    kafka = of(error)
+                    if kafka is not None and kafka.retriable():
+                        raise _Again from error
+                    if kafka is not None and kafka.fatal() and not is_fenced(error):
+                        raise UndecidedError(f"committing {self.what}: {kafka.name()}; the ledger decides") from error
+                    raise
+        except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
+            raise UndecidedError(f"the client broke down in the commit of {self.what}; the ledger decides") from error
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let readers of committed records go on, where this transaction failed and is still open."""
+        if isinstance(error, FencedError):
+            self._ended = True
+        elif not self._ended and not isinstance(error, UndecidedError):
+            self._ended = self._released()
+
+    def _released(self) -> bool:
+        """End the open transaction; of a producer that was fenced meanwhile, nothing is left to end. Say whether it is.
+
+        Where the producer cannot do it itself, one that takes its id does. Where that fails, too, the broker ends the
+        transaction after its timeout, or the next try does.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            self._abort()
+        except (KafkaException, RetriableError, SystemError) as error:
+            return is_fenced(error) or self._taken_over()
+        return True
+
+    def _abort(self) -> None:
+        """Abort, once nothing is on its way any more: else it is fatal to the client in most cases.
+
+        (https://github.com/confluentinc/librdkafka/issues/4849: 22 of 30 times; after a flush none of 30.)
+        """
+        until = time.monotonic() + RELEASE_SECONDS
+        if self._producer.flush(RELEASE_SECONDS):
+            raise RetriableError("records are still on their way")
+        self._producer.abort_transaction(max(1.0, until - time.monotonic()))
+
+    def _taken_over(self) -> bool:
+        try:
+            Transaction(self._connection, self.id, RELEASE_SECONDS, self.transaction_timeout_seconds).fence()
+        except (RetriableError, ConfigError):
+            return False
+        return True
+
+
+class _Again(Exception):  # noqa: N818  # no error: the same call is to be made again
+    """The commit has no answer yet."""

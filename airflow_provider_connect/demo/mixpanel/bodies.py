@@ -1,0 +1,105 @@
+"""Gzipped days for the stand-in: made once, kept in memory or on disk, handed out without a copy."""
+
+from __future__ import annotations
+
+import datetime as dt
+import mmap
+import os
+import struct
+import threading
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+from pathlib import Path
+
+from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit
+
+# Level 6 compresses these events about 5.8 times, as real exports do.
+_LEVEL = 6
+_SEGMENT_LINES = 10_000
+_SEGMENTS_IN_FLIGHT = 4
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
+TRAILER_BYTES = 8
+
+
+def gzip_pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Compress to one gzip member, the same bytes on every machine with the same zlib.
+
+    Segments are compressed side by side while the next lines are made: zlib lets go of the interpreter lock.
+    """
+    yield _GZIP_HEADER
+    crc = size = 0
+    waiting: deque[Future[bytes]] = deque()
+    remaining = iter(lines)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        while raw := b"".join(islice(remaining, _SEGMENT_LINES)):
+            crc, size = zlib.crc32(raw, crc), size + len(raw)
+            waiting.append(pool.submit(_deflate, raw))
+            if len(waiting) > _SEGMENTS_IN_FLIGHT:
+                yield waiting.popleft().result()
+        for segment in waiting:
+            yield segment.result()
+    yield zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS).flush(zlib.Z_FINISH)
+    yield struct.pack("<II", crc, size & 0xFFFFFFFF)
+
+
+def gzip_members(lines: list[bytes], members: int) -> bytes:
+    """Compress to ``members`` gzip members in a row, which is one valid gzip file."""
+    step = -(-len(lines) // members) or 1
+    return b"".join(chain.from_iterable(gzip_pieces(lines[i * step : (i + 1) * step]) for i in range(members)))
+
+
+def raw_size(body: memoryview) -> int:
+    """Return the size of a body of one member before compression, from its trailer (modulo 4 GiB)."""
+    return int(struct.unpack("<I", body[-4:])[0])
+
+
+class DayStore:
+    """The gzipped bodies of a project, each made when it is first asked for.
+
+    :param folder: where bodies are kept for later processes; None keeps them in memory. Any number of processes
+        may share a folder: a body appears whole, under a name that changes with the events.
+    """
+
+    def __init__(self, project: Project, folder: Path | None = None) -> None:
+        self._project = project
+        self._folder = folder
+        self._bodies: dict[tuple[tuple[dt.date, ...], TimeUnit], memoryview] = {}
+        self._making: dict[tuple[tuple[dt.date, ...], TimeUnit], threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def lines(self, dates: tuple[dt.date, ...], unit: TimeUnit) -> Iterator[bytes]:
+        """Yield the lines of all ``dates`` in turn."""
+        return chain.from_iterable(self._project.lines(date, unit) for date in dates)
+
+    def gzipped(self, dates: tuple[dt.date, ...], unit: TimeUnit = "s") -> memoryview:
+        """Return the body for ``dates`` as one gzip member."""
+        key = (dates, unit)
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:  # two requests for a new day must not make it twice
+            if key not in self._bodies:
+                self._bodies[key] = self._make(dates, unit)
+            return self._bodies[key]
+
+    def _make(self, dates: tuple[dt.date, ...], unit: TimeUnit) -> memoryview:
+        pieces = gzip_pieces(self.lines(dates, unit))
+        if self._folder is None:
+            return memoryview(b"".join(pieces))
+        path = self._folder / f"{self._project.fingerprint}-{dates[0]}-{dates[-1]}-{unit}.jsonl.gz"
+        if not path.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+            with unfinished.open("wb") as file:
+                file.writelines(pieces)
+            unfinished.replace(path)
+        with path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _deflate(raw: bytes) -> bytes:
+    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    # A full flush ends on a byte and forgets what came before, so that segments can be put one after another.
+    return compressor.compress(raw) + compressor.flush(zlib.Z_FULL_FLUSH)

@@ -1,0 +1,165 @@
+"""What may be asked of the stand-in: the parameters of a raw export.
+
+They are those of https://developer.mixpanel.com/reference/raw-event-export (2026-11): ``from_date`` and ``to_date``,
+both included, ``event``, ``where``, ``limit`` and ``time_in_ms``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from airflow_provider_connect.demo.mixpanel.events import TimeUnit
+
+MAX_LIMIT = 100_000
+
+
+class RefusedError(Exception):
+    """A request the vendor would not serve.
+
+    :param form: the vendor answers with JSON, or with plain text for some.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        form: Literal["json", "text"] = "json",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.form = form
+        self.headers = headers or {}
+
+
+@dataclass(frozen=True)
+class Query:
+    """One export request, understood."""
+
+    first: dt.date
+    last: dt.date
+    events: frozenset[str] | None
+    where: Callable[[dict[str, Any]], bool] | None
+    limit: int | None
+    unit: TimeUnit
+
+    @property
+    def dates(self) -> tuple[dt.date, ...]:
+        """Every date asked for: both ends are included."""
+        return tuple(self.first + dt.timedelta(days=i) for i in range((self.last - self.first).days + 1))
+
+    def narrow(self, lines: Iterable[bytes]) -> list[bytes]:
+        """Keep the lines that ``event``, ``where`` and ``limit`` leave."""
+        return list(islice((line for line in lines if self.is_whole or self._wants(json.loads(line))), self.limit))
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing but dates was asked for."""
+        return self.events is None and self.where is None and self.limit is None
+
+    def _wants(self, row: dict[str, Any]) -> bool:
+        if self.events is not None and row["event"] not in self.events:
+            return False
+        return self.where is None or self.where(row["properties"])
+
+
+def parse_query(target: str, today: dt.date) -> Query:
+    """Read the query of a request target.
+
+    :raises RefusedError: 400.
+    """
+    values = {name: texts[-1] for name, texts in parse_qs(urlsplit(target).query, keep_blank_values=True).items()}
+    first, last = _date(values, "from_date"), _date(values, "to_date")
+    if last > today:
+        raise RefusedError(400, "to_date cannot be later than today", form="text")
+    if first > last:
+        raise RefusedError(400, "from_date cannot be later than to_date")
+    if values.get("time_in_ms", "false").lower() not in ("true", "false"):
+        raise RefusedError(400, "time_in_ms must be true or false")
+    return Query(
+        first=first,
+        last=last,
+        events=_events(values.get("event")),
+        where=_where(values.get("where")),
+        limit=_limit(values.get("limit")),
+        unit="ms" if values.get("time_in_ms", "").lower() == "true" else "s",
+    )
+
+
+def _date(values: dict[str, str], name: str) -> dt.date:
+    text = values.get(name)
+    if text is None:
+        raise RefusedError(400, f"{name} is a required parameter")
+    try:
+        return dt.datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007  # a date has no zone
+    except ValueError:
+        raise RefusedError(400, f"{name} must be in the format yyyy-mm-dd") from None
+
+
+def _events(text: str | None) -> frozenset[str] | None:
+    if text is None:
+        return None
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RefusedError(400, "event must be a JSON array of strings")
+    return frozenset(names)
+
+
+def _limit(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_LIMIT:
+        raise RefusedError(400, f"limit must be an integer from 1 to {MAX_LIMIT}")
+    return int(text)
+
+
+_WHERE = re.compile(
+    r'\s*properties\[("(?:[^"\\]|\\.)*")\]\s*(==|!=|>=|<=|>|<)\s*("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?)\s*'
+)
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    ">=": lambda left, right: left >= right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    "<": lambda left, right: left < right,
+}
+
+
+def _where(text: str | None) -> Callable[[dict[str, Any]], bool] | None:
+    """Understand one comparison of a property with a text or a number: a small part of the vendor's language."""
+    if text is None:
+        return None
+    refusal = RefusedError(400, "where is not an expression this server understands")
+    match = _WHERE.fullmatch(text)
+    if match is None:
+        raise refusal
+    operator = match[2]
+    try:
+        name, constant = json.loads(match[1]), json.loads(match[3])
+    except ValueError:
+        raise refusal from None
+    if isinstance(constant, str) and operator not in ("==", "!="):
+        raise refusal
+    compare = _COMPARISONS[operator]
+    kinds = str if isinstance(constant, str) else (int, float)
+
+    def wants(properties: dict[str, Any]) -> bool:
+        value = properties.get(name)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            return operator == "!="
+        return compare(value, constant)
+
+    return wants

@@ -1,0 +1,1 @@
+"""What polls are built from."""

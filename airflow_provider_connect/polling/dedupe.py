@@ -1,0 +1,193 @@
+"""An exact set of 128-bit keys: 16 bytes a key at rest, on disk past a limit.
+
+Keys come in batches. Each batch becomes a sorted run; runs of like size are merged, so that there are few
+(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs go to files,
+which are mapped, and let go from memory after every look-up.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.stage.storage import named_errors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Keys = NDArray[np.uint64]
+    Mask = NDArray[np.bool_]
+
+DEFAULT_LIMIT_BYTES = 64 << 20
+_KEY_BYTES = 16
+_FILTER_BITS = 24
+_GROWTH = 2
+"""A run is merged into the one before it unless that is this many times larger."""
+_SMALL_RUN = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Keys sorted by their high half; those with equal high halves stand in any order."""
+
+    hi: Keys
+    lo: Keys
+
+    def __len__(self) -> int:
+        return len(self.hi)
+
+    def holds(self, hi: Keys, lo: Keys) -> Mask:
+        """Tell for each key whether it is in this run; fastest when ``hi`` is sorted."""
+        import numpy as np
+
+        at = np.searchsorted(self.hi, hi)
+        found = np.zeros(len(hi), dtype=bool)
+        open_ = np.arange(len(hi))
+        while len(open_):
+            inside = at[open_] < len(self.hi)
+            open_ = open_[inside]
+            open_ = open_[self.hi[at[open_]] == hi[open_]]
+            found[open_] = self.lo[at[open_]] == lo[open_]
+            open_ = open_[~found[open_]]
+            at[open_] += 1
+        return found
+
+
+class _Filter:
+    """Tells quickly that a key is new: most are, and need not be looked for in the runs (a Bloom filter of one hash).
+
+    Two megabytes, however many keys; the more there are, the more often it says "perhaps".
+    """
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._bits = np.zeros(1 << (_FILTER_BITS - 3), dtype=np.uint8)
+
+    def may_hold(self, hi: Keys) -> Mask:
+        byte, bit = self._place(hi)
+        found: Mask = (self._bits[byte] & bit) != 0
+        return found
+
+    def add(self, hi: Keys) -> None:
+        import numpy as np
+
+        byte, bit = self._place(hi)
+        np.bitwise_or.at(self._bits, byte, bit)
+
+    def _place(self, hi: Keys) -> tuple[Any, Any]:
+        import numpy as np
+
+        slot = hi >> np.uint64(64 - _FILTER_BITS)
+        return slot >> np.uint64(3), (np.uint8(1) << (slot & np.uint64(7)).astype(np.uint8))
+
+
+def _merged(large: list[Keys], small: list[Keys]) -> _Run:
+    """Make one run of two without a common key, given as ``[hi, lo]``; the lists are emptied on the way."""
+    import numpy as np
+
+    total = len(large[0]) + len(small[0])
+    from_small = np.zeros(total, dtype=bool)
+    from_small[np.searchsorted(large[0], small[0], side="right") + np.arange(len(small[0]))] = True
+    halves = []
+    while large:  # one half after the other, so that only one exists twice
+        half = np.empty(total, dtype=np.uint64)
+        half[from_small] = small.pop(0)
+        np.logical_not(from_small, out=from_small)
+        half[from_small] = large.pop(0)
+        np.logical_not(from_small, out=from_small)
+        halves.append(half)
+    return _Run(*halves)
+
+
+class KeySet:
+    """The keys seen so far. Not for two threads at once.
+
+    :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about 1.5 times this.
+    :param folder: where the files lie; the system's own place for temporary files by default.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
+        self._limit_bytes = limit_bytes
+        self._folder = folder
+        self._filter = _Filter()
+        self._runs: list[_Run] = []
+        self._files: list[tuple[_Run, Any]] = []
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return sum(map(len, self._runs)) + sum(len(run) for run, _ in self._files)
+
+    def __enter__(self) -> KeySet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, hi: Keys, lo: Keys) -> Mask:
+        """Add the keys, and tell for each whether this is its first occurrence.
+
+        :param hi: the upper 64 bits of each key; ``lo`` the lower ones.
+        """
+        import numpy as np
+
+        order = np.argsort(hi)
+        if (np.diff(hi[order]) == 0).any():  # rare, and only then does the order of equals matter
+            order = np.lexsort((lo, hi))
+        hi, lo = hi[order], lo[order]
+        new = np.ones(len(hi), dtype=bool)
+        new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
+        doubtful = np.flatnonzero(new & self._filter.may_hold(hi))
+        for run, mapping in [*((run, None) for run in self._runs), *self._files]:
+            if not len(doubtful):
+                break
+            new[doubtful[run.holds(hi[doubtful], lo[doubtful])]] = False
+            if mapping is not None:
+                mapping.madvise(mmap.MADV_DONTNEED)
+        self._filter.add(hi)
+        if new.any():
+            self._keep(_Run(hi[new], lo[new]))
+        first = np.empty(len(hi), dtype=bool)
+        first[order] = new
+        return first
+
+    def close(self) -> None:
+        """Forget all keys and let go of the files."""
+        self._runs.clear()
+        self._files.clear()
+
+    def _keep(self, run: _Run) -> None:
+        self._runs.append(run)
+        total = sum(map(len, self._runs))
+        while self._may_merge(total):
+            small, large = self._runs.pop(), self._runs.pop()
+            halves = [large.hi, large.lo], [small.hi, small.lo]
+            del small, large
+            self._runs.append(_merged(*halves))
+        if total * _KEY_BYTES > self._limit_bytes:
+            for each in self._runs:
+                self._spill(each)
+            self._runs.clear()
+
+    def _may_merge(self, total: int) -> bool:
+        """Tell whether the last two runs are alike; a merge of most keys at once would need them twice."""
+        if len(self._runs) < 2:
+            return False
+        large, small = map(len, self._runs[-2:])
+        return large < _GROWTH * small and large + small <= max(total // 2, _SMALL_RUN)
+
+    def _spill(self, run: _Run) -> None:
+        import numpy as np
+
+        # A file without a name: the system deletes it with the process, however that ends.
+        with named_errors(str(self._folder or tempfile.gettempdir())), tempfile.TemporaryFile(dir=self._folder) as file:
+            file.write(run.hi.data)
+            file.write(run.lo.data)
+            file.flush()
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        keys = np.frombuffer(mapping, dtype=np.uint64)
+        self._files.append((_Run(keys[: len(run)], keys[len(run) :]), mapping))

@@ -1,0 +1,1 @@
+"""Columns on their way into BigQuery: types, values and schemas."""

@@ -1,0 +1,166 @@
+"""Rows on their way to BigQuery: converted column by column, and looked at one by one only where something is wrong.
+
+What BigQuery would refuse is found here, since it refuses a request or a whole publish for a single such row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.sinks._bigquery.columns.arrays import Fault, convert_array
+from airflow_provider_connect.sinks._bigquery.columns.json import repaired, unparsable
+from airflow_provider_connect.sinks._bigquery.columns.types import Column
+from airflow_provider_connect.stage.rows import as_json
+from airflow_provider_connect.values.arrow import true_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_ROW_BYTES = 8_000_000
+"""Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
+MAX_RECORD_BYTES = 1_000_000
+"""How much of a bad row is kept: the rejects table has BigQuery's limits too."""
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A row that BigQuery would refuse.
+
+    :param position: of the row in its staged day: its number in its file, plus 2^40 for each partition before.
+    :param column: the first column, by the source's name, that is the reason.
+    :param record: the row as JSON; bytes as base64, what Python has no value for as Arrow's text.
+    """
+
+    position: int
+    column: str
+    reason: str
+    record: bytes
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A batch as the staging table takes it, and the rows that were left out."""
+
+    batch: pa.RecordBatch
+    bad: list[Bad]
+
+
+def staging_schema(columns: Sequence[Column], position_column: str | None = None) -> pa.Schema:
+    """Return the Arrow schema of what :func:`convert` gives."""
+    import pyarrow as pa
+
+    fields = [pa.field(column.staging["name"], column.arrow) for column in columns]
+    return pa.schema(fields + ([pa.field(position_column, pa.int64())] if position_column else []))
+
+
+def convert(
+    batch: pa.RecordBatch,
+    columns: Sequence[Column],
+    start: int,
+    *,
+    position_column: str | None = None,
+    refused: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+    max_row_bytes: int = MAX_ROW_BYTES,
+) -> Converted:
+    """Convert a batch of a staged file to the staging table's types; a column that has its type is not copied.
+
+    :param start: position of the batch's first row.
+    :param position_column: name of an INT64 column to add that holds each row's position.
+    :param refused: rows known to be bad, by position, with column and reason.
+    """
+    import pyarrow as pa
+
+    arrays: list[pa.Array] = []
+    faults: list[tuple[str, Fault]] = []
+    for column in columns:
+        array, found = _column(column, batch.column(column.source))
+        arrays.append(array)
+        faults += [(column.source, fault) for fault in found]
+    if position_column:
+        arrays.append(pa.array(range(start, start + batch.num_rows), pa.int64()))
+    converted = pa.RecordBatch.from_arrays(arrays, schema=staging_schema(columns, position_column))
+    faults += [
+        (_largest(converted.slice(row, 1), columns), Fault([row], f"a row of more than {max_row_bytes} bytes"))
+        for row in _too_large(converted, 0, converted.num_rows, max_row_bytes)
+    ]
+    here = {row - start: why for row, why in refused.items() if start <= row < start + batch.num_rows}
+    faults += [(column, Fault([row], reason)) for row, (column, reason) in here.items()]
+    return _without_faults(batch, converted, faults, start) if faults else Converted(converted, [])
+
+
+def summary(bad: Sequence[Bad]) -> str:
+    """Say which columns refuse how many rows and why, without a value of theirs."""
+    counts = Counter((row.column, row.reason) for row in bad)
+    return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
+
+
+def _column(column: Column, source: pa.Array) -> tuple[pa.Array, list[Fault]]:
+    array, faults = convert_array(source, column.arrow)
+    if column.target["mode"] == "REQUIRED" and source.null_count:
+        faults.append(Fault(true_rows(source.is_null()), "NULL, though the source's schema says that there is none"))
+    if column.json:
+        array = repaired(_without(array, faults))
+    if column.json and column.json != "checked" and (rows := unparsable(array)):
+        faults.append(Fault(rows, "a text that is no JSON"))
+    return array, faults
+
+
+def _without(array: pa.Array, faults: Sequence[Fault]) -> pa.Array:
+    """Return the array with NULL in every row that has a fault: what is no text cannot be read as one."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not faults:
+        return array
+    bad = np.zeros(len(array), dtype=bool)
+    for fault in faults:
+        bad[np.asarray(fault.rows, dtype=np.int64)] = True
+    return pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
+
+
+def _without_faults(
+    batch: pa.RecordBatch, converted: pa.RecordBatch, faults: list[tuple[str, Fault]], start: int
+) -> Converted:
+    import numpy as np
+    import pyarrow as pa
+
+    first: dict[int, tuple[str, str]] = {}
+    for column, fault in faults:
+        for row in fault.rows:
+            first.setdefault(int(row), (column, fault.reason))
+    good = np.ones(batch.num_rows, dtype=bool)
+    good[list(first)] = False
+    bad = [_bad_row(batch, row, start, *first[row]) for row in sorted(first)]
+    return Converted(converted.filter(pa.array(good)), bad)
+
+
+def _bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Bad:
+    """Describe row ``row`` of a batch whose first row is at ``start`` in its file."""
+    return cut(start + row, reason, as_json(batch, row), column)
+
+
+def cut(position: int, reason: str, record: bytes, column: str = "") -> Bad:
+    """Return a bad row of which no more is kept than a table of rejects can hold."""
+    if len(record) > MAX_RECORD_BYTES:
+        reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
+        record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
+    return Bad(position, column, reason, record)
+
+
+def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
+    """Return the rows of more than ``max_bytes``, found by halving: a batch of small rows costs a few looks."""
+    if start >= end or batch.slice(start, end - start).nbytes <= max_bytes:
+        return []
+    if end - start == 1:
+        return [start]
+    middle = (start + end) // 2
+    return _too_large(batch, start, middle, max_bytes) + _too_large(batch, middle, end, max_bytes)
+
+
+def _largest(row: pa.RecordBatch, columns: Sequence[Column]) -> str:
+    return max(zip(columns, row.columns, strict=False), key=lambda pair: pair[1].nbytes)[0].source

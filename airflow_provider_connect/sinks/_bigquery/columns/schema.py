@@ -1,0 +1,190 @@
+"""What a table's columns are, what the source's are, and what has to change: decided here, done elsewhere.
+
+Columns are added at the end and NULLABLE. REQUIRED columns that the source may leave NULL, or no longer has, become
+NULLABLE. A narrower number is cast to the type of a wider column (:func:`.columns.types.columns`); any other change
+of type fails.
+
+Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks._bigquery.columns.types import plain_type
+from airflow_provider_connect.sinks._bigquery.names import DAY
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+
+Contract = Literal["evolve", "freeze", "discard_columns"]
+
+DAY_FIELD: dict[str, Any] = {
+    "name": DAY,
+    "type": "DATE",
+    "mode": "NULLABLE",
+    "description": "The day, in the source's own time zone, whose data the row came with.",
+}
+_LIMITS = ("precision", "scale", "maxLength")
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """How a table comes to hold a source's columns.
+
+    :param written: the columns to write, without those discarded; REQUIRED where the table stays so.
+    :param added: names of the top level columns the table lacks.
+    :param fields: all fields the table is to have, in its order.
+    :param changed: whether they differ from what it has.
+    :param discarded: source names of new columns that are left out.
+    """
+
+    written: list[Column]
+    added: tuple[str, ...]
+    fields: list[Field]
+    changed: bool
+    discarded: tuple[str, ...] = ()
+
+
+def new_fields(columns: Sequence[Column]) -> list[Field]:
+    """Return the fields of a table that is to be made: the source's columns, then the day."""
+    return [*(column.target for column in columns), DAY_FIELD]
+
+
+def fits(existing: Sequence[Field], columns: Sequence[Column]) -> bool:
+    """Tell whether a table's fields are those that ``columns`` were made for; other columns may be there or not."""
+    shapes = {field["name"].lower(): _shape(field) for field in existing}
+    return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
+
+
+def _shape(field: Field) -> Any:
+    """Return what SQL depends on: name, type, and nested fields in their order."""
+    repeated = field.get("mode") == "REPEATED"
+    return field["name"].lower(), plain_type(field), repeated, [_shape(inner) for inner in field.get("fields", ())]
+
+
+def evolution(table: str, existing: Sequence[Field], columns: Sequence[Column], contract: Contract) -> Evolution:
+    """Compare a table's fields with the columns made for them.
+
+    :raises DataError: naming every column that does not fit, what it is in the table and now, and what to do.
+    """
+    problems: list[str] = []
+    old_by_name = {field["name"].lower(): field for field in existing}
+    discarded = [
+        column for column in columns if contract == "discard_columns" and column.name.lower() not in old_by_name
+    ]
+    kept = [column for column in columns if column not in discarded]
+    wanted = {field["name"].lower(): field for field in (*(column.target for column in kept), DAY_FIELD)}
+    compare = _Comparison(contract, problems)
+    fields = [compare.field(field, wanted.get(field["name"].lower()), "") for field in existing]
+    added = [field for name, field in wanted.items() if name not in old_by_name]
+    for field in added:
+        compare.refuse_new(field, "")
+    if problems:
+        raise DataError(f"table {table}: " + "; ".join(problems))
+    fields += [_added(field) for field in added]
+    modes = {field["name"].lower(): field.get("mode", "NULLABLE") for field in fields}
+    return Evolution(
+        written=[replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in kept],
+        added=tuple(field["name"] for field in added),
+        fields=fields,
+        changed=bool(added) or compare.changed,
+        discarded=tuple(column.source for column in discarded),
+    )
+
+
+@dataclass
+class _Comparison:
+    """One walk over a table's fields.
+
+    :param changed: whether a field was relaxed, or got a nested field.
+    """
+
+    contract: Contract
+    problems: list[str]
+    changed: bool = False
+
+    def field(self, old: Field, new: Field | None, path: str) -> Field:
+        """Return what the table's field becomes; ``new`` is None where the source lacks it."""
+        name = f"{path}{old['name']}"
+        merged = dict(old)
+        if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):
+            self._relax(merged, name, lacking=new is None)
+        if new is None:
+            return merged
+        if self._fits(old, new, name) and plain_type(old) == "RECORD":
+            merged["fields"] = self._nested(old, new, f"{name}.")
+        if not old.get("description") and new.get("description"):
+            merged["description"] = new["description"]
+        return merged
+
+    def refuse_new(self, field: Field, path: str) -> None:
+        """Note a field the table lacks where the contract does not let it be added."""
+        name = f"{path}{field['name']}"
+        if field["name"] == DAY and not path and self.contract != "evolve":
+            self.problems.append(
+                f"it has no column {DAY!r}, which tells days apart: ALTER TABLE … ADD COLUMN {DAY} DATE"
+            )
+        elif self.contract == "freeze":
+            self.problems.append(
+                f"column {name!r} is new ({spoken(field)}); schema_contract='freeze' does not add it: add it by hand, "
+                "or leave it out in the source"
+            )
+        elif self.contract == "discard_columns":
+            self.problems.append(
+                f"field {name!r} is new inside a column; schema_contract='discard_columns' leaves out whole columns "
+                "only: add it by hand, or leave the column out in the source"
+            )
+
+    def _relax(self, field: Field, name: str, *, lacking: bool) -> None:
+        if self.contract == "evolve":
+            field["mode"] = "NULLABLE"
+            self.changed = True
+        elif lacking:
+            self.problems.append(
+                f"column {name!r} is REQUIRED in the table and the source lacks it: "
+                "ALTER TABLE … ALTER COLUMN … DROP NOT NULL, or use schema_contract='evolve'"
+            )
+
+    def _fits(self, old: Field, new: Field, name: str) -> bool:
+        was, now = plain_type(old), plain_type(new)
+        repeated = [field.get("mode") == "REPEATED" for field in (old, new)]
+        if repeated[0] != repeated[1] or was != now:
+            self.problems.append(
+                f"column {name!r} is {spoken(old)} in the table and {spoken(new)} now: cast it in the source, give it "
+                "another name there, or load into a new table"
+            )
+            return False
+        if any(old.get(limit) for limit in _LIMITS):
+            self.problems.append(
+                f"column {name!r} is {spoken(old)} in the table, and a value that is longer would fail the day: "
+                f"ALTER TABLE … ALTER COLUMN … SET DATA TYPE {was}"
+            )
+            return False
+        return True
+
+    def _nested(self, old: Field, new: Field, path: str) -> list[Field]:
+        inner = {field["name"].lower(): field for field in new.get("fields", ())}
+        known = {field["name"].lower() for field in old["fields"]}
+        fields = [self.field(field, inner.get(field["name"].lower()), path) for field in old["fields"]]
+        for name, field in inner.items():
+            if name not in known:
+                self.refuse_new(field, path)
+                self.changed = True
+                fields.append(_added(field))
+        return fields
+
+
+def spoken(field: Field) -> str:
+    """Return a field's type for people, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
+    limits = [str(field[limit]) for limit in _LIMITS if field.get(limit)]
+    text = plain_type(field) + (f"({', '.join(limits)})" if limits else "")
+    return f"REPEATED {text}" if field.get("mode") == "REPEATED" else text
+
+
+def _added(field: Field) -> Field:
+    """Return a field as it can be added to a table that may have rows."""
+    return field if field.get("mode") == "REPEATED" else {**field, "mode": "NULLABLE"}

@@ -1,0 +1,350 @@
+"""Arrow's types as BigQuery has them: target column, staging column, and the SQL from one to the other.
+
+What Storage Write takes for a column: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11); limits of
+the types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks._bigquery.columns.json import expression as json_expression
+from airflow_provider_connect.sinks._bigquery.names import MAX_NAME, legal_names, staged_name
+from airflow_provider_connect.values.arrow import is_list, json_mark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Field = dict[str, Any]
+"""A column as BigQuery's REST API has it: ``name``, ``type``, ``mode``, ``description``, ``fields``."""
+
+MAX_DESCRIPTION = 1024
+WRAPPED = "items"
+"""Field that holds an inner list: BigQuery has no list of lists."""
+
+_SYNONYMS = {
+    "INT64": "INTEGER",
+    "FLOAT64": "FLOAT",
+    "BOOL": "BOOLEAN",
+    "STRUCT": "RECORD",
+    "DECIMAL": "NUMERIC",
+    "BIGDECIMAL": "BIGNUMERIC",
+}
+_FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
+SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
+
+MAPPING: tuple[tuple[str, str, str, str], ...] = (
+    # Arrow, target column, sent to staging as, what else there is to know
+    ("bool", "BOOLEAN", "bool", ""),
+    ("int8, int16, int32, int64", "INTEGER", "int64", ""),
+    ("uint8, uint16, uint32", "INTEGER", "int64", ""),
+    ("uint64", "NUMERIC", "decimal128(38, 9)", "INTEGER ends at 2^63 - 1"),
+    ("float16, float32, float64", "FLOAT", "float64", "NaN and the infinities are kept"),
+    (
+        "decimal, at most 9 digits after and 29 before the point",
+        "NUMERIC",
+        "decimal128(38, 9)",
+        "without precision, so that a wider decimal is no change of type",
+    ),
+    ("decimal, at most 38 digits after and 38 before the point", "BIGNUMERIC", "decimal256(76, 38)", ""),
+    ("decimal of more digits", "refused", "", "cast it in the source, to a string or to fewer digits"),
+    ("string, large_string, string_view", "STRING", "string", ""),
+    (
+        "string with field metadata `json`",
+        "JSON",
+        "string",
+        "spaces, the order of keys and digits beyond float64 are not kept; a lone surrogate becomes `\\ufffd`; what "
+        "BigQuery cannot parse (over 500 levels, 1e400) becomes a JSON string of the same text. `unchecked` texts are "
+        "parsed first, and refused if they are no JSON. Inside a struct, list or map it stays STRING",
+    ),
+    ("binary, large_binary, binary_view, fixed_size_binary", "BYTES", "binary", ""),
+    ("date32, date64", "DATE", "date32", "years 1 to 9999"),
+    ("time32, time64", "TIME", "time64[us]", "below 24:00; finer than a microsecond is refused"),
+    (
+        "timestamp with a zone",
+        "TIMESTAMP",
+        "timestamp[us, UTC]",
+        "the instant is kept, the zone's name is not; years 1 to 9999; finer than a microsecond is refused",
+    ),
+    (
+        "timestamp without a zone",
+        "DATETIME",
+        "timestamp[us]",
+        "years 1 to 9999; finer than a microsecond is refused",
+    ),
+    ("null", "STRING", "string", "always NULL"),
+    ("dictionary of T", "T", "as T", ""),
+    ("struct", "RECORD", "struct", "a struct without fields is dropped, as there is nothing to keep"),
+    (
+        "list, large_list, fixed_size_list, list_view of T",
+        "T REPEATED",
+        "list",
+        "NULL becomes the empty list: BigQuery knows no difference; a NULL inside the list is refused",
+    ),
+    ("list of lists of T", "RECORD REPEATED {items: T REPEATED}", "list of structs", "BigQuery has no list of lists"),
+    ("map of K to V", "RECORD REPEATED {key: K, value: V}", "list of structs", "NULL becomes the empty list"),
+    (
+        "duration, interval, union, run_end_encoded, extension types",
+        "refused",
+        "",
+        "cast it in the source, such as a duration to int64",
+    ),
+)
+"""Every Arrow type's fate; printed in ``docs/bigquery.md``, and each row has a test."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the target.
+
+    :param source: the Arrow field's name.
+    :param name: the column's name in the target.
+    :param target: what the target should have; nested fields that only the table has are in it, in the table's order.
+    :param staging: what the staging table has; never REQUIRED, and names are ASCII, nested ones too.
+    :param arrow: what is sent to the staging table.
+    :param expression: SQL over the alias ``s`` of the staging table that gives the target's value.
+    :param json: ``checked`` or ``unchecked`` where the source holds JSON documents, else None.
+    """
+
+    source: str
+    name: str
+    target: Field
+    staging: Field
+    arrow: pa.DataType
+    expression: str
+    json: str | None = None
+
+
+def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
+    """Return the columns of a schema, in its order; a struct without fields has none.
+
+    Top level columns are REQUIRED where Arrow says that they hold no NULL; nested fields are always NULLABLE.
+
+    :param existing: the target's fields, if it exists: names keep their columns, nested fields their places, and
+        numbers the table's wider type, to which the expression casts them: BigQuery does so by itself for single
+        values, but not inside of arrays and structs.
+    :raises DataError: naming every column that BigQuery has no type for.
+    """
+    problems: list[str] = []
+    old = {field["name"]: field for field in existing}
+    names = legal_names(schema.names, old)
+    found = []
+    for field in schema:
+        name = names[field.name]
+        kind = _kind(field.type, old.get(name, {}), f"column {field.name!r}", problems)
+        if kind is not None:
+            found.append(_column(field, name, kind))
+    if problems:
+        raise DataError("; ".join(problems))
+    if not found:
+        raise DataError("the source has no column that BigQuery could hold")
+    return found
+
+
+def plain_type(field: Field) -> str:
+    """Return a field's type by the one of its names that the REST API uses."""
+    name = str(field["type"]).upper()
+    return _SYNONYMS.get(name, name)
+
+
+def sql_type(field: Field) -> str:
+    """Return a field's type as SQL has it, such as ``ARRAY<STRUCT<`key` STRING, `value` INT64>>``."""
+    name: str = field["type"]
+    if name == "RECORD":
+        inner = ", ".join(f"`{part['name']}` {sql_type(part)}" for part in field["fields"])
+        name = f"STRUCT<{inner}>"
+    name = SQL_NAMES.get(name, name)
+    return f"ARRAY<{name}>" if field.get("mode") == "REPEATED" else name
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A type on its way from Arrow to BigQuery.
+
+    :param wide: the table's type, where that is a wider one.
+    :param inner: staging fields of a RECORD.
+    :param merged: the same fields, with those that only the target has, in the target's order.
+    """
+
+    type: str
+    arrow: pa.DataType
+    mode: Literal["NULLABLE", "REPEATED"] = "NULLABLE"
+    wide: str | None = None
+    inner: list[Field] = attribute(default_factory=list)
+    merged: list[Field] = attribute(default_factory=list)
+
+
+def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
+    json = json_mark(source)
+    staging = _staging(name, kind)
+    target = _target(name, kind) | _description(source, name)
+    if not source.nullable and kind.mode == "NULLABLE":
+        target["mode"] = "REQUIRED"
+    expression = f"s.`{staging['name']}`"
+    if json and kind.type == "STRING" and kind.mode == "NULLABLE":
+        target["type"] = "JSON"
+        expression = json_expression(expression)
+    else:
+        json = None
+        expression = _expression(expression, staging, target)
+    return Column(source.name, name, target, staging, kind.arrow, expression, json)
+
+
+def _staging(name: str, kind: _Kind) -> Field:
+    nested = {"fields": kind.inner} if kind.type == "RECORD" else {}
+    return {"name": staged_name(name), "type": kind.type, "mode": kind.mode, **nested}
+
+
+def _target(name: str, kind: _Kind) -> Field:
+    nested = {"fields": kind.merged} if kind.type == "RECORD" else {}
+    return {"name": name, "type": kind.wide or kind.type, "mode": kind.mode, **nested}
+
+
+def _description(source: pa.Field, name: str) -> Field:
+    """Return the field's comment as a description, with the source's own name where it has another here."""
+    text = (source.metadata or {}).get(b"comment", b"").decode()
+    renamed = f" Source name: {source.name[:MAX_NAME]!r}." if name != source.name else ""
+    if len(text) + len(renamed) > MAX_DESCRIPTION:
+        text = f"{text[: MAX_DESCRIPTION - len(renamed) - 1]}…"
+    text = f"{text}{renamed}".strip()
+    return {"description": text} if text else {}
+
+
+def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> str:
+    """Return SQL that gives ``value`` the target's types and fields, in their order: structs match by position."""
+    if _shape(staging) == _shape(target):
+        return value
+    repeated = staging["mode"] == "REPEATED"
+    row = f"e{depth}" if repeated else value
+    rows = f"UNNEST({value}) AS e{depth} WITH OFFSET AS o{depth} ORDER BY o{depth}"
+    if staging["type"] != "RECORD":
+        cast = f"CAST({row} AS {target['type']})"
+        return f"ARRAY(SELECT {cast} FROM {rows})" if repeated else cast  # noqa: S608  # names are legal ones
+    own = {part["name"]: part for part in staging["fields"]}
+    parts = []
+    for part in target["fields"]:
+        name = staged_name(part["name"])
+        inner = _expression(f"{row}.`{name}`", own[name], part, depth + 1) if name in own else _nothing(part)
+        parts.append(f"{inner} AS `{part['name']}`")
+    struct = ", ".join(parts)
+    if repeated:
+        return f"ARRAY(SELECT AS STRUCT {struct} FROM {rows})"  # noqa: S608  # names are legal ones
+    return f"IF({value} IS NULL, NULL, STRUCT({struct}))"
+
+
+def _shape(field: Field) -> Any:
+    """Return a field's type with the names and types of what is in it."""
+    return field["type"], [(inner["name"], _shape(inner)) for inner in field.get("fields", ())]
+
+
+def _nothing(field: Field) -> str:
+    kind = sql_type(field)
+    return f"{kind}[]" if field.get("mode") == "REPEATED" else f"CAST(NULL AS {kind})"
+
+
+def _kind(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Kind | None:
+    """Return what a type becomes; None if there is nothing to keep, or, and then with a problem, if it cannot be."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _kind(kind.value_type, old, where, problems)
+    if types.is_struct(kind):
+        return _record([kind.field(i) for i in range(kind.num_fields)], old, where, problems)
+    if types.is_map(kind) or is_list(kind):
+        return _repeated(_element(kind, old, where, problems))
+    leaf = _leaf(kind)
+    if leaf is None:
+        problems.append(f"{where}: BigQuery has no type for Arrow's {kind}: cast it in the source")
+        return None
+    wide = plain_type(old) if old and plain_type(old) in _FITS_INTO.get(leaf[0], ()) else None
+    return _Kind(*leaf, wide=wide)
+
+
+def _element(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Kind | None:
+    """Return what one element of a list or a map becomes."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_map(kind):
+        pair = [pa.field("key", kind.key_type), pa.field("value", kind.item_type)]
+        return _record(pair, old, where, problems)
+    value = kind.value_type
+    if types.is_map(value) or is_list(value):
+        return _record([pa.field(WRAPPED, value)], old, where, problems)
+    return _kind(value, old, where, problems)
+
+
+def holds_something(kind: pa.DataType) -> bool:
+    """Tell whether BigQuery has a place for a type: a struct without fields, and a list of such, are dropped."""
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        return any(holds_something(kind.field(i).type) for i in range(kind.num_fields))
+    return holds_something(kind.value_type) if is_list(kind) else True
+
+
+def _repeated(inner: _Kind | None) -> _Kind | None:
+    import pyarrow as pa
+
+    if inner is None:
+        return None
+    return replace(inner, arrow=pa.list_(inner.arrow), mode="REPEATED")
+
+
+def _record(sources: list[pa.Field], existing: Field, where: str, problems: list[str]) -> _Kind | None:
+    import pyarrow as pa
+
+    old = {f["name"]: f for f in existing.get("fields", ())}
+    names = legal_names([source.name for source in sources], old, reserved=())
+    staging, own, arrow = [], {}, []
+    for source in sources:
+        name = names[source.name]
+        inner = _kind(source.type, old.get(name, {}), f"{where}, field {source.name!r}", problems)
+        if inner is not None:
+            staging.append(_staging(name, inner))
+            own[name] = _target(name, inner) | _description(source, name)
+            arrow.append(pa.field(staged_name(name), inner.arrow))
+    merged = [own.get(name, f) for name, f in old.items()] + [f for name, f in own.items() if name not in old]
+    return _Kind("RECORD", pa.struct(arrow), inner=staging, merged=merged) if staging else None
+
+
+def _leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
+    """Return BigQuery's type, and the Arrow type that is sent, of a type without parts."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_decimal(kind):
+        return _decimal(kind)
+    if types.is_timestamp(kind):
+        return ("TIMESTAMP", pa.timestamp("us", "UTC")) if kind.tz else ("DATETIME", pa.timestamp("us"))
+    kinds: list[tuple[Collection[Any], str, pa.DataType]] = [
+        ((types.is_boolean,), "BOOLEAN", pa.bool_()),
+        ((types.is_uint64,), "NUMERIC", pa.decimal128(38, 9)),
+        ((types.is_integer,), "INTEGER", pa.int64()),
+        ((types.is_floating,), "FLOAT", pa.float64()),
+        ((types.is_null, types.is_string, types.is_large_string, types.is_string_view), "STRING", pa.string()),
+        (
+            (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+            "BYTES",
+            pa.binary(),
+        ),
+        ((types.is_date,), "DATE", pa.date32()),
+        ((types.is_time,), "TIME", pa.time64("us")),
+    ]
+    return next(((name, sent) for tests, name, sent in kinds if any(test(kind) for test in tests)), None)
+
+
+def _decimal(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
+    """Return the narrower of BigQuery's decimal types that holds all digits, None when neither does."""
+    import pyarrow as pa
+
+    before, after = kind.precision - kind.scale, kind.scale
+    if before <= 29 and after <= 9:
+        return "NUMERIC", pa.decimal128(38, 9)
+    if before <= 38 and after <= 38:
+        return "BIGNUMERIC", pa.decimal256(76, 38)
+    return None

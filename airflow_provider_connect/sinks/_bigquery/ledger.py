@@ -1,0 +1,296 @@
+"""The ledger: a small table that remembers every publish, and one fence row for each stream.
+
+One row for each publish, newest generation current. A fence row (``day`` NULL, generation 0) is what every publish of
+a stream changes first, so that two of them cannot run at once; see :mod:`.script`.
+
+The target's label ``connect_ledger`` names its ledger, from the first publisher's preflight on. So a ledger that is
+gone, or emptied, is never taken for one of a table that nothing was published into, and no second ledger begins.
+
+Each read is one query over one table clustered by target, connector and stream.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import zlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
+from airflow_provider_connect.clients.bigquery.errors import MissingError, StaleError
+from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sinks._bigquery.names import MAX_LABEL, label
+from airflow_provider_connect.sinks._bigquery.table import ensure_table, find, turns
+from airflow_provider_connect.window import DaySet
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.place import Place
+
+WriteMode = Literal["replace", "merge", "append"]
+
+LEDGER_FIELDS: list[dict[str, Any]] = [
+    {"name": name, "type": type_name, "mode": mode, "description": description}
+    for name, type_name, mode, description in (
+        ("target", "STRING", "NULLABLE", "The table written to: project.dataset.table."),
+        ("connector", "STRING", "NULLABLE", "The source's connector."),
+        ("stream", "STRING", "NULLABLE", "The source's own name for the stream."),
+        ("day", "DATE", "NULLABLE", "The published day; NULL in the stream's fence row, which must stay."),
+        ("generation", "INTEGER", "NULLABLE", "1 for the day's first publish, one more for every reload."),
+        ("token", "STRING", "NULLABLE", "The intent it was published for."),
+        ("attempt", "STRING", "NULLABLE", "The attempt that published."),
+        ("run", "STRING", "NULLABLE", "Where to look in Airflow: dag_id/run_id/task_id."),
+        ("clear_number", "INTEGER", "NULLABLE", "How often that run was cleared before."),
+        ("row_count", "INTEGER", "NULLABLE", "Rows of the day visible after the publish."),
+        ("digest", "STRING", "NULLABLE", "Digest of what was polled."),
+        ("counts", "JSON", "NULLABLE", "What was counted on the way."),
+        ("reference", "STRING", "NULLABLE", "Id of the job that published."),
+        ("link", "STRING", "NULLABLE", "Where that job can be looked at."),
+        ("load_method", "STRING", "NULLABLE", "How the staging table was filled."),
+        ("stream_count", "INTEGER", "NULLABLE", "How many write streams filled the staging table."),
+        ("streams", "STRING", "REPEATED", "Names of the first of them."),
+        ("polled_at", "TIMESTAMP", "NULLABLE", "When the source was asked; for people, as no clock decides anything."),
+        ("published_at", "TIMESTAMP", "NULLABLE", "When; in the fence row, when a publish was last tried."),
+    )
+]
+LEDGER_LABEL = "connect_ledger"
+LEDGER_COLUMNS = (
+    "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
+    "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
+)
+"""What :func:`ledger_row` needs of a row."""
+
+
+def ledger_row(values: dict[str, Any]) -> LedgerRow:
+    """Return a row of :data:`LEDGER_COLUMNS` as a ledger row."""
+    return LedgerRow(
+        day=values["day"],
+        generation=values["generation"],
+        token=values["token"],
+        rows=values["row_count"],
+        run=values["run"],
+        clear_number=values["clear_number"] or 0,
+        digest=values["digest"],
+        attempt=values["attempt"],
+        counts=json.loads(values["counts"] or "{}"),
+        polled_at=values["polled_at"],
+        published_at=values["published_at"],
+        reference=values["reference"],
+        link=values["link"],
+    )
+
+
+def of_stream(target: Place, key: StreamKey) -> str:
+    """Return the condition that a ledger row is about one stream in one table."""
+    return f"target = {literal(target.id)} AND connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
+
+
+class BigQueryLedger(Ledger):
+    """What one stream has published into one table.
+
+    :param api: to BigQuery; nothing is sent before the first read.
+    :param on_published_day: ``refuse``: :meth:`published` raises for a day that another intent has published, so
+        that append mode refuses it before anything is polled; ``append`` for every other mode.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        target: Place,
+        ledger: Place,
+        key: StreamKey,
+        on_published_day: Literal["refuse", "append"] = "append",
+    ) -> None:
+        self.api = api
+        self.target = target
+        self.ledger = ledger
+        self.key = key
+        self.on_published_day = on_published_day
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        """Return the newest published state of a day, None if it never was."""
+        rows = self._read(f"SELECT {LEDGER_COLUMNS}", f"AND day = {literal(day)} ORDER BY generation DESC LIMIT 1")
+        return ledger_row(rows[0]) if rows else None
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return what was published of a day for one intent, also when a newer one followed.
+
+        :raises ConfigError: append mode, and the day was published for another intent.
+        """
+        mine = f"IF(token = {literal(token)}, 1, 0)"
+        rows = self._read(
+            f"SELECT {LEDGER_COLUMNS}",
+            f"AND day = {literal(day)} ORDER BY {mine} DESC, generation DESC LIMIT 1",
+        )
+        if not rows:
+            return None
+        row = ledger_row(rows[0])
+        if row.token == token:
+            return row
+        if self.on_published_day == "refuse":
+            raise refused_append(self.key, day, self.target, row.generation)
+        return None
+
+    def days(self) -> DaySet:
+        """Return every published day."""
+        rows = self._read("SELECT DISTINCT day", "AND day IS NOT NULL")
+        return DaySet.of(row["day"] for row in rows)
+
+    def _read(self, select: str, rest: str) -> list[dict[str, Any]]:
+        sql = f"{select} FROM {self.ledger.sql} WHERE {of_stream(self.target, self.key)} {rest}"
+        try:
+            # A query in the wrong location finds no table either, and then the ledger would look empty.
+            self.api.locate(self.ledger)
+        except MissingError:
+            return []  # no dataset: what was published went with it
+        try:
+            rows, _ = self.api.query(sql, doing=f"read ledger {self.ledger.id}", labels={"connect": "ledger"})
+        except MissingError:
+            _check_unpublished(self.api, self.target, self.ledger)
+            return []
+        return rows
+
+
+def _check_unpublished(api: Api, target: Place, ledger: Place) -> None:
+    """Return if a ledger that a query did not find was never made, or went with its dataset.
+
+    :raises ConfigError: the target has a ledger.
+    :raises RetriableError: the ledger is there after all.
+    """
+    name = f"{ledger.project}.{ledger.dataset}"
+    try:
+        api.call(f"read dataset {name}", api.client.get_dataset, name, missing_seconds=SETTLE_SECONDS)
+    except MissingError:
+        return
+    if find(api, ledger) is not None:
+        raise RetriableError(f"ledger {ledger.id} is there, and a query did not find it: try again")
+    named = _named_ledger(find(api, target))
+    if named is not None:
+        _check_same(named, target, ledger)
+        raise _lost(target, ledger)
+
+
+def ledger_label(ledger: Place) -> str:
+    """Return the value of the target's label :data:`LEDGER_LABEL`; names that differ in case alone have different ones.
+
+    Labels have no capitals: https://cloud.google.com/bigquery/docs/labels-intro#requirements (2026-11).
+    """
+    value = label(ledger.table)
+    if value == ledger.table:
+        return value
+    return f"{value[: MAX_LABEL - 9]}_{zlib.crc32(ledger.table.encode()):08x}"
+
+
+def _named_ledger(table: Any) -> str | None:
+    return None if table is None else (table.labels or {}).get(LEDGER_LABEL)
+
+
+def _check_same(named: str, target: Place, ledger: Place) -> None:
+    if named != ledger_label(ledger):
+        raise ConfigError(
+            f"table {target.id} says by its label {LEDGER_LABEL} that its ledger is {named!r}, not {ledger.table!r}: "
+            "correct ledger_table=. If that ledger is to be forgotten with all it knows: bq update --clear_label "
+            f"{LEDGER_LABEL} {target.project}:{target.dataset}.{target.table}"
+        )
+
+
+def _lost(target: Place, ledger: Place) -> ConfigError:
+    old_table = f"{ledger.project}:{ledger.dataset}.{ledger.table}"
+    return ConfigError(
+        f"ledger {ledger.id} of table {target.id} is gone, or holds nothing about it: nobody knows which days are "
+        f"published. Bring it back (bq cp '{old_table}@<milliseconds since 1970>' {old_table}) within the dataset's "
+        "time travel window, which is seven days unless it was set to less (two at least). "
+        f"If it is to be forgotten, and every day may be loaded again: bq update --clear_label {LEDGER_LABEL} "
+        f"{target.project}:{target.dataset}.{target.table}"
+    )
+
+
+def refused_append(key: StreamKey, day: dt.date, target: Place, generation: int) -> ConfigError:
+    """Return the error of a day that append mode would write a second time."""
+    return ConfigError(
+        f"{key} {day}: {target.id} has this day already (generation {generation}), and write_mode='append' would "
+        "double it. Use write_mode='replace', or say on_published_day='append' if doubling is wanted"
+    )
+
+
+def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
+    """Return the error of a table that replace mode shares with another stream."""
+    return ConfigError(
+        f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose days "
+        "write_mode='replace' would delete: give each stream a table of its own"
+    )
+
+
+def ensure(
+    api: Api,
+    ledger: Place,
+    target: Place,
+    key: StreamKey,
+    *,
+    labels: dict[str, str],
+    kms_key: str | None = None,
+    write_mode: WriteMode = "append",
+) -> None:
+    """Make the ledger table if it is missing, and this stream's fence row; name the ledger in the target's label.
+
+    Two looks and a query, once a job. Two at once may both insert a fence row, which does no harm: a publish changes
+    all of them.
+
+    :param target: which exists.
+    :raises ConfigError: there is a table of that name which is no ledger; the ledger is lost; the target has another
+        one; or another stream has published into the target, whose days ``write_mode="replace"`` would delete.
+    """
+    named = _named_ledger(find(api, target))
+    if named is not None:
+        _check_same(named, target, ledger)
+        if find(api, ledger) is None:
+            raise _lost(target, ledger)
+    ensure_table(
+        api,
+        ledger,
+        LEDGER_FIELDS,
+        labels=labels,
+        kms_key=kms_key,
+        cluster_by=("target", "connector", "stream"),
+        description="What airflow-provider-connect has published into this dataset's tables. Do not change by hand.",
+    )
+    mine = of_stream(target, key)
+    [found], _ = api.query(
+        f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,\n"
+        f"  COUNT(*) AS entries\n"
+        f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
+        doing=f"look for the fence row of {key} in {ledger.id}",
+        labels=labels,
+    )
+    if named is not None and not found["entries"]:
+        raise _lost(target, ledger)
+    if write_mode == "replace" and found["strangers"]:
+        raise foreign_rows(key, target, ledger)
+    if not found["fences"]:
+        values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
+        api.query(
+            f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation) SELECT {values}",
+            doing=f"put the fence row of {key} into {ledger.id}",
+            labels=labels,
+        )
+    if named is None:
+        # Last, so that whoever finds the label may rely on the fence row.
+        _name_ledger(api, target, ledger)
+
+
+def _name_ledger(api: Api, target: Place, ledger: Place) -> None:
+    for _ in turns():
+        table = api.call(f"read table {target.id}", api.client.get_table, target.id, missing_seconds=SETTLE_SECONDS)
+        named = _named_ledger(table)
+        if named is not None:
+            _check_same(named, target, ledger)
+            return
+        table.labels = {**table.labels, LEDGER_LABEL: ledger_label(ledger)}
+        try:
+            api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
+        except StaleError:
+            continue
+        return
+    raise RetriableError(f"others keep changing {target.id}: it could not be labelled with its ledger")

@@ -1,0 +1,99 @@
+"""Dead letters: rows that could not be loaded, in a table beside the target, put there with the day itself."""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.bigquery.sql import literal, names
+from airflow_provider_connect.sinks._bigquery.names import DAY
+from airflow_provider_connect.sinks._bigquery.table import ensure_table
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sink import StreamKey
+
+
+def _fields(*rows: tuple[str, str, str]) -> list[dict[str, Any]]:
+    return [{"name": n, "type": kind, "mode": "NULLABLE", "description": text} for n, kind, text in rows]
+
+
+STAGED_REJECT_FIELDS = _fields(
+    ("origin", "STRING", "Who refused it: 'source' while reading, 'sink' because BigQuery cannot hold it."),
+    ("position", "INTEGER", "Source: byte of the decoded answer. Sink: row of the staged day."),
+    ("column", "STRING", "The column that cannot be held; NULL where it is about the whole record."),
+    ("reason", "STRING", "Why."),
+    ("record", "BYTES", "The record: as the source sent it, or the row as JSON."),
+)
+"""What an attempt stages of its rejects."""
+
+REJECT_FIELDS = [
+    *STAGED_REJECT_FIELDS,
+    *_fields(
+        (DAY, "DATE", "The day whose data the record came with."),
+        ("connector", "STRING", "The source's connector."),
+        ("stream", "STRING", "The source's own name for the stream."),
+        ("generation", "INTEGER", "The generation of the day it was left out of."),
+    ),
+]
+"""What a table of rejects has."""
+
+
+def ensure_rejects(api: Api, place: Place, target: Place, *, labels: dict[str, str], kms_key: str | None) -> None:
+    """Make the table of a target's dead letters if it is missing, so that a day's are found without reading all.
+
+    :raises ConfigError: there is a table of that name which is none of this sink's.
+    """
+    ensure_table(
+        api,
+        place,
+        REJECT_FIELDS,
+        labels=labels,
+        kms_key=kms_key,
+        description=f"Records that could not be loaded into {target.id}.",
+        cluster_by=("connector", "stream"),
+        partition_by=DAY,
+    )
+
+
+@dataclass(frozen=True)
+class Rejects:
+    """The dead letters of a day.
+
+    :param target: the table of dead letters, which exists.
+    :param staging: where this attempt's are staged; None when it has none, and those of an earlier publish just go.
+    :param rows: how many are staged.
+    """
+
+    target: Place
+    staging: Place | None = None
+    rows: int = 0
+
+    @property
+    def staged(self) -> str:
+        """SQL that counts what is staged."""
+        return f"(SELECT COUNT(*) FROM {self.staging.sql})" if self.staging else "0"
+
+    def statements(self, key: StreamKey, day: dt.date, *, generation: str, keep_old: bool) -> list[str]:
+        """Return the statements that put a day's rejects in the place of those it had.
+
+        :param generation: SQL for the generation that is being published.
+        :param keep_old: append mode, where earlier rows of the day stay as well.
+        """
+        own = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
+        statements = []
+        if not keep_old:
+            condition = " AND ".join(f"{names([name])} = {value}" for name, value in own.items())
+            statements.append(f"DELETE FROM {self.target.sql} WHERE {condition}")
+        if self.staging is not None:
+            staged = [field["name"] for field in STAGED_REJECT_FIELDS]
+            statements.append(
+                f"INSERT INTO {self.target.sql} ({names([*staged, *own, 'generation'])})\n"
+                f"  SELECT {names(staged, 's')}, {', '.join(own.values())}, {generation} FROM {self.staging.sql} AS s"
+            )
+        return statements

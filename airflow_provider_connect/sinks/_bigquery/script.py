@@ -1,0 +1,309 @@
+"""The script that puts a staged day in place together with its ledger row, as text: no client, no network.
+
+One multi-statement transaction. Its first change is an UPDATE of the stream's fence row in the ledger: of two
+publishers BigQuery aborts one there ("Transaction is aborted due to concurrent update"), before any data has changed;
+snapshot isolation alone would let both insert. What happens next is decided inside the transaction and answered as
+``outcome``: the day's generation in the ledger has to be the one that was seen before the poll, a compare-and-set in
+the same step as the data (:mod:`airflow_provider_connect.publishing` says why that is enough). Nothing is raised, and a
+token that is published already, under whatever generation, changes nothing: the script may simply be run again when it
+was aborted or its answer was lost.
+
+A day takes one script: no DDL, and about a dozen statements (replace: fence, look at ledger and staging, look for old
+rows, DELETE, INSERT, ledger row, answer; three more where rejects are kept, four for tombstones of merge).
+BigQuery tells conflicts by table: from the fence to the commit no other publish that shares the ledger table gets past
+its own. The staged rows are counted inside all the same, by the same snapshot that INSERT reads: a count from before
+the transaction says nothing about what is inserted.
+DML statements count towards no daily quota of the table.
+
+Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts, timestamp
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.publishing import overtaken, row_of
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery.billing import check_budget
+from airflow_provider_connect.sinks._bigquery.ledger import (
+    LEDGER_COLUMNS,
+    WriteMode,
+    foreign_rows,
+    ledger_row,
+    of_stream,
+    refused_append,
+)
+from airflow_provider_connect.sinks._bigquery.merge import Merge, keyless, merge_statements
+from airflow_provider_connect.sinks._bigquery.rejects import Rejects
+from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+
+
+MAX_SCRIPT_BYTES = 1_000_000
+"""BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
+
+VALUES_BYTES = 64_000
+"""Room for what is known only when a day is published: counts, digest, names of the run and of streams."""
+
+KEPT_STREAMS = 10
+"""How many names of write streams the ledger keeps: a day of many files has thousands."""
+
+_GENERATION = "COALESCE(seen.newest, 0) + 1"
+
+
+class IncompleteError(RetriableError):
+    """The staging table does not hold what was sent: it must be sent again."""
+
+
+@dataclass(frozen=True)
+class PublishPlan:
+    """What one script is about.
+
+    :param publish: the day, who wants it, and the generation that was seen before the poll.
+    :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
+    :param merge: only for, and always with, ``write_mode="merge"``.
+    :param filter_column: the column that every query on the target must name; None when none need be.
+    :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
+        first few.
+    :param stream_count: how many there were.
+    :param shares_ledger: whether streams of other targets may use the ledger too, and so take turns with this one.
+    """
+
+    target: Place
+    staging: Place
+    ledger: Place
+    publish: Publish
+    row: LedgerRow
+    columns: Sequence[Column]
+    write_mode: WriteMode = "replace"
+    on_published_day: Literal["refuse", "append"] = "refuse"
+    merge: Merge | None = None
+    filter_column: str | None = None
+    load_method: str = "storage_write"
+    streams: tuple[str, ...] = ()
+    stream_count: int = 0
+    rejects: Rejects | None = None
+    shares_ledger: bool = False
+
+    @property
+    def key(self) -> StreamKey:
+        """The stream."""
+        return self.publish.key
+
+
+def sample(key: StreamKey) -> tuple[Publish, LedgerRow]:
+    """Return a day that nobody polled and its row, for :func:`rehearse`."""
+    day = Day(date=dt.date(1970, 1, 1))
+    manifest = Manifest(day=day, attempt="", fingerprint="", polled=Polled())
+    publish = Publish(key=key, day=day, intent=Intent(token="", run=""), manifest=manifest, stage="")
+    return publish, row_of(publish, 0)
+
+
+def publish_script(plan: PublishPlan) -> str:
+    """Return the script; its last statement answers with one row for :func:`settle`.
+
+    :raises ConfigError: the script is longer than BigQuery takes.
+    """
+    changes = "".join(f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), _ledger_row(plan)))
+    script = f"""DECLARE outcome STRING;
+DECLARE day_rows INT64;
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, day_rows INT64, strangers INT64,
+  staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
+BEGIN TRANSACTION;
+UPDATE {plan.ledger.sql} SET published_at = CURRENT_TIMESTAMP()
+  WHERE {of_stream(plan.target, plan.key)} AND day IS NULL;
+SET seen = (
+{_look(plan)}
+);
+SET outcome = CASE
+{_cases(plan)}
+  ELSE 'published' END;
+IF outcome = 'published' THEN
+{changes}END IF;
+COMMIT TRANSACTION;
+{_answer(plan)};
+"""
+    _check_length(plan, script, MAX_SCRIPT_BYTES)
+    return script
+
+
+def rehearse(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
+    """Make the script before there is anything to publish, to find out whether it is too long.
+
+    :param plan: with the real tables and columns, about what :func:`sample` made up.
+    :param maximum_bytes_billed: the sink's option.
+    :raises ConfigError: the script could become longer than BigQuery takes, or may not be billed for what it must be.
+    """
+    script = publish_script(plan)
+    _check_length(plan, script, MAX_SCRIPT_BYTES - VALUES_BYTES)
+    check_budget(plan, script, maximum_bytes_billed)
+
+
+def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
+    if len(script.encode()) > limit:
+        raise ConfigError(
+            f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
+            f"the {len(plan.columns)} columns are too many or their names too long; select fewer in the source"
+        )
+
+
+def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
+    """Return the ledger row of a script that published, or found the token published already.
+
+    :raises OvertakenError: somebody else has published this day since it was looked at, before the poll.
+    :raises IncompleteError: the staging table does not hold what was sent.
+    :raises RetriableError: the ledger lost its fence row.
+    :raises ConfigError: append mode, and the day is published; or another stream's rows are in the table.
+    :raises DataError: merge mode, and a row has no key.
+    """
+    outcome = answer["outcome"]
+    if outcome in ("published", "already"):
+        return ledger_row(answer)
+    where = f"{plan.key} {plan.row.day} into {plan.target.id}"
+    errors: dict[str, ConnectError] = {
+        "overtaken": overtaken(plan.publish, _newest(answer)),
+        "incomplete": IncompleteError(
+            f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
+            f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
+        ),
+        "unfenced": RetriableError(
+            f"{where}: ledger {plan.ledger.id} has no fence row for this stream any more; nothing was changed. "
+            "The next try puts it back if the rest is there; find out who deletes from the ledger"
+        ),
+        "keyless": DataError(
+            f"{where}: {answer['keyless_rows']:,} rows have NULL in the key "
+            f"({', '.join(plan.merge.key) if plan.merge else ''}); nothing was changed. Choose a key that is "
+            "always there, or mend it in the source"
+        ),
+        "refused": refused_append(plan.key, plan.row.day, plan.target, answer["newest"]),
+        "stranger": foreign_rows(plan.key, plan.target, plan.ledger),
+    }
+    raise errors[outcome]
+
+
+def _newest(answer: dict[str, Any]) -> LedgerRow | None:
+    return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
+
+
+def _look(plan: PublishPlan) -> str:
+    mine = f"connector = {literal(plan.key.connector)} AND stream = {literal(plan.key.stream)}"
+    this_day = f"{mine} AND day = {literal(plan.row.day)}"
+    return f"""  SELECT AS STRUCT
+    COUNTIF({mine} AND day IS NULL) AS fences,
+    MAX(IF({this_day} AND token = {literal(plan.row.token)}, generation, NULL)) AS published,
+    MAX(IF({this_day}, generation, NULL)) AS newest,
+    MAX_BY(IF({this_day}, row_count, NULL), IF({this_day}, generation, NULL)) AS day_rows,
+    COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,
+    (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
+    {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
+    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows
+  FROM {plan.ledger.sql} WHERE target = {literal(plan.target.id)}"""
+
+
+def _cases(plan: PublishPlan) -> str:
+    rejects = plan.rejects.rows if plan.rejects else 0
+    cases = [
+        ("seen.fences = 0", "unfenced"),
+        ("seen.published IS NOT NULL", "already"),
+        *_compared(plan),
+        (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
+    ]
+    if plan.write_mode == "replace":
+        cases.append(("seen.strangers > 0", "stranger"))
+    if plan.merge:
+        cases.append(("seen.keyless_rows > 0", "keyless"))
+    return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
+
+
+def _compared(plan: PublishPlan) -> list[tuple[str, str]]:
+    """Return what refuses a day that somebody else has published: one that only adds refuses any."""
+    if plan.write_mode == "append":
+        return [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
+    return [(f"COALESCE(seen.newest, 0) != {plan.publish.manifest.seen.generation}", "overtaken")]
+
+
+def _data(plan: PublishPlan) -> list[str]:
+    this_day = f"`day` = {literal(plan.row.day)}"
+    if plan.filter_column not in (None, "day"):
+        this_day += f" AND {any_partition(plan.filter_column)}"
+    if plan.merge:
+        return [
+            *merge_statements(
+                plan.merge,
+                plan.columns,
+                stream=str(plan.key),
+                target=plan.target,
+                staging=plan.staging,
+                day=plan.row.day,
+                filter_column=plan.filter_column,
+            ),
+            f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} WHERE {this_day})",
+        ]
+    written = names([*(column.name for column in plan.columns), "day"])
+    selected = ", ".join([*(column.expression for column in plan.columns), literal(plan.row.day)])
+    insert = f"INSERT INTO {plan.target.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS s"
+    if plan.write_mode == "append":
+        return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
+    # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
+    delete = (
+        f"IF EXISTS (SELECT 1 FROM {plan.target.sql} WHERE {this_day}) THEN\n"
+        f"    DELETE FROM {plan.target.sql} WHERE {this_day};\n  END IF"
+    )
+    return [delete, insert, "SET day_rows = seen.staged_rows"]
+
+
+def _rejects(plan: PublishPlan) -> list[str]:
+    if plan.rejects is None:
+        return []
+    keep_old = plan.write_mode == "append"
+    return plan.rejects.statements(plan.key, plan.row.day, generation=_GENERATION, keep_old=keep_old)
+
+
+def _ledger_row(plan: PublishPlan) -> str:
+    row = plan.row
+    values = {
+        "target": literal(plan.target.id),
+        "connector": literal(plan.key.connector),
+        "stream": literal(plan.key.stream),
+        "day": literal(row.day),
+        "generation": _GENERATION,
+        "token": literal(row.token),
+        "attempt": literal(row.attempt),
+        "run": literal(row.run),
+        "clear_number": literal(row.clear_number),
+        "row_count": "day_rows",
+        "digest": literal(row.digest),
+        "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
+        "reference": literal(row.reference),
+        "link": literal(row.link),
+        "load_method": literal(plan.load_method),
+        "stream_count": literal(plan.stream_count),
+        "streams": texts(plan.streams[:KEPT_STREAMS]),
+        "polled_at": timestamp(row.polled_at),
+        "published_at": "CURRENT_TIMESTAMP()",
+    }
+    selected = ", ".join(values.values())
+    return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
+
+
+def _answer(plan: PublishPlan) -> str:
+    """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
+    return f"""SELECT outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,
+  seen.keyless_rows AS keyless_rows, seen.newest AS newest, l.* EXCEPT (one)
+FROM (SELECT 1 AS one) AS o LEFT JOIN (
+  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {plan.ledger.sql}
+  WHERE {of_stream(plan.target, plan.key)} AND day = {literal(plan.row.day)}
+  ORDER BY IF(token = {literal(plan.row.token)}, 1, 0) DESC, generation DESC LIMIT 1
+) AS l ON o.one = l.one"""

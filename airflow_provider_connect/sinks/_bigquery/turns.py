@@ -1,0 +1,143 @@
+"""Days of one ledger are put in place one after the other: who loses a turn waits, and for how long.
+
+BigQuery takes 25 DML statements in ten seconds on one table, those of aborted transactions among them. A script that
+loses its turn has cost one, the change of the fence; one that wins costs about two on each of its tables. So publishers
+that come back at once, however briefly they pause, use the limit up with lost turns, and the table stands still. Here a
+loser counts who else wants a turn (each attempt has a staging table) and pauses so long that all of them together stay
+below the limit: sixteen come back about once in twenty seconds each, and about every second somebody tries.
+
+Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.sinks._bigquery.script import PublishPlan, publish_script, settle
+from airflow_provider_connect.sinks._bigquery.sweep import REJECTS_END, beginning_of
+from airflow_provider_connect.sinks._bigquery.table import COLUMN_WAIT_SECONDS, STAGING_LABEL, schema_moved
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.sink import LedgerRow
+
+_log = logging.getLogger(__name__)
+PUBLISH_SECONDS = 600.0
+"""How long a publish goes on losing its turn before it leaves the rest to Airflow's retry."""
+DML_STATEMENTS, DML_SECONDS = 25, 10.0
+_SHARE = 0.7
+"""How much of that limit publishes use; the rest is for chance, and for other people."""
+MAX_PAUSE_SECONDS = 60.0
+ASSUMED_PUBLISHERS = 16
+_now, _sleep = time.monotonic, time.sleep
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'")
+_DML = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) `([^`]+)`")
+
+
+def statements(script: str) -> Counter[str]:
+    """Count a script's DML statements by table: what a publish costs of BigQuery's limit."""
+    return Counter(_DML.findall(_LITERAL.sub("''", script)))
+
+
+def pause_seconds(publishers: int, cost: int, chance: float) -> float:
+    """Return how long to pause after a lost turn.
+
+    :param publishers: how many want a turn, this one included.
+    :param cost: DML statements of one publish on the table that has most of them.
+    :param chance: from 0 to 1.
+    """
+    mean = max(publishers, 1) * cost * DML_SECONDS / (DML_STATEMENTS * _SHARE)
+    return min(mean, MAX_PAUSE_SECONDS) * (0.5 + chance)
+
+
+def publishers(api: Api, plan: PublishPlan) -> int:
+    """Count the attempts that want a turn at the same ledger, by their staging tables. One listing.
+
+    Staging tables of others may lie in the same dataset: they wait for no turn here, unless the ledger is shared.
+    """
+    staging = plan.staging
+    name = f"{staging.project}.{staging.dataset}"
+    beginning = "" if plan.shares_ledger else beginning_of(staging)
+    doing = f"list the staging tables of {name}"
+    try:
+        found = api.call(doing, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
+    except ConnectError:
+        return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
+    return sum(
+        STAGING_LABEL.items() <= table.labels.items()
+        and table.table_id.startswith(beginning)
+        and not table.table_id.endswith(REJECTS_END)
+        for table in found
+    )
+
+
+def put_in_place(api: Api, plan: PublishPlan, labels: dict[str, str], keep: Callable[[], None]) -> LedgerRow:
+    """Run the script until it has an outcome; a lost turn only costs another one.
+
+    :param labels: of the job.
+    :param keep: called when the first turn is lost: what is staged should outlive this driver.
+    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as :func:`~.script.settle`.
+    """
+    started = _now()
+    doing = f"publish {plan.key} {plan.row.day} into {plan.target.id}"
+    cost = max(statements(publish_script(plan)).values())
+    lost = 0
+    while True:
+        try:
+            return settle(plan, _run_script(api, plan, doing, labels))
+        except RetriableError as error:
+            if not _is_lost_turn(error) or _now() - started > PUBLISH_SECONDS:
+                raise
+            after = error.retry_after_seconds or 0.0
+        lost += 1
+        if lost == 1:
+            keep()
+        together = publishers(api, plan)
+        pause = max(pause_seconds(together, cost, random.random()), after * random.uniform(1.0, 1.5))  # noqa: S311
+        _log.info("%s: others were faster %d times; %d want a turn, next try in %.1f s", doing, lost, together, pause)
+        _sleep(pause)
+
+
+def _is_lost_turn(error: RetriableError) -> bool:
+    """Tell whether another publisher won, or all of them have come to BigQuery's rate limit."""
+    return isinstance(error, ConflictError) or 0 < (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
+
+
+def _run_script(api: Api, plan: PublishPlan, doing: str, labels: dict[str, str]) -> dict[str, Any]:
+    """Run the script once; return its answer.
+
+    :raises RetriableError: a table of this is gone, or the target's columns are others by now: begin again. Or queries
+        do not know its columns yet: what is staged will do, and Airflow's number of retries is the bound.
+    """
+
+    def script(job_id: str) -> str:
+        row = plan.row.model_copy(update={"reference": job_id, "link": api.console_link(job_id)})
+        return publish_script(replace(plan, row=row))
+
+    job_id = f"connect_publish_{uuid.uuid4().hex}"
+    try:
+        with made_before(doing):
+            [answer], _ = api.query(script, doing=doing, labels=labels, job_id=job_id)
+    except ConfigError as error:
+        if schema_moved(api, plan.target, plan.columns):
+            raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
+        if not isinstance(error, ColumnError):
+            raise
+        # Who adds columns waits until queries know them; another publisher sees them in the table before that.
+        raise RetriableError(
+            f"{error}; table {plan.target.id} has these columns, and queries do not know them yet: if it stays, look "
+            "at the job in Google's console, and report it",
+            retry_after_seconds=2 * COLUMN_WAIT_SECONDS,
+        ) from None
+    return dict(answer)

@@ -1,0 +1,138 @@
+"""One publish of a Delta table: from a snapshot of the table to the commit that builds on exactly that snapshot."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.publishing import next_generation, row_of, seen_in
+from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sinks._delta.ledger import LedgerView, details, transactions
+from airflow_provider_connect.sinks._delta.log import (
+    delta_errors,
+    log_errors,
+    lost_race,
+    open_table,
+    secure,
+)
+from airflow_provider_connect.sinks._delta.sweep import claim
+from airflow_provider_connect.sinks._delta.table import allow_local_times, delta_columns, merged, ownership_problems
+from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from deltalake import Field as DeltaField
+
+PUBLISH_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Replaces a day by staged files, and writes its ledger row, in one commit to the log.
+
+    Whether it may is decided on the snapshot that the commit builds on. Delta refuses the commit when another since
+    that snapshot wrote one of its application transactions (the day's, or the attempt's), and it is decided anew.
+    """
+
+    path: str
+    contract: Literal["evolve", "freeze"]
+    publish: Publish
+    schema: pa.Schema
+
+    def run(self) -> LedgerRow:
+        """Publish, or answer from the ledger what this intent has published already."""
+        folder = Folder(self.path)
+        deadline = time.monotonic() + PUBLISH_SECONDS
+        pause_seconds = 0.02
+        while True:
+            table = self._table()
+            view = LedgerView(folder, table, self.publish.key)
+            row = view.published(self.publish.day.date, self.publish.intent.token)
+            if row is not None:
+                return self._kept(row, table)
+            rows = sum(file.rows for file in self.publish.manifest.polled.files)
+            row = row_of(self.publish, self._generation(view), rows=rows)
+            files = claim(folder, view, self.publish)
+            try:
+                fields = merged(table, delta_columns(self.schema), self.contract, self.path)
+                if allow_local_times(table, fields):
+                    continue  # on a newer version of the table: decide again
+                self._commit(table, row, fields, files)
+                return self._kept(row, table)
+            except delta_errors() as error:
+                # The commit may have landed all the same: the next turn reads the ledger first.
+                failure = storage_error(self.path, error)
+                if not lost_race(error):
+                    deadline = min(deadline, time.monotonic() + 1)
+            if time.monotonic() > deadline:
+                raise failure
+            time.sleep(random.uniform(0, pause_seconds))  # noqa: S311  # jitter, not a secret
+            pause_seconds = min(pause_seconds * 2, 2.0)
+
+    def _kept(self, row: LedgerRow, table: DeltaTable) -> LedgerRow:
+        """Return a row that is in the log once no power cut can take it, and once the log's version is noted.
+
+        An error on the way leaves the row where it is: the next try finds it.
+        """
+        with log_errors(table):
+            table.update_incremental()
+        secure(Folder(self.path), table)
+        return row
+
+    def _table(self) -> DeltaTable:
+        """Return a fresh snapshot of the table.
+
+        :raises ConfigError: it is gone, another's, or not one this sink can write.
+        """
+        table = open_table(self.path)
+        if table is None:
+            raise ConfigError(f"table {self.path} was deleted while a day was on its way into it: clear the task")
+        if problems := ownership_problems(table, self.publish.key, self.path):
+            raise ConfigError("; ".join(problems))
+        return table
+
+    def _generation(self, view: LedgerView) -> int:
+        """Compare what the attempt saw before it polled with this snapshot; return the generation to publish."""
+        day = self.publish.day.date
+        generation = view.generation(day)
+        newest = LedgerRow(day=day, generation=generation, token="", rows=0) if generation else None
+        if seen_in(newest) != self.publish.manifest.seen:
+            newest = view.row(day, self.publish.intent.run)  # who it was decides what the loser does
+        return next_generation(self.publish, newest)
+
+    def _commit(self, table: DeltaTable, row: LedgerRow, fields: list[DeltaField], files: dict[str, Entry]) -> None:
+        from deltalake import CommitProperties, Schema, Transaction
+
+        table.create_write_transaction(
+            [_add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files],
+            mode="overwrite",
+            schema=Schema(fields),
+            partition_by=["day"],
+            partition_filters=[("day", "=", str(row.day))],
+            commit_properties=CommitProperties(
+                custom_metadata=details(row, self.publish),
+                max_commit_retries=100,
+                app_transactions=[
+                    Transaction(app_id, version) for app_id, version in transactions(row, self.publish.key).items()
+                ],
+            ),
+        )
+
+
+def _add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:
+    from deltalake.transaction import AddAction
+
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values={"day": str(publish.day)},
+        modification_time=int(entry.modified.timestamp() * 1000),
+        data_change=True,
+        stats=json.dumps({**file.stats, "numRecords": file.rows}),
+    )

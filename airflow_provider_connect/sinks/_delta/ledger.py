@@ -1,0 +1,276 @@
+"""The ledger of a Delta table: application transactions in its log, with details from its history."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect import __version__
+from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
+from airflow_provider_connect.sinks._delta.table import OWNER
+from airflow_provider_connect.sinks._delta.transactions import of_commits, recorded
+from airflow_provider_connect.stage.manifest import DATA_FILE
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+SWEPT = 0
+"""What a sweep records as the generation of an attempt before it deletes its files: no generation is 0."""
+
+
+def app_prefix(key: StreamKey) -> str:
+    """Return what every application id of a stream begins with."""
+    return f"connect/{key}/"
+
+
+def app_id(key: StreamKey, day: dt.date) -> str:
+    """Return the application id under which a day's generation is recorded."""
+    return f"{app_prefix(key)}{day}"
+
+
+def attempt_id(key: StreamKey, attempt: str) -> str:
+    """Return the application id under which the fate of an attempt is recorded: its generation, or :data:`SWEPT`."""
+    return f"{app_prefix(key)}attempt/{attempt}"
+
+
+def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
+    """Return the application transactions that record ``row``: id to version."""
+    app = app_id(key, row.day)
+    return {
+        app: row.generation,
+        f"{app}/rows": row.rows,
+        f"{app}/clear": row.clear_number,
+        f"{app}/run/{row.run}": row.generation,
+        f"{app}/token/{row.token}": row.generation,
+        attempt_id(key, row.attempt or ""): row.generation,
+    }
+
+
+def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
+    """Return the commit's metadata: the row for people, and for :meth:`LedgerView.row` while the log keeps it."""
+    values = row.model_dump(mode="json") | {
+        "connector": publish.key.connector,
+        "stream": publish.key.stream,
+        "package": __version__,
+    }
+    values["counts"] = json.dumps(row.counts)
+    flat = {f"connect.{name}": str(value) for name, value in values.items()}
+    return flat | {f"connect.label.{name}": value for name, value in publish.labels.items()}
+
+
+def _days_of(transactions: dict[str, int], prefix: str) -> Iterator[dt.date]:
+    """Yield the days whose generation is among a stream's application transactions."""
+    for app, generation in transactions.items():
+        date = app.removeprefix(prefix)
+        if generation and _DATE.fullmatch(date):
+            yield dt.date.fromisoformat(date)
+
+
+class LedgerView:
+    """The ledger of one stream as one version of the table has it."""
+
+    def __init__(self, folder: Folder, table: DeltaTable | None, key: StreamKey) -> None:
+        self.folder = folder
+        self.table = table
+        self.key = key
+
+    def transaction(self, day: dt.date, what: str = "") -> int | None:
+        """Return the version recorded for a day's application transaction, None when there is none."""
+        return self._version(app_id(self.key, day) + what)
+
+    def generation(self, day: dt.date) -> int:
+        """Return a day's newest generation, 0 when it was never published."""
+        return self.transaction(day) or 0
+
+    def attempt(self, attempt: str) -> int | None:
+        """Return the generation that an attempt published, :data:`SWEPT`, or None while neither is decided."""
+        return self._version(attempt_id(self.key, attempt))
+
+    def _version(self, app: str) -> int | None:
+        if self.table is None:
+            return None
+        if self.recorded is not None:
+            return self.recorded.get(app)
+        with log_errors(self.table):
+            version: int | None = self.table.transaction_version(app)
+        return version
+
+    @cached_property
+    def recorded(self) -> dict[str, int] | None:
+        """Every application transaction of this stream, None if each has to be asked for."""
+        return recorded(self.folder, self.table.version(), app_prefix(self.key)) if self.table is not None else {}
+
+    def newest(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
+        """Return what the transactions alone tell of a day's newest publish; None if there is none.
+
+        It outlives the log's clean-up, and is read without the history, which takes a request for every commit.
+
+        :param run: named in the row if it was this one's publish.
+        """
+        generation = self.generation(day)
+        if not generation:
+            return None
+        rows = self.transaction(day, "/rows")
+        is_this_run = run is not None and self.transaction(day, f"/run/{run}") == generation
+        return LedgerRow(
+            day=day,
+            generation=generation,
+            token="",
+            rows=self._visible_rows(day) if rows is None else rows,
+            run=run if is_this_run else None,
+            clear_number=self.transaction(day, "/clear") or 0,
+        )
+
+    def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
+        """Return the newest published state of a day, None if it never was; ``run`` as in :meth:`newest`."""
+        newest = self.newest(day, run)
+        return None if newest is None else self._from_history(day, newest.generation) or newest
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return what was published for one intent, None if nothing was."""
+        generation = self.transaction(day, f"/token/{token}")
+        if generation is None:
+            return None
+        newest = self.newest(day)
+        kept = newest if newest is not None and newest.generation == generation else None
+        return self._from_history(day, generation) or LedgerRow(
+            day=day,
+            generation=generation,
+            token=token,
+            rows=kept.rows if kept else self._visible_rows(day),
+            clear_number=kept.clear_number if kept else 0,
+        )
+
+    def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
+        """Return a row as its commit has it; None when that commit has left the log."""
+        for details in self.history:
+            if details.get("connect.day") == str(day) and details.get("connect.generation") == str(generation):
+                values = {name.removeprefix("connect."): value for name, value in details.items()}
+                known = {
+                    name: values[name] for name in LedgerRow.model_fields if values.get(name) not in (None, "None")
+                }
+                return LedgerRow.model_validate(known | {"counts": json.loads(values["counts"])})
+        return None
+
+    def _visible_rows(self, day: dt.date) -> int:
+        return sum(count or 0 for date, _, count in self.files if date == day)
+
+    def days(self) -> DaySet:
+        """Return every published day, also empty ones."""
+        if not self.is_mine:
+            return DaySet()
+        known = self.recorded
+        if known is None and self.table is not None:
+            known = of_commits(self.folder, 0, self.table.version(), app_prefix(self.key))
+        return self._asked_days() if known is None else DaySet.of(_days_of(known, app_prefix(self.key)))
+
+    def _asked_days(self) -> DaySet:
+        """Return the days with files or a commit of ours, then those around them, also empty.
+
+        The ledger is asked only about days that are in doubt: each question reads the end of the log. Rows that
+        somebody else wrote under a far date are one such question each, and lead no further unless it confirms them.
+        """
+        done = {date for date, path, _ in self.files if DATA_FILE.fullmatch(path)} | self.logged.keys()
+        done |= {date for date in {date for date, _, _ in self.files} - done if self.generation(date)}
+        if not done:
+            return DaySet()
+        first, last = min(done), max(done)
+        between = {first + ONE_DAY * i for i in range((last - first).days)} - done
+        done |= {date for date in between if self.generation(date)}
+        done |= set(self._in_a_row(first, -1)) | set(self._in_a_row(last, 1))
+        return DaySet.of(done)
+
+    def _in_a_row(self, date: dt.date, step: int) -> Iterator[dt.date]:
+        """Yield the published days that follow one another from ``date`` on, up to the calendar's end."""
+        while dt.date.min < date < dt.date.max and self.generation(date := date + ONE_DAY * step):
+            yield date
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether there is a table, and it belongs to this stream."""
+        return self.table is not None and self.table.metadata().configuration.get(OWNER) == str(self.key)
+
+    @cached_property
+    def commits(self) -> list[dict[str, Any]]:
+        """All commits that are still in the log, newest first."""
+        if self.table is None:
+            return []
+        with log_errors(self.table):
+            return self.table.history()
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """Commits of this stream that are still in the log, newest first."""
+        mine = {"connect.connector": self.key.connector, "connect.stream": self.key.stream}
+        return [c for c in self.commits if "connect.day" in c and all(c.get(k) == v for k, v in mine.items())]
+
+    @cached_property
+    def logged(self) -> dict[dt.date, int]:
+        """Day and rows of each day's newest publish, as far as its commit is still in the log."""
+        oldest_first = reversed(self.history)
+        return {dt.date.fromisoformat(c["connect.day"]): int(c["connect.rows"]) for c in oldest_first}
+
+    @cached_property
+    def files(self) -> list[tuple[dt.date, str, int | None]]:
+        """Day, path and rows of every file of this version, rows None where its writer did not say.
+
+        Files of no day, or of one beyond Python's calendar, are somebody else's and left out.
+        """
+        if self.table is None:
+            return []
+        import pyarrow as pa
+
+        with log_errors(self.table):
+            actions = pa.table(self.table.get_add_actions(flatten=True))
+        ordinals = actions["partition.day"].cast(pa.int32()).to_pylist()
+        columns = (actions[name].to_pylist() for name in ("path", "num_records"))
+        return [
+            (dt.date.fromordinal(ordinal + _EPOCH), path, rows)
+            for ordinal, path, rows in zip(ordinals, *columns, strict=True)
+            if ordinal is not None and 0 < ordinal + _EPOCH <= dt.date.max.toordinal()
+        ]
+
+
+class DeltaLedger(Ledger):
+    """The ledger of one stream, read anew from the table's log at every question."""
+
+    def __init__(self, path: str, key: StreamKey) -> None:
+        self.path = path
+        self.key = key
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        """Return the newest published state of a day; without token and digest when its commit has left the log."""
+        return self._view().row(day)
+
+    def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
+        """Return the publish that the next one of a day must follow; without what only the log's history tells."""
+        return self._view().newest(day)
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return what was published of a day for one intent, also when a newer one followed.
+
+        Whoever is told so does not publish any more. So it is told only when no power cut can take that publish back:
+        the one that made it may have been killed before it saw to that.
+        """
+        view = self._view()
+        row = view.published(day, token)
+        if row is not None and view.table is not None:
+            secure(view.folder, view.table)
+        return row
+
+    def days(self) -> DaySet:
+        """Return every published day."""
+        return self._view().days()
+
+    def _view(self) -> LedgerView:
+        return LedgerView(Folder(self.path), open_table(self.path), self.key)

@@ -1,0 +1,64 @@
+"""What others can do to a stream's Delta table: change its days, and write its log without a lock."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.stage.manifest import DATA_FILE
+
+_SHOWN = 5
+# What Delta's history calls commits that change rows; others, such as OPTIMIZE, only move them.
+_CHANGES_ROWS = {"WRITE", "DELETE", "UPDATE", "MERGE", "RESTORE", "STREAMING UPDATE", "TRUNCATE"}
+
+
+def foreign_changes(view: LedgerView) -> str | None:
+    """Say which published days no longer show what was published, because somebody else wrote to the table.
+
+    What the files' statistics count is compared with the ledger. Files of others with the right count tell of a change
+    only if the history knows a foreign commit that changes rows: else they were compacted. The ledger is asked only
+    about days that look odd; once a day's commit has left the log, one that lost whole files of several looks well.
+    """
+    foreign_writes = any(c.get("operation") in _CHANGES_ROWS and not _is_ours(c) for c in view.commits)
+    rows: dict[dt.date, int] = {}
+    others = set()
+    for date, path, count in view.files:
+        rows[date] = rows.get(date, 0) + (count or 0)
+        if not DATA_FILE.fullmatch(path):
+            others.add(date)
+    changed = []
+    for date in view.days():
+        there = rows.get(date, 0)
+        published = view.logged.get(date)
+        if published is None and (not there or date in others):
+            published = view.transaction(date, "/rows")
+        if published is not None and published != there:
+            changed.append(f"{date} ({published:,} rows were published, {there:,} are there)")
+        elif date in others and foreign_writes:
+            changed.append(f"{date} (has files of somebody else)")
+    if not changed:
+        return None
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    return (
+        f"somebody else changed days that were published: {', '.join(changed[:_SHOWN])}{more}; they still count as "
+        "done: clear such a day to load it again, or leave it as it is"
+    )
+
+
+def _is_ours(commit: dict[str, object]) -> bool:
+    return any(str(name).startswith("connect.") for name in commit)
+
+
+def locking_problems(path: str) -> list[str]:
+    """Say which settings of the environment would let two writers of one log overwrite each other's commits."""
+    if not path.startswith("s3://"):
+        return []
+    found = {name.upper(): value.strip().lower() for name, value in os.environ.items()}
+    unsafe = [n for n in ("AWS_S3_ALLOW_UNSAFE_RENAME", "ALLOW_UNSAFE_RENAME") if found.get(n) in ("1", "true", "yes")]
+    disabled = [n for n in ("AWS_CONDITIONAL_PUT", "CONDITIONAL_PUT") if found.get(n) == "disabled"]
+    return [
+        f"{name}={found[name]!r} in the environment lets two runs overwrite each other's commits to {path}, and days "
+        "are lost: unset it, and use a store that knows conditional writes (If-None-Match)"
+        for name in unsafe + disabled
+    ]

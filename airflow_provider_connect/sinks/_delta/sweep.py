@@ -1,0 +1,197 @@
+"""Deletes what dead attempts left under a Delta table's root, and nothing a commit has named or may still name.
+
+**The log decides, not a clock.** A publish commits the application transaction ``…/attempt/<attempt>`` with its
+generation. A sweep commits the same one with 0, "swept", and deletes only what the log shows as swept. Delta refuses a
+commit when another since its snapshot wrote the same application transaction, so of the two exactly one lands:
+
+* *The sweep's lands first.* The publisher may have slept between its claim and its commit for as long as it likes:
+  Delta refuses its commit, it reads the log anew, finds 0, and ends retriable: the day is polled again. If it wakes so
+  late that the log's clean-up took what it would have to compare with, Delta refuses it as well.
+* *The publisher's lands first.* The sweep is refused, reads anew, finds a generation, and keeps the files.
+* *A sweep dies* after its commit: the next one finds 0 and deletes the rest. Whatever is left until then is refused.
+* *Two sweeps* want the same attempt: one commit is refused, reads anew, finds 0, and both delete.
+* *A zombie's executor* writes on in a swept attempt: no commit will name it, and a later sweep deletes it.
+
+A sweep therefore reads the table three times: before it decides, in its commit, and once more after it. A file that
+this newest version names stays, whatever the ledger says of its attempt (somebody may have added or restored it). A
+table whose log is lost or set back is refused (:mod:`.log`), and nothing of it is swept.
+
+**Clocks only choose whom to ask.** An attempt is silent when its newest file is older than ``sweep_after`` by the clock
+of the storage, which dated that file: this machine's clock is not asked. If that one jumps, a living attempt may be
+swept. Then its day is polled once more; it is never published in part, and nothing published is lost.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import time
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._delta.ledger import SWEPT, LedgerView, attempt_id
+from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
+from airflow_provider_connect.stage.manifest import CONTROL, DATA_FILE, Manifest, attempt_folder
+from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
+
+MANIFEST, PUBLISHING, SETTLED = "manifest.json", "publishing.json", "published.json"
+_COMMIT_TRIES = 20
+
+
+def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry]:
+    """Show that an attempt is alive, and return its data files, complete as the manifest has them.
+
+    :param view: the version of the table that the commit will build on.
+    :raises RetriableError: the attempt was swept, or files are missing or changed: the day must be polled again.
+    """
+    attempt = publish.manifest.attempt
+    control = attempt_folder(attempt)
+    expected = {file.path: file.size_bytes for file in publish.manifest.polled.files}
+    what = "a sweep took it for dead" if view.attempt(attempt) == SWEPT else None
+    if what is None:
+        folder.write(f"{control}/{PUBLISHING}", b"{}")
+    found = folder.entries([*expected])
+    wrong = [path for path, size in expected.items() if path not in found or found[path].size_bytes != size]
+    if what is None and wrong:
+        what = f"{wrong[0]} is missing or has another size"
+    if what is not None:
+        folder.delete(f"{control}/{MANIFEST}")
+        raise RetriableError(
+            f"the stage of {publish.day} under {folder.url} is not whole any more ({what}): poll the day again"
+        )
+    return found
+
+
+class Sweeper:
+    """One sweep over the attempts of a stream's table that have been silent for ``silent``."""
+
+    def __init__(self, folder: Folder, key: StreamKey, silent: dt.timedelta) -> None:
+        self.folder = folder
+        self.key = key
+        self.silent = silent
+        self.deleted = 0
+
+    def run(self) -> int:
+        """Sweep, and return how many files were deleted.
+
+        :raises ConfigError: the table's log was lost or set back.
+        :raises RetriableError: others kept winning the race to the log.
+        """
+        view = self._view()
+        if not view.is_mine:
+            return 0
+        attempts = self._silent_attempts()
+        if not attempts:
+            return 0
+        data = self._data_files(attempts)
+        view = self._decided(attempts, data)
+        live = {path for _, path, _ in view.files}
+        for attempt in attempts:
+            files = data.get(attempt, [])
+            if view.attempt(attempt) == SWEPT:
+                self._bury(attempt, [path for path in files if path not in live])
+            elif view.attempt(attempt) is not None:
+                self._settle(attempt, [path for path in files if path not in live])
+        return self.deleted
+
+    def _view(self) -> LedgerView:
+        return LedgerView(self.folder, open_table(self.folder.url), self.key)
+
+    def _silent_attempts(self) -> list[str]:
+        """Return attempts whose newest file is old, without those that an earlier sweep settled."""
+        newest: dict[str, dt.datetime] = {}
+        settled = set()
+        for file in self.folder.files(f"{CONTROL}/attempts"):
+            attempt, _, name = file.name.removeprefix(f"{CONTROL}/attempts/").partition("/")
+            if name == SETTLED:
+                settled.add(attempt)
+            newest[attempt] = max(newest.get(attempt, file.modified), file.modified)
+        if not newest.keys() - settled:
+            return []
+        silent_since = self.folder.now() - self.silent
+        return sorted(a for a, modified in newest.items() if a not in settled and modified < silent_since)
+
+    def _data_files(self, attempts: list[str]) -> dict[str, list[str]]:
+        """Return the data files of each attempt, by their names."""
+        wanted = set(attempts)
+        found: dict[str, list[str]] = {}
+        for file in self.folder.files():
+            match = DATA_FILE.fullmatch(file.name)
+            if match and match["attempt"] in wanted:
+                found.setdefault(match["attempt"], []).append(file.name)
+        return found
+
+    def _manifest(self, attempt: str) -> Manifest | None:
+        """Return the attempt's manifest; None if it was never finished, or cannot be read."""
+        try:
+            return Manifest.model_validate_json(self.folder.read(f"{attempt_folder(attempt)}/{MANIFEST}"))
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def _decided(self, attempts: list[str], data: dict[str, list[str]]) -> LedgerView:
+        """Record those attempts as swept that nobody published; return the table's newest version after that.
+
+        The disk has that version before anything is deleted: no power cut takes the record and leaves the deletions.
+        """
+        for _ in range(_COMMIT_TRIES):
+            view = self._view()
+            live = {path for _, path, _ in view.files}
+            undecided = [
+                attempt
+                for attempt in attempts
+                if view.attempt(attempt) is None and not live.intersection(data.get(attempt, []))
+            ]
+            if not undecided:
+                assert view.table is not None
+                secure(self.folder, view.table)
+                return view
+            try:
+                self._record(view, undecided)
+            except delta_errors() as error:
+                failure = storage_error(self.folder.url, error)
+                time.sleep(random.uniform(0, 0.2))  # noqa: S311  # jitter, not a secret
+        raise failure
+
+    def _record(self, view: LedgerView, attempts: list[str]) -> None:
+        """Commit that attempts are swept, on top of exactly this version."""
+        from deltalake import CommitProperties, Transaction
+
+        assert view.table is not None
+        view.table.create_write_transaction(
+            [],
+            mode="append",
+            schema=view.table.schema(),
+            partition_by=["day"],
+            commit_properties=CommitProperties(
+                custom_metadata={"connect.swept": str(len(attempts))},
+                max_commit_retries=100,
+                app_transactions=[Transaction(attempt_id(self.key, attempt), SWEPT) for attempt in attempts],
+            ),
+        )
+
+    def _settle(self, attempt: str, files: list[str]) -> None:
+        """Keep what was published, its rejects and manifest; delete what failed tasks wrote beside it."""
+        manifest = self._manifest(attempt)
+        if manifest is not None:
+            kept = {file.path for file in manifest.polled.files}
+            self._delete(path for path in files if path not in kept)
+        control = attempt_folder(attempt)
+        marks = (f"{control}/progress-", f"{control}/{PUBLISHING}")
+        self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
+        self.folder.write(f"{control}/{SETTLED}", b"{}")
+
+    def _bury(self, attempt: str, files: list[str]) -> None:
+        """Delete all of an attempt; its manifest first, so that nobody tries to publish what is left of it."""
+        control = attempt_folder(attempt)
+        self._delete(self.folder.entries([f"{control}/{MANIFEST}"]))
+        self._delete(files)
+        self._delete(file.name for file in self.folder.files(control))
+        self.folder.delete_folder(control)
+
+    def _delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.folder.delete(name)
+            self.deleted += 1

@@ -1,0 +1,1 @@
+"""The ledger of Kafka sinks: who has published what, and who is at it."""

@@ -1,0 +1,181 @@
+"""What is known of a ledger's topic in this process, so that no record of it is read twice.
+
+A ledger of many streams and years has hundreds of thousands of records. They are read once a process; every later
+question reads on from there. Kept are the keys and values of one stream alone, and a value is parsed when it is asked
+for. An executor gets from its driver what it needs of that (:class:`Handed`), and reads on from there as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+from airflow_provider_connect.clients.kafka.connection import settings
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey, standing
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+TURNS = b'["","",'
+"""How the keys of turn records begin (:mod:`.turns.records`): to whom they mean nothing, a claim of nobody."""
+_KEY = re.compile(
+    rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim)"(?:,\d+)?\]'
+)
+"""Keys as nearly all are; any other is looked at more closely."""
+_MOST_VIEWS = 8
+
+Kind = Literal["day", "claim", "part"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a driver hands to its executors: where they read on, and what they will ask of what lies before.
+
+    :param positions: of each partition, the offset that was not read yet.
+    :param tickets: of turns that were not over, by their numbers: offset and value.
+    """
+
+    positions: dict[int, int]
+    values: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+    tickets: dict[int, tuple[int, bytes]] = field(default_factory=dict, repr=False)
+
+
+class View:
+    """What a ledger's topic says of one stream up to some offsets, as readers of committed records see it.
+
+    :param topic: its name, for messages.
+    """
+
+    def __init__(self, topic: str, key: StreamKey, handed: Handed | None = None) -> None:
+        self.topic = topic
+        self.lock = threading.Lock()
+        """Held while records are added, counted or handed over."""
+        self.positions: dict[int, int] = dict(handed.positions) if handed else {}
+        self.tickets: dict[int, tuple[int, bytes]] = dict(handed.tickets) if handed else {}
+        self._outdone: dict[bytes, bytes] = {}
+        self._stream = json.dumps([key.connector, key.stream], separators=(",", ":"))[:-1].encode() + b","
+        self._values: dict[Kind, dict[bytes, list[bytes]]] = {kind: {} for kind in KINDS}
+        for raw, value in (handed.values if handed else {}).items():
+            self._values[kind_of(raw)][raw] = [value]
+
+    def forget(self) -> None:
+        """Forget all: the topic is gone, or another one."""
+        self.positions, self.tickets, self._outdone = {}, {}, {}
+        self._values = {kind: {} for kind in KINDS}
+
+    def note(self, message: Message) -> None:
+        """Add a record.
+
+        :raises ConfigError: no Kafka sink wrote it.
+        """
+        raw, value = message.key(), message.value()
+        if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
+            checked_key(message, self.topic)
+        assert isinstance(raw, bytes)
+        if raw.startswith(self._stream):
+            kind = kind_of(raw)
+            if not isinstance(value, bytes):  # by hand: the day is to be forgotten
+                self._values[kind].pop(raw, None)
+                self._outdone.pop(raw, None)
+            elif kind == "day":
+                self._values[kind].setdefault(raw, []).append(value)
+            else:
+                self._values[kind][raw] = [value]
+        elif raw.startswith(TURNS):
+            self._note_turn(message, raw, value)
+
+    def _note_turn(self, message: Message, raw: bytes, value: str | bytes | None) -> None:
+        number = LedgerKey.parse(raw).part
+        if number is None or number % 2:  # a sign of life says nothing to who reads it later
+            return
+        if not isinstance(value, bytes):
+            self.tickets.pop(number, None)
+        elif (known := self.tickets.get(number)) is None or known[1] != value:  # else a copy of it
+            self.tickets[number] = (message.offset() or 0, value)
+
+    def value(self, raw: bytes) -> bytes | None:
+        """Return what counts of a key's records; None if there is none.
+
+        :raises ConfigError: a record cannot be read.
+        """
+        values = self._values[kind_of(raw)].get(raw, [])
+        if len(values) > 1:
+            with self.lock:  # another thread may ask the same, or read on
+                return self._counting(raw)
+        return values[0] if values else None
+
+    def _counting(self, raw: bytes) -> bytes | None:
+        values = self._values[kind_of(raw)].get(raw, [])
+        if len(values) > 1:
+            last, counts = values[-1], standing(values, self.topic)
+            values[:] = [counts]
+            if counts == last:
+                self._outdone.pop(raw, None)
+            else:
+                self._outdone[raw] = last
+        return values[0] if values else None
+
+    def outdone(self, raw: bytes) -> bytes | None:
+        """Return a key's last record where another one counts; None where the last is what counts.
+
+        :raises ConfigError: a record cannot be read.
+        """
+        with self.lock:
+            self._counting(raw)
+            return self._outdone.get(raw)
+
+    def keys(self, kind: Kind, begin: bytes = b"") -> list[bytes]:
+        """Return the stream's keys of a kind that begin so."""
+        return [raw for raw in list(self._values[kind]) if raw.startswith(begin)]
+
+    def handed(self, keys: Collection[bytes]) -> Handed:
+        """Return what an executor needs that will ask for these keys."""
+        with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
+            found = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
+            return Handed(dict(self.positions), found, dict(self.tickets))
+
+
+def kind_of(raw: bytes) -> Kind:
+    """Return what a key's record is about."""
+    return "day" if raw.endswith(b'"day"]') else "claim" if raw.endswith(b'"claim"]') else "part"
+
+
+def checked_key(message: Message, topic: str) -> LedgerKey:
+    """Read a record's key.
+
+    :raises ConfigError: no Kafka sink wrote it.
+    """
+    raw = message.key()
+    try:
+        return LedgerKey.parse(raw if isinstance(raw, bytes) else None)
+    except (ValueError, TypeError):
+        raise ConfigError(
+            f"ledger topic {topic!r} holds a record at offset {message.offset()} that no Kafka sink wrote: "
+            "use a ledger_topic of its own"
+        ) from None
+
+
+_views: OrderedDict[tuple[str, str, StreamKey], View] = OrderedDict()
+_views_lock = threading.Lock()
+
+
+def view_of(connection: Connection, topic: str, key: StreamKey) -> View:
+    """Return what this process knows of a ledger's topic about a stream."""
+    cluster = hashlib.sha256(json.dumps(sorted(settings(connection).items())).encode()).hexdigest()
+    name = (cluster, topic, key)
+    with _views_lock:
+        found = _views.pop(name, None) or View(topic, key)
+        _views[name] = found
+        while len(_views) > _MOST_VIEWS:
+            _views.popitem(last=False)
+    return found

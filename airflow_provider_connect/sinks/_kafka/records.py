@@ -1,0 +1,304 @@
+"""From the rows of a staged file to records: topic, key, value, headers and time; and the rows that cannot be any."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.kafka.outbox import Headers
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._kafka.converters import Converter, SchemaRef, converter
+from airflow_provider_connect.sinks._kafka.keys import Keys, keys
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed
+from airflow_provider_connect.sinks._kafka.topic_rules import Limits
+from airflow_provider_connect.stage.rows import as_json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks.kafka import KafkaSink
+
+KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PUT"
+"""Where a row failed, in Connect's words."""
+
+RECORD_KEY = "record_key"
+"""The column that sources give a row's identity in."""
+
+_HEADERS_BYTES = 128
+"""Names of the headers that differ from record to record, their lengths, position and schema version."""
+_FRAMING_BYTES = 512
+"""What a record takes beside key, value and headers, with room to spare: librdkafka neither takes nor refuses one just
+below a topic's limit, but waits until its time is up (https://github.com/confluentinc/confluent-kafka-python/issues/476).
+"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``begin`` found out for one publish; carried to every ``put``.
+
+    :param content: what is sent: every row, or of a snapshot what changed.
+    :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
+    :param refs: the registered schema of each topic's values.
+    :param key_refs: that of its keys.
+    :param limits: what each topic takes.
+    :param dead_letters: the topic of dead letters; None where there can be none.
+    :param columns: the source's columns and their Arrow types.
+    :param generation: reserved by ``begin``; None where the transaction itself finds it.
+    :param handed: what the driver has read of the ledger, before it wrote its claim there.
+    :param begun: names this one ``begin``, in its claim and in the tickets of its executors: intent and attempt are
+        the same in two tries that publish the same frozen files, and one of them may be a zombie.
+    """
+
+    publish: Publish
+    content: Literal["rows", "changes"]
+    routes: dict[str | None, str]
+    refs: dict[str, SchemaRef]
+    limits: dict[str, Limits]
+    dead_letters: str | None
+    columns: dict[str, str]
+    generation: int | None = None
+    handed: Handed | None = None
+    key_refs: dict[str, SchemaRef] = field(default_factory=dict)
+    begun: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of the data, each once."""
+        return sorted(set(self.routes.values()))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that is no record of its topic.
+
+    :param position: of the row in the day.
+    :param column: that is to blame; None where it is the whole record.
+    :param record: makes the row's JSON, for the dead letter alone.
+    """
+
+    position: int
+    topic: str
+    stage: str
+    column: str | None
+    reason: str
+    key: bytes | None
+    record: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """Records of one topic, in their order.
+
+    :param headers: of each; None where there are none.
+    :param timestamps: milliseconds since 1970 of each, 0 where the row has none; None where nobody asks for them.
+    :param partitions: where each must go, -1 where the partitioner decides; None where it decides for all.
+    """
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None
+    timestamps: list[int] | None
+    partitions: list[int] | None = field(default=None, kw_only=True)
+    size_bytes: int
+    tombstones: int
+    refused: list[Refused] = field(default_factory=list)
+
+
+class Records:
+    """Makes records of one day's rows, for one generation."""
+
+    def __init__(self, sink: KafkaSink, schema: pa.Schema, plan: Plan, generation: int) -> None:
+        self.sink = sink
+        self.plan = plan
+        self.converter: Converter = converter(
+            sink.value_converter,
+            schema,
+            sink.value_day(plan.publish.day.date),
+            record_name=sink.full_record_name,
+            value_field=sink.value_field,
+        )
+        self.keys = Keys(sink.key_converter, schema, sink.key_fields, sink.key_record_name)
+        key = plan.publish.key
+        self.constant: Headers = [
+            ("connect.connector", key.connector.encode()),
+            ("connect.stream", key.stream.encode()),
+            ("connect.day", str(plan.publish.day).encode()),
+            ("connect.generation", str(generation).encode()),
+        ]
+
+    def of(self, batch: pa.RecordBatch, start: int) -> Iterator[Outgoing]:
+        """Yield the batch's records, topic by topic.
+
+        :param start: position of the first row.
+        """
+        if self.sink.route_column is None:
+            (topic,) = self.plan.routes.values()
+            yield self._outgoing(topic, batch, range(start, start + batch.num_rows))
+            return
+        import numpy as np
+
+        column = batch.column(self.sink.route_column).to_pylist()
+        rows: dict[str, list[int]] = {}
+        for index, value in enumerate(column):
+            rows.setdefault(self.plan.routes[value if value is None else str(value)], []).append(index)
+        for topic, indices in rows.items():
+            positions = np.asarray(indices, dtype=np.int64)
+            yield self._outgoing(topic, batch.take(positions), (positions + start).tolist())
+
+    def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> Outgoing:
+        made = self.converter.encode(batch, self.plan.refs.get(topic))
+        named = self.keys.encode(batch, self.plan.key_refs.get(topic))
+        gone = self._gone(batch)
+        values = [None if row in gone else value for row, value in enumerate(made.values)] if gone else made.values
+        stamps = self._timestamps(batch)
+        bad: dict[int, tuple[str, str | None, str]] = {
+            row: (VALUE_STAGE, *why) for row, why in made.refused.items() if row not in gone
+        }
+        bad |= {row: (KEY_STAGE, *why) for row, why in named.refused.items()}
+        ids = self._event_ids(batch, named.values) if self.sink.headers else []
+        bad |= self._not_taken(topic, named.values, values, ids, stamps)
+        headers = self._headers(topic, ids, positions) if self.sink.headers else None
+        refusals = [
+            Refused(positions[row], topic, *why, named.values[row], partial(as_json, batch, row))
+            for row, why in sorted(bad.items())
+        ]
+        good = None if not bad else [row for row in range(batch.num_rows) if row not in bad]
+        sent_keys, sent_values = _picked(named.values, good), _picked(values, good)
+        return Outgoing(
+            topic,
+            sent_keys,
+            sent_values,
+            None if headers is None else _picked(headers, good),
+            None if stamps is None else _picked(stamps, good),
+            sum(map(len, filter(None, sent_keys))) + sum(map(len, filter(None, sent_values))),
+            sent_values.count(None),
+            refusals,
+        )
+
+    def _gone(self, batch: pa.RecordBatch) -> set[int]:
+        """Return the rows that the source says are deleted."""
+        if self.sink.delete_where is None:
+            return set()
+        return {row for row, gone in enumerate(batch.column(self.sink.delete_where).to_pylist()) if gone}
+
+    def _timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
+        if self.sink.timestamp_field is None:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = batch.column(self.sink.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        # librdkafka takes 0 for now, as NULL is meant here; a time that is 0 is none that can be sent.
+        found: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
+        return found
+
+    def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
+        """Return what identifies each row, as text: its ``record_key``; the key where the source gives none."""
+        fields = (RECORD_KEY,) if RECORD_KEY in batch.schema.names else self.sink.key_fields
+        if self.keys.converter is None and fields == self.sink.key_fields:
+            return named
+        return keys(batch, fields).values
+
+    def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
+        constant = list(self.constant)
+        if (ref := self.plan.refs.get(topic)) is not None:
+            constant.append(("connect.schema_version", str(ref.version).encode()))
+        return [
+            [*constant, ("connect.event_id", event_id or b""), ("connect.position", b"%d" % position)]
+            for event_id, position in zip(ids, positions, strict=True)
+        ]
+
+    def _not_taken(
+        self,
+        topic: str,
+        named: list[bytes | None],
+        values: list[bytes | None],
+        ids: list[bytes | None],
+        stamps: list[int] | None,
+    ) -> dict[int, tuple[str, str | None, str]]:
+        """Find what the topic would refuse: too large, without a key where it is compacted, too far from now."""
+        limits = self.plan.limits[topic]
+        framing = _FRAMING_BYTES
+        if self.sink.headers:
+            framing += _HEADERS_BYTES + sum(len(name) + len(value or b"") for name, value in self.constant)
+        bad: dict[int, tuple[str, str | None, str]] = {
+            row: (
+                PUT_STAGE,
+                None,
+                f"{size:,} bytes with headers and framing, and topic {topic!r} takes {limits.max_message_bytes:,}",
+            )
+            for row, size in _too_large([named, values, *([ids] if ids else [])], framing, limits.max_message_bytes)
+        }
+        if limits.compacted:
+            keyless = (row for row, key in enumerate(named) if key is None)
+            bad |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
+        if stamps is not None:
+            bad |= {row: (PUT_STAGE, self.sink.timestamp_field, why) for row, why in _too_far(stamps, limits)}
+        return bad
+
+
+def _too_large(parts: Sequence[list[bytes | None]], framing: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield rows whose parts and framing are more than ``most`` bytes, each with its size."""
+    longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
+    if framing + longest <= most:
+        return
+    for row, pieces in enumerate(zip(*parts, strict=True)):
+        size = framing + sum(map(len, filter(None, pieces)))
+        if size > most:
+            yield row, size
+
+
+def _too_far(stamps: list[int], limits: Limits) -> Iterator[tuple[int, str]]:
+    now = int(time.time() * 1000)
+    latest, earliest = now + limits.timestamp_after_max_ms, now - limits.timestamp_before_max_ms
+    for row, at in enumerate(stamps):
+        if at < 0:
+            yield row, "a time before 1970, or its first millisecond, which no record can have"
+        elif at and not earliest <= at <= latest:
+            yield row, "a time farther from now than the topic's message.timestamp limits allow"
+
+
+def _picked(items: list[Any], rows: list[int] | None) -> list[Any]:
+    return items if rows is None else [items[row] for row in rows]
+
+
+def is_of(headers: Any, key: StreamKey) -> bool:
+    """Tell whether a record's headers are those of a stream."""
+    found = dict(headers or [])
+    mine = (key.connector.encode(), key.stream.encode())
+    return (found.get("connect.connector"), found.get("connect.stream")) == mine
+
+
+class Tolerated:
+    """Counts rows that are set aside, against what the options allow."""
+
+    def __init__(self, sink: KafkaSink) -> None:
+        self.sink = sink
+        self.rejected = 0
+
+    def take(self, refused: list[Refused]) -> None:
+        """Count rows that are no records.
+
+        :raises DataError: the options do not allow them, or not so many.
+        """
+        if not refused:
+            return
+        self.rejected += len(refused)
+        first = refused[0]
+        what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
+        if self.sink.errors_tolerance == "none":
+            raise DataError(
+                f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}. Mend them in the "
+                "source, or set them aside with errors_tolerance='all'"
+            )
+        if self.rejected > self.sink.max_rejects:
+            raise DataError(
+                f"more than max_rejects={self.sink.max_rejects} rows are no records, the last for topic "
+                f"{first.topic!r}: {what}"
+            )

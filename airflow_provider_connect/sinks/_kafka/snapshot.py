@@ -1,0 +1,194 @@
+"""Snapshots into a compacted topic: what changed since the last one, and a tombstone for each key that vanished.
+
+What the topic holds is read before the first record, after every earlier producer of the stream was fenced, and kept
+as two 16-byte digests a key: of the key and of its newest value. The topic is the stream's own: it would be wrong to
+call a key of somebody else's vanished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sink import OnEmpty, StreamKey
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Refused, is_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from confluent_kafka import Message
+
+_ANY_PARTITION = -1
+_DEAD = b"\0" * 16
+"""Stands for the value of a tombstone; no digest of a value is equal to it but by one chance in 2^128."""
+
+
+class TopicReader:
+    """Reads a topic from its first record to its last, as readers of committed records see it.
+
+    :param ends: where its partitions end: behind the last record, undecided ones included.
+    :param owner: whose records alone the topic may hold.
+    """
+
+    def __init__(
+        self, connection: Connection, topic: str, ends: dict[int, int], timeout_seconds: float, owner: StreamKey
+    ) -> None:
+        self.connection = connection
+        self.topic = topic
+        self.ends = ends
+        self.timeout_seconds = timeout_seconds
+        self.owner = owner
+
+    def batches(self) -> Iterator[list[Message]]:
+        """Yield all records, oldest first within each partition; another time the same again.
+
+        :raises RetriableError: a transaction that is open there hides records behind it.
+        :raises ConfigError: the topic holds records of others.
+        """
+        with reading(self.connection, self.topic, self.timeout_seconds) as partitions:
+            for records in partitions.batches(dict.fromkeys(self.ends, 0), self.ends):
+                yield self._of_owner(records)
+
+    def _of_owner(self, records: list[Message]) -> list[Message]:
+        if not all(is_of(message.headers(), self.owner) for message in records):
+            raise ConfigError(
+                f"topic {self.topic!r} holds records that {self.owner} did not write, which a snapshot would delete: "
+                "use a topic of its own"
+            )
+        return records
+
+
+class Snapshot:
+    """Compares a snapshot's records with what a topic holds, and remembers which keys it has seen.
+
+    :param on_empty: what a snapshot without rows means for a topic that holds some.
+    """
+
+    def __init__(self, reader: TopicReader, on_empty: OnEmpty) -> None:
+        import numpy as np
+
+        self.reader = reader
+        self.on_empty = on_empty
+        self.unchanged = 0
+        self._keys, self._values, self._partitions = _newest(reader)
+        self._seen = np.zeros(len(self._keys), dtype=bool)
+        self._sent: list[np.ndarray[Any, Any]] = []
+        self._kept = 0
+
+    def changes(self, outgoing: Outgoing) -> Outgoing:
+        """Return the records that say something new; of a key that the topic has, for the partition it lies in.
+
+        Whatever became of the number of partitions since: two records of a key in two partitions would both stay.
+
+        :raises DataError: a row has no key.
+        """
+        import numpy as np
+
+        self._keep(outgoing.refused)
+        keys, values = _digests(outgoing.keys), _digests(outgoing.values)
+        self._sent.append(keys)
+        places, known = self._places(keys)
+        self._seen[places[known]] = True
+        same = known.copy()
+        same[known] = self._values[places[known]] == values[known]
+        self.unchanged += int(same.sum())
+        rows = (~same).nonzero()[0].tolist()
+        at = np.full(len(keys), _ANY_PARTITION)
+        at[known] = self._partitions[places[known]]
+        return replace(
+            outgoing,
+            partitions=at[rows].tolist(),
+            keys=[outgoing.keys[row] for row in rows],
+            values=[outgoing.values[row] for row in rows],
+            headers=None if outgoing.headers is None else [outgoing.headers[row] for row in rows],
+            timestamps=None if outgoing.timestamps is None else [outgoing.timestamps[row] for row in rows],
+        )
+
+    def _keep(self, refused: Sequence[Refused]) -> None:
+        """Leave what the topic has of rows that are set aside: they are bad, but there."""
+        keys = [row.key for row in refused]
+        if keyless := keys.count(None):
+            raise DataError(
+                f"topic {self.reader.topic!r}: {keyless:,} rows without a key are in the snapshot; with them nobody "
+                "knows which keys have vanished. Mend them in the source"
+            )
+        places, known = self._places(_digests(keys))
+        self._seen[places[known]] = True
+        self._kept += len(keys)
+
+    def require_unique(self) -> None:
+        """Refuse a snapshot in which a key comes twice: which of its rows counts would be chance.
+
+        :raises DataError: with the number of rows too many.
+        """
+        import numpy as np
+
+        if self._sent:
+            every = np.concatenate(self._sent)
+            if surplus := len(every) - len(np.unique(every)):
+                raise DataError(
+                    f"{surplus:,} rows of the snapshot have the key of another row: choose key_fields that identify "
+                    "a row"
+                )
+
+    def vanished(self) -> Iterator[tuple[int, bytes]]:
+        """Yield partition and key of every record whose key the snapshot has not.
+
+        :raises DataError: it has no rows at all, and nobody said that this may be.
+        """
+        import numpy as np
+
+        gone = self._keys[~self._seen & (self._values != _DEAD.rstrip(b"\0"))]
+        if not len(gone):
+            return
+        if self.on_empty == "fail" and not self._kept and not any(map(len, self._sent)):
+            raise DataError(
+                f"topic {self.reader.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
+                "which would all be deleted: see why the source sent nothing; if that is right, set the operator's "
+                "on_empty='accept' and clear the task"
+            )
+        buried = np.zeros(len(gone), dtype=bool)
+        for records in self.reader.batches():
+            keys = [message.key() or b"" for message in records]
+            places = gone.searchsorted(digests := _digests(keys)).clip(max=len(gone) - 1)
+            for row in ((gone[places] == digests) & ~buried[places]).nonzero()[0].tolist():
+                if not buried[places[row]]:  # of a key that comes twice in this batch
+                    buried[places[row]] = True
+                    yield records[row].partition() or 0, keys[row]
+
+    def _places(self, keys: Any) -> tuple[Any, Any]:
+        """Return where keys stand among those of the topic, and which of them do."""
+        import numpy as np
+
+        if not len(self._keys):
+            return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
+        places = self._keys.searchsorted(keys).clip(max=len(self._keys) - 1)
+        return places, self._keys[places] == keys
+
+
+def _newest(reader: TopicReader) -> tuple[Any, Any, Any]:
+    """Return the digests of all keys, sorted, and of the newest value of each, and where it lies."""
+    import numpy as np
+
+    keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]
+    for records in reader.batches():
+        partitions.append(np.array([message.partition() for message in records], np.int32))
+        keys.append(_digests([message.key() for message in records]))
+        values.append(_digests([message.value() for message in records]))
+    every_key = np.concatenate(keys)
+    order = every_key.argsort(kind="stable")
+    every_key, every_value, place = every_key[order], np.concatenate(values)[order], np.concatenate(partitions)[order]
+    last = np.append(every_key[1:] != every_key[:-1], len(every_key) > 0)[: len(every_key)]
+    return every_key[last], every_value[last], place[last]
+
+
+def _digests(texts: Sequence[bytes | None]) -> np.ndarray[Any, Any]:
+    """Return a 16-byte digest of each; that of None is all zeros."""
+    import numpy as np
+    import xxhash
+
+    digest = xxhash.xxh3_128_digest
+    return np.frombuffer(b"".join(_DEAD if text is None else digest(text) for text in texts), dtype="S16")

@@ -1,0 +1,1 @@
+"""Days of one topic take turns."""

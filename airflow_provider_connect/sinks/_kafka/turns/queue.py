@@ -1,0 +1,164 @@
+"""The queue of tickets as one process sees it: who is next, and who has not been heard of for too long.
+
+Nothing here speaks to a broker, and no two clocks are compared: how long somebody is silent is measured by the
+watcher's own clock, from the moment at which the watcher saw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord
+
+DEAD_SECONDS = 6.0
+"""Who is to send and gives no sign of life for so long is passed over; a wrong guess costs a retry, never a tear."""
+_CALL_SECONDS = 2 * DEAD_SECONDS
+"""How long after a pass everybody who was asked is expected to answer."""
+_ANSWER_SECONDS = 3 * DEAD_SECONDS
+"""How long who was asked goes on answering: longer, as the others may read of the pass some seconds later."""
+
+
+@dataclass
+class Ticket:
+    """A ticket that is not over.
+
+    :param place: offset of its ``want``: the smaller is first.
+    :param heard: when the watcher last read something of it.
+    :param free_since: since when the watcher has seen nobody before it; None while somebody is.
+    :param asked: when the watcher last read of a pass that was written behind this ticket.
+    :param called: since when, in the roll call that goes on, it is expected to answer; None where it is not.
+    """
+
+    number: int
+    place: int
+    record: TicketRecord
+    heard: float
+    passed: bool = False
+    free_since: float | None = None
+    asked: float | None = None
+    called: float | None = None
+
+    def meets(self, other: Ticket) -> bool:
+        """Tell whether both send into a topic."""
+        return not set(self.record.topics).isdisjoint(other.record.topics)
+
+
+class Queue:
+    """All tickets that are not over.
+
+    A roll call asks whose ticket lies before the pass that began it, as these alone are sure to read of it; who
+    queues later is asked by the next pass. A watcher judges by passes that it saw happen, and by no other: of one
+    that it finds in the ledger it cannot tell the age, and who was asked may have answered and be silent again.
+
+    :param clock: seconds, as of :func:`time.monotonic`.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.tickets: dict[int, Ticket] = {}
+        self._clock = clock
+        self._passed_at: float | None = None
+        self._watched_from: int | None = None
+
+    def watch_from(self, offset: int) -> None:
+        """Judge by what is written from here on, which is read as soon as it is written."""
+        self._watched_from = offset
+
+    def note(self, offset: int, number: int, value: bytes | None) -> None:
+        """Take one turn record, in the order of the ledger."""
+        now = self._clock()
+        if number % 2:
+            if (alive := self.tickets.get(number - 1)) is not None:
+                alive.heard = now
+            return
+        if value is None:
+            self.tickets.pop(number, None)
+            return
+        record = TicketRecord.model_validate_json(value)
+        known = self.tickets.get(number)
+        if record.what == "want":
+            if known is None:  # else a copy, maybe a late one: who sends by the first must keep its place
+                self.tickets[number] = Ticket(number, offset, record, now)
+            return
+        place = record.place if record.place is not None else offset
+        self.tickets[number] = Ticket(number, place, record, now, passed=True)
+        self._call(offset, now)
+
+    def _call(self, offset: int, now: float) -> None:
+        counts, goes_on = self._watched_from is not None and offset >= self._watched_from, self.in_roll_call
+        for ticket in self.tickets.values():
+            if ticket.place < offset:
+                ticket.asked = now
+                if counts and not (goes_on and ticket.called is not None):
+                    ticket.called = now
+        if counts:
+            self._passed_at = now
+
+    def looked(self) -> None:
+        """Note who is next now, after all records were read."""
+        now = self._clock()
+        for ticket in self.live():
+            if self.before(ticket):
+                ticket.free_since = None
+            elif ticket.free_since is None:
+                ticket.free_since = now
+
+    def restart_clock(self) -> None:
+        """Give everybody the whole time again: the watcher itself was away, so silence says nothing.
+
+        Nor does it know when the passes were written that it reads of only now.
+        """
+        now = self._clock()
+        for ticket in self.tickets.values():
+            ticket.heard = now
+            ticket.free_since = None if ticket.free_since is None else now
+            ticket.called = None
+        self._passed_at = None
+
+    def live(self) -> list[Ticket]:
+        """Return who waits or sends, the first of all first."""
+        return sorted((t for t in self.tickets.values() if not t.passed), key=lambda t: t.place)
+
+    def passed(self, mine: Ticket) -> list[Ticket]:
+        """Return who was passed over and whose transaction may still be open, in topics of this ticket."""
+        return [t for t in self.tickets.values() if t.passed and t.meets(mine)]
+
+    def before(self, ticket: Ticket) -> list[Ticket]:
+        """Return who has to be over before this ticket's turn begins."""
+        return [t for t in self.live() if t.place < ticket.place and t.meets(ticket)]
+
+    def of_id(self, name: str) -> list[Ticket]:
+        """Return every ticket with a transactional id, passed over or not."""
+        return [ticket for ticket in self.tickets.values() if ticket.record.id == name]
+
+    @property
+    def in_roll_call(self) -> bool:
+        """Whether the watcher saw somebody passed over just now: then everybody who waits shows that it lives."""
+        return self._passed_at is not None and self._clock() - self._passed_at < _CALL_SECONDS
+
+    def is_asked(self, number: int) -> bool:
+        """Tell whether a ticket's owner is to show that it lives, though it only waits."""
+        asked = self.tickets[number].asked if number in self.tickets else None
+        return asked is not None and self._clock() - asked < _ANSWER_SECONDS
+
+    def overdue(self, waiting_for: list[Ticket]) -> list[Ticket]:
+        """Return who is silent for too long, among those who are waited for, and those whom these wait for."""
+        now = self._clock()
+        return [ticket for ticket in self._closure(waiting_for) if now - self._silent_since(ticket, now) > DEAD_SECONDS]
+
+    def _silent_since(self, ticket: Ticket, now: float) -> float:
+        if ticket.free_since is not None:
+            return max(ticket.heard, ticket.free_since)
+        if self.in_roll_call and ticket.called is not None:
+            return max(ticket.heard, ticket.called)
+        return now  # who only waits need not show that it lives
+
+    def _closure(self, tickets: list[Ticket]) -> list[Ticket]:
+        found: dict[int, Ticket] = {}
+        left = list(tickets)
+        while left:
+            ticket = left.pop()
+            if ticket.number not in found:
+                found[ticket.number] = ticket
+                left += self.before(ticket)
+        return sorted(found.values(), key=lambda ticket: ticket.place)

@@ -1,0 +1,343 @@
+"""Turns: one open transaction a topic at a time, across processes and machines, by a queue in the ledger's topic.
+
+A reader of committed records gets nothing behind the first record of *any* open transaction. With two days open in the
+same partitions it would see the one that commits first only up to the other's first record. So days of a topic take
+turns. Nobody's clock is compared with another's, there is no group and no server, and no more rights are needed.
+
+1. The day's transactional id is taken **before** the ticket is written, and never again under the same ticket.
+2. The ticket's offset is its place. Whose ticket is the first of those that share a topic with it sends.
+3. The first in line gives a sign of life every second. Who waits passes it over when it was silent for six, then calls
+   the roll: everybody who waits shows that it lives, so that many dead cost no more time than one. A pass asks whose
+   ticket lies before it, and is judged by alone by who saw it happen (:class:`.Queue`).
+4. Whose turn begins takes the id of everybody who was passed over. Their own taking of it came before their ticket,
+   so their producers are fenced, wherever they were stopped: nothing of them is open, or can be opened.
+
+5. Whoever takes a day's id ends at once the tickets of that day which it had read before. A driver whose executor died
+   takes the id only where a ticket of its own ``begin`` says that something may be open, and no other ticket of the id
+   is waiting or sending. Each ``begin`` has a name of its own for that: intent and attempt are the same in two tries of
+   the same frozen files, and snapshots of all days share one id.
+
+So what is seen of a topic never depends on a guess about who is dead: a wrong one costs that day another try. Nor does
+it on whose ticket is whose: a driver that keeps its hands off leaves an orphan to those who pass it over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.kafka.errors import kafka_errors
+from airflow_provider_connect.clients.kafka.partitions import Partitions, reading
+from airflow_provider_connect.clients.kafka.transaction import Transaction
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.sinks._kafka.ledger.notes import Notes
+from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.view import TURNS as TURN_KEYS
+from airflow_provider_connect.sinks._kafka.ledger.view import View
+from airflow_provider_connect.sinks._kafka.turns.queue import Queue, Ticket
+from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord, beat_key, new_number, state_key
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
+_LOOK_SECONDS = 0.05
+_MOST_LOOK_SECONDS = 2.0
+_AWAY_SECONDS = 2.0
+"""What a look may take longer than it should before the watcher counts as having been away itself."""
+_BEAT_SECONDS = 1.0
+_ROLL_CALL_BEAT_SECONDS = 2.0
+_TOLD_SECONDS = 30.0
+"""How long one waits before the log says so; it says so again after twice the time."""
+
+
+class PassedOverError(RetriableError):
+    """Others went on without this publish, as it was not heard of for a while; it queues again."""
+
+
+class Turn:
+    """One publish's way through the queue: wait for a living run of its own day, take a ticket, wait, send, be over.
+
+    :param view: what is known of the ledger's topic; the queue is followed from there on.
+    :param name: transactional id of the day.
+    :param topics: it sends into.
+    :param who: publishes what, for people who wait for it.
+    :param begun: see :class:`.records.Plan`.
+    :param transaction_timeout_seconds: as nobody's transaction may be open for longer, so long one and the same ticket
+        is waited for before the next try is left to Airflow.
+    """
+
+    def __init__(  # noqa: PLR0917
+        self,
+        connection: Connection,
+        view: View,
+        name: str,
+        topics: list[str],
+        who: str,
+        begun: str,
+        transaction_timeout_seconds: float,
+        timeout_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.connection = connection
+        self.id = name
+        self.topics = tuple(sorted(topics))
+        self.who = who
+        self.begun = begun
+        self.transaction_timeout_seconds = transaction_timeout_seconds
+        self.timeout_seconds = timeout_seconds
+        self.queue = Queue(clock)
+        self._clock = clock
+        self._ledger = view.topic
+        self._position = view.positions.get(0, 0)
+        for number, (offset, value) in sorted(view.tickets.items(), key=lambda item: item[1][0]):
+            self.queue.note(offset, number, value)
+        self._own: int | None = None
+        self._to_fence: set[int] = set()
+        self._beating = threading.Event()
+        self._beaten_at: float | None = None
+        self._thread: threading.Thread | None = None
+        self._looked_at = clock()
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Turn:
+        """Open the ledger's topic."""
+        with contextlib.ExitStack() as stack:
+            ledger = reading(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
+            self._reader: Partitions = stack.enter_context(ledger)
+            self._notes = Notes(self.connection, self._ledger, self.timeout_seconds)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self._stop_beating()
+        self._stack.__exit__(kind, error, trace)
+
+    def wait_for_own_day(self) -> None:
+        """Wait until no other run that lives is about to send this day: taking its id would only fence it.
+
+        The id is to be taken right after this. That fences every ticket of the day that was read by now, as its own
+        taking of the id came before it; of one that is read later nobody knows which of the two came first.
+
+        :raises RetriableError: it is not over in time.
+        """
+        self._wait(None)
+        self.note_own_day()
+
+    def note_own_day(self) -> None:
+        """Remember the tickets of this day, which will be over when its id is taken."""
+        self._look()
+        self._to_fence = {ticket.number for ticket in self.queue.of_id(self.id)}
+
+    def take(self) -> None:
+        """Queue, and wait until it is this publish's turn. The day's id is taken already.
+
+        :raises PassedOverError: others went on without it.
+        :raises RetriableError: its turn does not come in time.
+        """
+        number = new_number()
+        self._own = number
+        record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.who, begun=self.begun)
+        self._write(number, record)
+        self._wait(number)
+        self._beat_on(number)
+        self._look()
+        mine = self._mine(number)
+        for dead in self.queue.passed(mine):
+            if dead.record.id == self.id:
+                raise PassedOverError(f"{self.who}: another run of the same day took its id at the same time")
+            self._fence(dead)
+            self._over(dead)
+        self._look()
+        if self.queue.before(self._mine(number)):
+            raise PassedOverError(f"{self.who}: lost its turn")
+
+    def leave(self, *, is_over: bool) -> None:
+        """Let the next one begin.
+
+        :param is_over: whether this publish's transaction is known to have ended; if not, whoever comes next ends it.
+        """
+        self._stop_beating()
+        if (number := self._own) is None:
+            return
+        with contextlib.suppress(ConnectError):  # then it is passed over in some seconds
+            mine = self.queue.tickets.get(number)
+            if is_over:
+                self._tombstones(number)
+            elif mine is not None and not mine.passed:
+                self._pass(mine)
+
+    def end_fenced(self) -> None:
+        """End the tickets of this day that were noted before its id was taken, which is done now.
+
+        Not first in its own turn: a day that turns out to be published takes none, and a ticket that was passed over
+        would stay in the ledger, and be fenced again, by each publisher of its topics.
+        """
+        for ticket in self.queue.of_id(self.id):
+            if ticket.number in self._to_fence:
+                self._over(ticket)
+
+    def has_orphan(self) -> bool:
+        """Look whether an executor of this ``begin`` may have left something open, and nobody else sends the day.
+
+        A transaction is begun with a ticket alone, which stands until it is over: without one nothing is open.
+        Whoever else has a ticket that was not passed over may be sending, or is about to: taking the id would end
+        that, whichever of the two began first; and it ends an orphan itself before it sends, as does everybody who
+        passes one over. So what is left alone here costs others some seconds, and what is taken nobody's work.
+        """
+        self.note_own_day()
+        found = self.queue.of_id(self.id)
+        own = [ticket for ticket in found if ticket.record.begun == self.begun]
+        return bool(own) and all(ticket in own or ticket.passed for ticket in found)
+
+    # Waiting
+
+    def _wait(self, number: int | None) -> None:
+        """Wait until nobody is before a ticket; before one is taken, until no other ticket of the same day lives."""
+        self._look()
+        self.queue.watch_from(self._position)
+        waited_for, since = None, self._clock()
+        begun, tell_after = since, _TOLD_SECONDS
+        while True:
+            self._look()
+            before = self._rivals() if number is None else self._before(number)
+            overdue = self.queue.overdue(before)
+            if number is None:
+                before = [ticket for ticket in before if ticket not in overdue]
+            if not before:
+                return
+            for ticket in overdue:
+                if number is not None or ticket.record.id != self.id:
+                    self._pass(ticket)
+            if number is not None:
+                self._answer_roll_call(number)
+            now = self._clock()
+            if before[0].number != waited_for:
+                waited_for, since = before[0].number, now
+            if now - since > self.transaction_timeout_seconds:
+                raise self._too_long(number, before[0])
+            if now - begun > tell_after:
+                tell_after *= 2
+                _LOG.warning(
+                    "%s: waits for its turn, as number %d; %s is sending",
+                    self.who,
+                    len(before) + 1,
+                    before[0].record.who,
+                )
+            time.sleep(min(_LOOK_SECONDS * len(before), _MOST_LOOK_SECONDS))
+
+    def _too_long(self, number: int | None, first: Ticket) -> RetriableError:
+        if number is not None:
+            self._tombstones(number)
+            self._own = None
+        return RetriableError(
+            f"{self.who}: {first.record.who} has been sending into {', '.join(first.record.topics[:3])} for "
+            f"{self.transaction_timeout_seconds:.0f} s, and days of a topic take turns: the next try queues again"
+        )
+
+    def _rivals(self) -> list[Ticket]:
+        found = [ticket for ticket in self.queue.of_id(self.id) if ticket.number != self._own and not ticket.passed]
+        return sorted(found, key=lambda ticket: ticket.place)
+
+    def _before(self, number: int) -> list[Ticket]:
+        mine = self._mine(number)
+        for other in self.queue.of_id(self.id):
+            if other.number in self._to_fence:
+                self._over(other)
+            elif other.place < mine.place and not other.passed:
+                raise PassedOverError(f"{self.who}: another run of the same day queued at the same time")
+        return self.queue.before(mine)
+
+    def _mine(self, number: int) -> Ticket:
+        if self._lost(number):
+            raise PassedOverError(f"{self.who}: was not heard of for a while, and others went on without it")
+        return self.queue.tickets[number]
+
+    def _lost(self, number: int) -> bool:
+        mine = self.queue.tickets.get(number)
+        return mine is None or mine.passed
+
+    def _look(self) -> None:
+        """Read the queue to its end."""
+        with kafka_errors(f"reading ledger topic {self._ledger!r}"):
+            _, end = self._reader.bounds(0)
+            if end > self._position:
+                for records in self._reader.batches({0: self._position}, {0: end}):
+                    for message in records:
+                        self._note(message)
+                self._position = self._reader.stopped[0]
+                self._reader.rest()
+        now = self._clock()
+        if now - self._looked_at > _MOST_LOOK_SECONDS + _AWAY_SECONDS:
+            self.queue.restart_clock()
+        self._looked_at = now
+        self.queue.looked()
+
+    def _note(self, message: Message) -> None:
+        raw, value = message.key(), message.value()
+        if isinstance(raw, bytes) and raw.startswith(TURN_KEYS):
+            number = LedgerKey.parse(raw).part
+            if number is not None:
+                self.queue.note(message.offset() or 0, number, value if isinstance(value, bytes) else None)
+
+    # Signs of life
+
+    def _beat(self, number: int) -> None:
+        self._beaten_at = self._clock()
+        self._notes.write(beat_key(self.topics[0], number), b"{}")
+
+    def _answer_roll_call(self, number: int) -> None:
+        last = self._beaten_at
+        if self.queue.is_asked(number) and (last is None or self._clock() - last > _ROLL_CALL_BEAT_SECONDS):
+            self._beat(number)
+
+    def _beat_on(self, number: int) -> None:
+        self._beating.clear()
+
+        def beating() -> None:
+            while not self._beating.wait(_BEAT_SECONDS):
+                with contextlib.suppress(ConnectError):  # who is not heard of is passed over, and finds that out
+                    self._beat(number)
+
+        self._thread = threading.Thread(target=beating, name="turn", daemon=True)
+        self._thread.start()
+
+    def _stop_beating(self) -> None:
+        self._beating.set()
+        if self._thread is not None:
+            self._thread.join(_BEAT_SECONDS)
+
+    # What is written
+
+    def _write(self, number: int, record: TicketRecord) -> None:
+        self._notes.write(state_key(record.topics[0], number), record.model_dump_json().encode())
+
+    def _pass(self, ticket: Ticket) -> None:
+        if ticket.number != self._own:
+            _LOG.warning("%s: %s is not heard of, and is passed over", self.who, ticket.record.who)
+        record = ticket.record.model_copy(update={"what": "pass", "place": ticket.place})
+        self._write(ticket.number, record)
+
+    def _over(self, ticket: Ticket) -> None:
+        for key in (state_key, beat_key):
+            self._notes.write(key(ticket.record.topics[0], ticket.number), None)
+        self.queue.tickets.pop(ticket.number, None)
+
+    def _tombstones(self, number: int) -> None:
+        self._notes.write(state_key(self.topics[0], number), None)
+        if self._beaten_at is not None:
+            self._notes.write(beat_key(self.topics[0], number), None)
+
+    def _fence(self, dead: Ticket) -> None:
+        """End what a ticket that was passed over may have open, and all that it could open."""
+        taker = Transaction(self.connection, dead.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
+        taker.fence()

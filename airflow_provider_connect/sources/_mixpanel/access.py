@@ -1,0 +1,278 @@
+"""Who asks which Mixpanel host, and what its refusals mean."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
+from airflow_provider_connect.clients.http.client import BasicAuth, excerpt, proxy_secrets, retry_after_seconds
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.secrets import Secrets
+
+HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
+"""Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
+
+_REGIMES = ("utc", "project_local")
+_HOUR_IS_USED_UP_SECONDS = 900.0
+_TOO_MANY_AT_ONCE_SECONDS = 10.0
+_TOO_FAST_SECONDS = 60.0
+_FUTURE = "cannot be later than today"
+_CREDENTIALS = "authenticate"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where and as whom to ask.
+
+    :param url: scheme and host, without a path.
+    :param asked: region or host, as a message names it.
+    :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
+    """
+
+    url: str
+    asked: str
+    auth: BasicAuth
+    project_id: str | None
+    proxy: SecretStr | None
+    ca_bundle: str | None = field(default=None, repr=False)
+
+    @property
+    def secrets(self) -> Secrets:
+        """What no message may quote."""
+        return Secrets([*self.auth.secrets, *proxy_secrets(self.proxy)])
+
+    @classmethod
+    def of(cls, connection: Connection) -> Access:
+        """Read a connection.
+
+        :raises ConfigError: naming everything that is wrong with it.
+        """
+        found = problems(connection)
+        if found:
+            raise ConfigError("; ".join(found))
+        nothing = SecretStr("")
+        secret = connection.password or nothing
+        is_account = _has(connection.login)
+        user, password = (connection.login or nothing, secret) if is_account else (secret, nothing)
+        proxy = connection.option("proxy")
+        return cls(
+            url=_url(connection),
+            asked=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
+            auth=BasicAuth(user, password),
+            project_id=connection.option("project_id"),
+            proxy=SecretStr(proxy) if proxy else None,
+            ca_bundle=connection.option("ca_bundle"),
+        )
+
+
+def problems(connection: Connection) -> list[str]:
+    """Say everything that is wrong with a connection; [] when nothing is."""
+    where = f"connection {connection.conn_id!r}"
+    found = []
+    if not _has(connection.password):
+        found.append(f"{where}: password is empty; it holds the service account's secret, or the project secret")
+    if connection.login is not None and ":" in connection.login.get_secret_value():
+        found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
+    for check in (_project_problem, _choice_problems, _host_problem, _proxy_problem, _ca_bundle_problem):
+        try:
+            found += [f"{where}: {problem}" for problem in check(connection)]
+        except ConfigError as error:  # an extra field that is no text
+            found.append(str(error))
+    return found
+
+
+def _has(secret: SecretStr | None) -> bool:
+    return secret is not None and secret.get_secret_value() != ""
+
+
+def _project_problem(connection: Connection) -> list[str]:
+    project_id = connection.option("project_id")
+    if project_id is None:
+        return ["extra has no project_id, which a service account needs"] if _has(connection.login) else []
+    if not re.fullmatch(r"[0-9]{1,20}", project_id):
+        return ["extra field 'project_id' is no number"]
+    return []
+
+
+def _choice_problems(connection: Connection) -> list[str]:
+    found = []
+    for name, choices in (("region", tuple(HOSTS)), ("timestamps", _REGIMES)):
+        value = connection.option(name)
+        if value is not None and value not in choices:
+            found.append(f"extra field {name!r} is none of {', '.join(choices)}")
+    return found
+
+
+def _host_problem(connection: Connection) -> list[str]:
+    if not connection.host:
+        return []
+    try:
+        parts = urlsplit(_with_scheme(connection.host))
+        name, port = parts.hostname, parts.port
+    except ValueError:
+        return ["host is neither a name nor a URL"]
+    if not name or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
+        return ["host must be 'name' or 'https://name', without user, path or query"]
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(name)):
+        return ["host must be reached by https: plain http would show the credentials to the network"]
+    if port is not None and connection.port is not None and port != connection.port:
+        return ["host and port name two different ports"]
+    return []
+
+
+def _proxy_problem(connection: Connection) -> list[str]:
+    proxy = connection.option("proxy")
+    if proxy is None:
+        return []
+    try:
+        parts = urlsplit(proxy)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    return [] if is_url else ["extra field 'proxy' is no http or https URL"]
+
+
+def _ca_bundle_problem(connection: Connection) -> list[str]:
+    ca_bundle = connection.option("ca_bundle")
+    problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
+    return [f"extra field {problem}"] if problem else []
+
+
+def _with_scheme(host: str) -> str:
+    return host if "://" in host else f"https://{host}"
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+def _region(connection: Connection) -> str:
+    return connection.option("region") or "us"
+
+
+def _url(connection: Connection) -> str:
+    if not connection.host:
+        return f"https://{HOSTS[_region(connection)]}"
+    parts = urlsplit(_with_scheme(connection.host))
+    has_port = parts.port is not None or connection.port is None
+    return f"{parts.scheme}://{parts.netloc if has_port else f'{parts.netloc}:{connection.port}'}"
+
+
+class _Meaning(NamedTuple):
+    """What an answer means, and what to do: the first entry that fits counts."""
+
+    status: int
+    text: str
+    error: type[ConnectError]
+    meaning: str
+
+
+_TABLE = (
+    _Meaning(
+        400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: project_timezone or timestamps "
+        "are not the project's own",
+    ),
+    _Meaning(
+        400, _CREDENTIALS, ConfigError, "the credentials are not known there: check login, password and project_id, "
+        "and whether the project lives in another region ({regions})",
+    ),
+    _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
+    _Meaning(400, "", ConfigError, "the request is not understood: look at the options where and event"),
+    _Meaning(
+        401, "", ConfigError, "the credentials are wrong, or the project lives in another region ({regions}): check "
+        "login, password and the region",
+    ),
+    _Meaning(402, "", ConfigError, "the project's plan does not include this API"),
+    _Meaning(403, "", ConfigError, "the account has no role in this project that may export: ask for one, and check "
+             "project_id"),
+    _Meaning(404, "", ConfigError, "there is no export API at that host: check host and region"),
+    _Meaning(408, "", RetriableError, "the server gave up waiting"),
+    _Meaning(429, "", RetriableError, "the project's query limit is reached"),
+)  # fmt: skip
+"""Refusals as documented, and as connectors have seen them (2026-11):
+https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limits."""
+
+
+def refusal(
+    status: int,
+    body: str,
+    access: Access,
+    *,
+    now: dt.datetime,
+    retry_after: str = "",
+    seen: str = "",
+    is_cut: bool = False,
+) -> ConnectError:
+    """Return the error that an answer stands for.
+
+    :param body: the beginning of the answer, or of the error document in it.
+    :param retry_after: the header of that name.
+    :param seen: what had been read when a status 200 turned into an error.
+    :param is_cut: whether the end of the body was not seen.
+    """
+    text = _error_text(body)
+    said = excerpt(text, access.secrets, is_cut=is_cut)
+    quoted = f"; it said: {said!r}" if said else ""
+    after = f"; {seen}" if seen else ""
+    effective = _effective_status(status, text)
+    for row in _TABLE:
+        if row.status == effective and row.text in text.lower():
+            meaning = row.meaning.format(regions=", ".join(HOSTS))
+            message = f"Mixpanel ({access.asked}) answered {status}: {meaning}{quoted}{after}"
+            if row.error is RetriableError:
+                return RetriableError(message, retry_after_seconds=_wait(effective, text, retry_after, now))
+            return row.error(message)
+    if status >= 500 or status == 200:
+        trouble = "an error inside its answer" if status == 200 else str(status)
+        message = f"Mixpanel ({access.asked}) answered {trouble}: it is in trouble{quoted}{after}"
+        return RetriableError(message, retry_after_seconds=retry_after_seconds(retry_after, now))
+    return ConfigError(f"Mixpanel ({access.asked}) answered {status}, which no export does{quoted}{after}")
+
+
+def _effective_status(status: int, text: str) -> int:
+    """Return what an error document with status 200 would have had as its status."""
+    if status != 200:
+        return status
+    if "rate limit" in text.lower():
+        return 429
+    return 400 if _CREDENTIALS in text.lower() or _FUTURE in text.lower() else 200
+
+
+def _error_text(body: str) -> str:
+    """Return the ``error`` of a JSON answer, else the whole text."""
+    try:
+        parsed: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    error = parsed.get("error") if isinstance(parsed, dict) else None
+    return error if isinstance(error, str) else body
+
+
+def _wait(status: int, text: str, retry_after: str, now: dt.datetime) -> float | None:
+    """Return how long to wait: what the header says, else what the counters in the text let one guess.
+
+    The text reads like ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
+    """
+    said = retry_after_seconds(retry_after, now)
+    if said is not None or status != 429:
+        return said
+    for pattern, seconds in (
+        (r"in the last hour", _HOUR_IS_USED_UP_SECONDS),
+        ("concurrently", _TOO_MANY_AT_ONCE_SECONDS),
+    ):
+        counters = re.search(rf"(\d{{1,9}})/(\d{{1,9}}) queries running {pattern}", text)
+        if counters and int(counters[1]) >= int(counters[2]):
+            return seconds
+    return _TOO_FAST_SECONDS

@@ -1,0 +1,201 @@
+"""Reads one export answer from its first block to its end: what is a record, a reject, or no export at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from airflow_provider_connect.errors import DataError, RetriableError
+from airflow_provider_connect.polling.jsonlines import Block, slices
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.lines import Bounds, line_bounds
+from airflow_provider_connect.sources._mixpanel.records import (
+    BlockRecords,
+    ErrorDocumentError,
+    NotARecordError,
+    Record,
+    RecordReader,
+    Records,
+)
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker
+from airflow_provider_connect.stage.rejects import Reject
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TERMINATED = b"terminated early"
+"""The export's own way to say that it is incomplete, as a line of its own or at the end of a cut one."""
+
+_MAX_SPLIT_LINES = 64
+_SHORT_LINE_BYTES = 24
+_MAX_REJECT_BYTES = 64 << 20  # they are kept in memory until the partition ends
+_LINE_BREAK_IN_STRING = b"\\n"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What is done about lines that are no records."""
+
+    errors_tolerance: Literal["none", "all"]
+    max_rejects: int
+    max_record_bytes: int
+
+
+@dataclass
+class _Broken:
+    """Neighbouring lines that are no records by themselves, and may be one together."""
+
+    lines: list[tuple[int, bytes, str]] = field(default_factory=list)
+    size: int = 0
+
+
+class ExportReader:
+    """Turns the blocks of one answer into batches. Feed it :meth:`read` in order, then :meth:`end`."""
+
+    def __init__(self, reader: RecordReader, rows: RowMaker, tolerance: Tolerance, tally: Tally) -> None:
+        self._reader = reader
+        self._rows = rows
+        self._tolerance = tolerance
+        self._tally = tally
+        self._broken = _Broken()
+        self._records = 0
+        self._reject_bytes = 0
+
+    def read(self, block: Block) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one block.
+
+        :raises RetriableError: if the answer says itself that it is incomplete, or is no export.
+        :raises DataError: if a line is no record and that is not tolerated.
+        :raises ErrorDocumentError: if the server reports an error in the middle.
+        """
+        bounds = line_bounds(block.data, least_bytes=_SHORT_LINE_BYTES)
+        if bounds is not None:
+            yield from self._read(block, bounds)
+            return
+        for part in slices(block):  # no export has such lines: what is noted of each would outweigh them all
+            few = line_bounds(part.data)
+            assert few is not None
+            yield from self._read(part, few)
+
+    def _read(self, block: Block, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+        found = self._reader.read_block(block, bounds)
+        self._tally.raw_bytes += len(block.data)
+        if found.blank:
+            self._tally.counts["blank_lines"] += found.blank
+        if found.records is not None:
+            self._records += len(found.records)
+            yield from self._batch(found.records)
+        others = list(self._odd_lines(block, found))
+        if others:
+            yield from self._batch(Records.of(others))
+
+    def end(self) -> None:
+        """Finish after the last block.
+
+        :raises RetriableError: if the last line is no record, or nothing in the answer was one.
+        """
+        if self._broken.lines and self._records == 0:
+            raise self.not_an_export()
+        if self._broken.lines:
+            # A server that fails half way often says so in words of its own, as the last line.
+            raise RetriableError(f"the export is cut: its last line is no record; {self.seen()}")
+
+    def _odd_lines(self, block: Block, found: BlockRecords) -> Iterator[Record]:
+        following = 0
+        for number, start in found.odd:
+            if number != following:  # whole records stand between: what was broken before stays broken
+                self._give_up()
+            following = number + 1
+            end = block.data.find(b"\n", start)
+            line = block.data[start : end if end >= 0 else len(block.data)]
+            yield from self._odd_line(line, block.position + start)
+        if following != found.lines:
+            self._give_up()
+
+    def _odd_line(self, line: bytes, position: int) -> Iterator[Record]:
+        try:
+            record = self._reader.read_line(line, position)
+        except ErrorDocumentError:
+            raise
+        except NotARecordError as error:
+            if not line.lstrip().startswith(b"{") and TERMINATED in line.lower():
+                raise RetriableError(f"the export says of itself 'terminated early'; {self.seen()}") from None
+            yield from self._rejoined(line, position, str(error))
+            return
+        self._give_up()
+        yield self._noted(record)
+
+    def _rejoined(self, line: bytes, position: int, reason: str) -> Iterator[Record]:
+        """Try whether the line completes a record that began in a line before it."""
+        broken = self._broken
+        broken.lines.append((position, line, reason))
+        broken.size += len(line) + 1
+        for first in range(len(broken.lines) - 1):
+            begin, head, _ = broken.lines[first]
+            if not head.lstrip().startswith(b"{"):
+                continue
+            pieces = [piece for _, piece, _ in broken.lines[first:]]
+            for glue in (b"\n", _LINE_BREAK_IN_STRING):
+                text = glue.join(pieces)
+                record = self._try(text, begin) if len(text) <= self._tolerance.max_record_bytes else None
+                if record is not None:
+                    del broken.lines[first:]
+                    self._give_up()
+                    self._tally.counts["rejoined"] += 1
+                    yield self._noted(record)
+                    return
+        if len(broken.lines) >= _MAX_SPLIT_LINES or broken.size > self._tolerance.max_record_bytes:
+            self._give_up()
+
+    def _try(self, text: bytes, position: int) -> Record | None:
+        try:
+            return self._reader.read_line(text, position)
+        except ErrorDocumentError:
+            raise
+        except NotARecordError:
+            return None
+
+    def _give_up(self) -> None:
+        """Reject the lines that no record could be made of."""
+        broken, self._broken = self._broken, _Broken()
+        for position, line, reason in broken.lines:
+            self._reject(Reject(position, reason, line))
+
+    def _reject(self, reject: Reject) -> None:
+        where = f"the line at byte {reject.position} of the answer is no record: {reject.reason}"
+        if self._tolerance.errors_tolerance == "none":
+            if self._records == 0:
+                raise self.not_an_export()
+            raise DataError(f"{where}; errors_tolerance='all' would set such lines aside")
+        if self._tally.counts["rejected"] >= self._tolerance.max_rejects:
+            if self._records == 0:
+                raise self.not_an_export()
+            raise DataError(f"more than max_rejects={self._tolerance.max_rejects} lines are no records; {where}")
+        self._reject_bytes += len(reject.record)
+        if self._reject_bytes > _MAX_REJECT_BYTES:
+            raise DataError(f"the lines that are no records have over {_MAX_REJECT_BYTES} bytes together; {where}")
+        self._tally.reject(reject)
+
+    def _batch(self, records: Records) -> Iterator[pa.RecordBatch]:
+        batch, rejects = self._rows.batch(records)
+        for reject in rejects:
+            self._reject(reject)
+        if batch.num_rows:
+            yield batch
+
+    def _noted(self, record: Record) -> Record:
+        self._records += 1
+        self._tally.counts.update(record.notes)
+        return record
+
+    def not_an_export(self) -> RetriableError:
+        """Say that the answer holds something, and no record."""
+        return RetriableError(
+            "the answer is not an export: it holds no record at all, though it is not empty; if this stays, look at "
+            f"what the host or a proxy answers; {self.seen()}"
+        )
+
+    def seen(self) -> str:
+        """Say how much of the answer was read."""
+        return f"seen so far: {self._tally.rows} rows, {self._tally.raw_bytes} bytes"

@@ -1,0 +1,351 @@
+"""From lines of an export to records: fast for the shape the server writes, exact for every other.
+
+A line is ``{"event":"…","properties":{…}}``. The properties are kept as the bytes they came in, and only
+the few that become columns are decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_connect.sources._mixpanel.lines import Bounds, blank_lines, is_utf8, neighbours, stands_at
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.polling.jsonlines import Block
+
+FIELDS = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
+"""The properties every row needs; promoted ones follow them."""
+
+_OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_EVENT = attrgetter("event")
+_RUN_SPLIT = 8
+_UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class NotARecordError(ValueError):
+    """A line is no record; the text says why, without its values."""
+
+
+class ErrorDocumentError(NotARecordError):
+    """A line is a JSON object with an ``error``: the server failed while it was answering."""
+
+
+class Record(NamedTuple):
+    """One record of the slow way.
+
+    :param properties: the bytes of the properties, as they came.
+    :param values: the decoded fields, in order.
+    :param notes: names of counts that this record adds to.
+    """
+
+    position: int
+    event: str
+    properties: bytes
+    values: tuple[Any, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records side by side.
+
+    :param position: (int64) where each record's line starts in the answer.
+    :param event: (string) names.
+    :param pieces: (string) two for each record: its properties as they came, and what stands between them and the
+        next ones. So the bytes stay where they are until :meth:`properties` copies those of the rows that are kept.
+    :param values: one list for each field: what the JSON holds, None when it is missing or null.
+    """
+
+    position: Any
+    event: pa.StringArray
+    pieces: pa.StringArray
+    values: list[list[Any]]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    def properties(self, rows: Any) -> pa.StringArray:
+        """Return the properties of the rows that are numbered."""
+        import pyarrow as pa
+
+        return self.pieces.take(pa.array(2 * rows))
+
+    def properties_of(self, row: int) -> str:
+        """Return the properties of one row."""
+        return str(self.pieces[2 * row].as_py())
+
+    def only(self, rows: list[int]) -> Records:
+        """Return the rows that are numbered, alone."""
+        import pyarrow as pa
+
+        return Records(
+            self.position[rows],
+            self.event.take(pa.array(rows, pa.int64())),
+            self.pieces.take(pa.array([piece for row in rows for piece in (2 * row, 2 * row + 1)], pa.int64())),
+            [[column[row] for row in rows] for column in self.values],
+        )
+
+    @classmethod
+    def of(cls, records: list[Record]) -> Records:
+        """Gather records of the slow way."""
+        import numpy as np
+        import pyarrow as pa
+
+        pieces = [piece for record in records for piece in (record.properties, b"")]
+        return cls(
+            np.array([record.position for record in records], dtype=np.int64),
+            pa.array([record.event for record in records], pa.string()),
+            pa.array(pieces, pa.binary()).cast(pa.string()),
+            [list(column) for column in zip(*(record.values for record in records), strict=True)],
+        )
+
+
+class BlockRecords(NamedTuple):
+    """What the usual lines of a block hold, and which others there are.
+
+    :param odd: (number among the lines that are not blank, start in the block) of the lines that need
+        :meth:`RecordReader.read_line`.
+    :param lines: how many lines are not blank.
+    :param blank: how many are.
+    """
+
+    records: Records | None
+    odd: list[tuple[int, int]]
+    lines: int
+    blank: int
+
+
+class RecordReader:
+    """Reads records whose decoded fields are :data:`FIELDS` and ``promoted``."""
+
+    def __init__(self, promoted: tuple[str, ...] = ()) -> None:
+        import msgspec
+
+        self._names = FIELDS + tuple(name for name in promoted if name not in FIELDS)
+        self._made: list[Any] = []  # every object of properties, in the order in which they are decoded
+        attributes = [f"f{i}" for i in range(len(self._names))]
+        wanted = msgspec.defstruct(
+            "Wanted",
+            [(attribute, Any, None) for attribute in attributes],
+            rename=dict(zip(attributes, self._names, strict=True)).get,
+            gc=False,
+            namespace={"__post_init__": self._made.append},
+        )
+        usual = msgspec.defstruct(
+            "Usual", [("event", str), ("properties", wanted)], gc=False, forbid_unknown_fields=True
+        )
+        line = msgspec.defstruct(
+            "Line", [("event", Any, None), ("properties", msgspec.Raw, msgspec.Raw())], forbid_unknown_fields=True
+        )
+        self._usual = msgspec.json.Decoder(usual)
+        self._properties = msgspec.json.Decoder(wanted)
+        self._line = msgspec.json.Decoder(line)
+        self._columns = _attribute_lists(attributes)
+        self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the decoded properties, in the order of ``values``."""
+        return self._names
+
+    def read_block(self, block: Block, bounds: Bounds) -> BlockRecords:
+        """Read the usual lines of a block."""
+        import numpy as np
+        import pyarrow as pa
+
+        data = block.data
+        starts, ends = bounds
+        usual = stands_at(data, starts, _OPENING) & stands_at(data, ends - len(_CLOSING), _CLOSING)
+        at, names, wanted = self._decode(data, starts, ends, usual)
+        event = pa.array(names, pa.string())
+        heads, good = _property_starts(data, starts[at] + len(_OPENING), event)
+        if not is_utf8(data):
+            good &= np.array([is_utf8(data[starts[row] : ends[row]]) for row in at.tolist()], dtype=bool)
+        if not good.all():
+            event, at, heads = event.filter(pa.array(good)), at[good], heads[good]
+            wanted = [one for one, keep in zip(wanted, good.tolist(), strict=True) if keep]
+        usual[:] = False
+        usual[at] = True
+        blank = blank_lines(data, bounds)
+        odd = np.flatnonzero(~(usual | blank))
+        numbers = odd - np.cumsum(blank)[odd]
+        cuts = np.empty(2 * len(at) + 1, np.int32)
+        cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, ends[at[-1]] if len(at) else 0
+        pieces = pa.StringArray.from_buffers(2 * len(at), pa.py_buffer(cuts), pa.py_buffer(data))
+        records = Records(starts[at] + block.position, event, pieces, self._columns(wanted))
+        others = list(zip(numbers.tolist(), starts[odd].tolist(), strict=True))
+        blanks = int(blank.sum())
+        return BlockRecords(records if len(records) else None, others, len(starts) - blanks, blanks)
+
+    def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
+        """Decode the lines that are marked as usual; return the index, event and properties of those that are records.
+
+        Many lines go through the decoder at once, and it ends a line where the JSON ends, not where the line does.
+        That comes to the same here: a string never holds a bare newline, so every string ends in its line; each line
+        starts with ``{`` and ends with ``}``, which cannot follow each other inside an object; so every object ends
+        in its line, and as many objects as lines are one a line. As many properties as lines mean that no key
+        ``properties`` stands twice: the object that closes the line is the one found at its start.
+        """
+        import numpy as np
+
+        found: list[Any] = []
+        names: list[str] = []
+        wanted: list[Any] = []
+        view = memoryview(data)
+        runs = neighbours(usual)[::-1]
+        while runs:
+            begin, end = runs.pop()
+            self._made.clear()
+            try:
+                lines = self._usual.decode_lines(view[starts[begin] : ends[end - 1]])
+            except self._malformed:
+                lines = []
+            if len(lines) == len(self._made) == end - begin:
+                found.append(np.arange(begin, end))
+                names += map(_EVENT, lines)
+                wanted += self._made
+            elif end - begin > 1:
+                step = max(1, (end - begin) // _RUN_SPLIT)
+                runs += [(at, min(at + step, end)) for at in range(begin, end, step)][::-1]
+        self._made.clear()
+        return np.concatenate(found) if found else np.empty(0, np.int64), names, wanted
+
+    def read_line(self, line: bytes, position: int) -> Record:
+        """Read one line of any shape.
+
+        A key that stands twice counts as it stands last. A lone surrogate becomes U+FFFD in columns; the
+        properties keep it.
+
+        :raises NotARecordError: if it is none; :class:`ErrorDocumentError` if it tells of a failure.
+        """
+        text = _text(line)
+        notes: tuple[str, ...] = ()
+        try:
+            parsed: Any = self._line.decode(line)
+            event, properties = parsed.event, bytes(parsed.properties)
+            values = self._values(properties) if properties[:1] == b"{" else ()
+        except self._malformed:
+            event, properties, values, notes = self._walk(text)
+        if not isinstance(event, str):
+            raise NotARecordError("it has no event name")
+        if properties[:1] != b"{":
+            raise NotARecordError("its properties are no object")
+        return Record(position, event, properties, values, notes)
+
+    def _values(self, properties: bytes) -> tuple[Any, ...]:
+        return tuple(column[0] for column in self._columns([self._properties.decode(properties)]))
+
+    def _walk(self, text: str) -> tuple[Any, bytes, tuple[Any, ...], tuple[str, ...]]:
+        """Read what msgspec cannot: other keys at the top, lone surrogates, numbers beyond a double."""
+        top = dict(_members(text))
+        if "error" in top and "event" not in top:
+            error = _loads(top["error"])
+            raise ErrorDocumentError(error if isinstance(error, str) else "")
+        notes = ["unknown_fields"] * bool(top.keys() - {"event", "properties"})
+        event = _loads(top.get("event", "null"))
+        decoded = _loads(top.get("properties", "null"))
+        values: list[Any] = []
+        if isinstance(decoded, dict):
+            values = [decoded.get(name) for name in self._names]
+        strings = [value for value in (event, *values) if isinstance(value, str)]
+        if any(map(_UNREPRESENTABLE.search, strings)):
+            notes.append("lone_surrogates")
+            event, *values = [_representable(value) for value in (event, *values)]
+        return event, top.get("properties", "").encode(), tuple(values), tuple(notes)
+
+
+def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
+    """Return where the properties of decoded lines start, and of which lines that could be told.
+
+    Where a name holds no escape, its length tells where it ends. Where it does, that place lies inside the name, and
+    what follows a name cannot stand there: its second quote would end the name, and no JSON goes on like that.
+
+    :param names: where the lines' event names start.
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+
+    ends = names + pc.binary_length(event).to_numpy()
+    plain = stands_at(data, ends, _MIDDLE)
+    for row in np.flatnonzero(~plain).tolist():
+        literal = _STRING.match(data, names[row] - 1)
+        ends[row] = literal.end() - 1 if literal else 0
+        plain[row] = data.startswith(_MIDDLE, ends[row])
+    return ends + len(_MIDDLE) - 1, plain
+
+
+def _attribute_lists(attributes: list[str]) -> Callable[[list[Any]], list[list[Any]]]:
+    getters = [attrgetter(attribute) for attribute in attributes]
+    return lambda decoded: [list(map(getter, decoded)) for getter in getters]
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise NotARecordError(f"invalid UTF-8 at its byte {error.start}") from None
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (key, source text of the value) of the one JSON object that ``text`` is."""
+    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    at = _expect(text, 0, "{")
+    if text[at : at + 1] == "}":
+        at += 1
+    else:
+        while True:
+            try:
+                key, at = decoder.raw_decode(text, at)
+                if not isinstance(key, str):
+                    raise NotARecordError("no JSON object")
+                at = _expect(text, at, ":")
+                _, end = decoder.raw_decode(text, at)
+            except (ValueError, RecursionError) as error:
+                raise _not_json(error) from None
+            yield key, text[at:end]
+            at = _SPACE.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+            if text[at : at + 1] == "}":
+                at += 1
+                break
+            at = _expect(text, at, ",")
+    if _SPACE.match(text, at).end() != len(text):  # type: ignore[union-attr]
+        raise NotARecordError("something follows the JSON object")
+
+
+def _expect(text: str, at: int, what: str) -> int:
+    at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    if text[at : at + 1] != what:
+        raise NotARecordError(f"invalid JSON at its character {at}")
+    return _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _not_json(error) from None
+
+
+def _no_constant(name: str) -> Any:
+    raise NotARecordError(f"{name} is no JSON")
+
+
+def _not_json(error: Exception) -> NotARecordError:
+    if isinstance(error, NotARecordError):
+        return error
+    if isinstance(error, json.JSONDecodeError):
+        return NotARecordError(f"invalid JSON at its character {error.pos}")
+    return NotARecordError("nested too deep, or with a number too long")
+
+
+def _representable(value: Any) -> Any:
+    return _UNREPRESENTABLE.sub("\ufffd", value) if isinstance(value, str) else value

@@ -1,0 +1,338 @@
+"""From records of an export to rows: typed columns, the record key, and which rows are kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.columns import PromotedType, Regime, schema
+from airflow_provider_connect.sources._mixpanel.records import Records
+from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.values.walltime import instants
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MIN_SECONDS = -62_135_596_800 + 2 * 86_400
+MAX_SECONDS = 253_402_300_799 - 2 * 86_400
+"""Year 1 and year 9999 but for two days at each end, so that no zone moves a time out of the calendar."""
+
+_SEPARATOR = b"\xff"
+_FALLBACK_MARK = b"\xfe"
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """What decides how rows come out.
+
+    :param promote: (property, column, type) of the promoted columns.
+    :param only_day: drop the rows of other days, since the answer holds more than the day asked for.
+    """
+
+    regime: Regime
+    zone: str
+    day: Day
+    only_day: bool
+    deduplicate: Literal["key", "off"]
+    promote: tuple[tuple[str, str, PromotedType], ...]
+
+
+class RowMaker:
+    """Turns records into batches of kept rows, and counts what it drops."""
+
+    def __init__(self, options: RowOptions, names: tuple[str, ...], keys: KeySet, tally: Tally) -> None:
+        self._options = options
+        self._index = {name: at for at, name in enumerate(names)}
+        self._keys = keys
+        self._tally = tally
+        self._schema = schema(options.promote)
+
+    def batch(self, records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
+        """Return the rows to keep, and the records that cannot be placed on a day."""
+        import numpy as np
+        import pyarrow as pa
+
+        value = {name: records.values[self._index[name]] for name in self._index}
+        identifiers = {name: self._identifier(name, records, value) for name in ("distinct_id", "$insert_id")}
+        too_deep = sorted({row for _, rows in identifiers.values() for row in rows})
+        if too_deep:
+            return self._batch_without(too_deep, records)
+        seconds, micros = self._times(value["time"])
+        columns = self._time_columns(micros)
+        columns["event"] = records.event
+        columns["distinct_id"] = identifiers["distinct_id"][0]
+        columns["insert_id"] = identifiers["$insert_id"][0]
+        columns["processing_time"] = self._processing_time(value["mp_processing_time_ms"])
+        key_bytes, is_vendor = _keys(records, columns["distinct_id"], columns["insert_id"], seconds)
+        columns["record_key"] = _hex(key_bytes)
+        columns["key_origin"] = pa.array(["fallback", "vendor"]).take(pa.array(is_vendor.astype(np.int8)))
+        for name, column, kind in self._options.promote:
+            columns[column], misfits = promoted(value[name], kind)
+            self._count(f"promote_null.{name}", misfits)
+        self._count("fallback_keys", len(records) - int(is_vendor.sum()))
+        self._tally.rows += len(records)
+        keep, rejects = self._placed(records, columns["time"])
+        keep = self._first(key_bytes, keep)
+        if not keep.all():
+            columns = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
+        columns["properties"] = records.properties(np.flatnonzero(keep))
+        self._see(columns["time"])
+        return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
+
+    def _batch_without(self, rows: list[int], records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
+        """Return the batch of the other rows; these are rejects."""
+        import pyarrow as pa
+
+        reason = "it is nested too deep to read an identifier's digits"
+        rejects = [Reject(int(records.position[row]), reason, _line(records, row)) for row in rows]
+        rest = sorted(set(range(len(records))) - set(rows))
+        if not rest:
+            return pa.RecordBatch.from_pylist([], schema=self._schema), rejects
+        batch, others = self.batch(records.only(rest))
+        return batch, sorted([*rejects, *others], key=lambda reject: reject.position)
+
+    def _count(self, name: str, number: int) -> None:
+        if number:
+            self._tally.counts[name] += number
+
+    def _times(self, values: list[Any]) -> tuple[pa.Array, pa.Array]:
+        """Return the time as whole seconds (for the key) and as microseconds; both null when unreadable."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        whole = _whole(values)
+        if whole is not None:
+            seconds = pc.if_else(_within(whole, MIN_SECONDS, MAX_SECONDS), whole, None)
+            micros = pc.multiply(seconds, _MILLION)
+        else:
+            read = [_seconds(value) for value in values]
+            seconds = pa.array([one if isinstance(one, int) else None for one in read], pa.int64())
+            micros = pa.array([None if one is None else round(one * _MILLION) for one in read], pa.int64())
+        self._count("time_unreadable", micros.null_count)
+        return seconds, micros
+
+    def _time_columns(self, micros: pa.Array) -> dict[str, pa.Array]:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._options.regime == "utc":
+            return {
+                "time": micros.cast(pa.timestamp("us", tz="UTC")),
+                "time_local": pa.nulls(len(micros), pa.timestamp("us")),
+            }
+        readable = micros.is_valid().to_numpy(zero_copy_only=False)
+        wall = pc.fill_null(micros, 0).to_numpy()
+        seconds, rest = np.divmod(wall, _MILLION)
+        found = instants(seconds, self._options.zone)
+        self._count("ambiguous_time", int((found.ambiguous & readable).sum()))
+        self._count("nonexistent_time", int((found.nonexistent & readable).sum()))
+        utc = pa.array(found.seconds * _MILLION + rest, pa.int64(), mask=~readable)
+        return {"time": utc.cast(pa.timestamp("us", tz="UTC")), "time_local": micros.cast(pa.timestamp("us"))}
+
+    def _identifier(self, name: str, records: Records, value: dict[str, list[Any]]) -> tuple[pa.StringArray, list[int]]:
+        """Return an identifier's column, and the rows whose JSON is nested deeper than it can be read."""
+        import pyarrow as pa
+
+        try:
+            return pa.array(value[name], pa.string()), []
+        except pa.ArrowException:
+            texts: list[str | None] = []
+            too_deep = []
+            for row, one in enumerate(value[name]):
+                try:
+                    is_text = one is None or isinstance(one, str)
+                    texts.append(one if is_text else _number_text(one, records.properties_of(row), name))
+                except RecursionError:
+                    texts.append(None)
+                    too_deep.append(row)
+            return pa.array(texts, pa.string()), too_deep
+
+    def _processing_time(self, values: list[Any]) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        millis = _whole(values)
+        if millis is None:
+            millis = pa.array([one if _fits_bigint(one) else None for one in values], pa.int64())
+        bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
+        read = pc.if_else(bounded, millis, None)
+        self._count("processing_time_unreadable", read.null_count - values.count(None))
+        return pc.multiply(read, 1000).cast(pa.timestamp("us", tz="UTC"))
+
+    def _placed(self, records: Records, time: pa.Array) -> tuple[Any, list[Reject]]:
+        """Tell which rows belong to the day; a row without a time does not, if that decides."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        day = self._options.day
+        inside = _within(time, day.start, day.end - dt.timedelta(microseconds=1))
+        inside = pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
+        readable = time.is_valid().to_numpy(zero_copy_only=False)
+        elsewhere = int((readable & ~inside).sum())
+        if not self._options.only_day:
+            self._count("outside_day", elsewhere)
+            return np.ones(len(time), dtype=bool), []
+        self._count("other_day", elsewhere)
+        rejects = [
+            Reject(
+                int(records.position[row]),
+                "it holds no usable time, which would tell the day it belongs to",
+                _line(records, row),
+            )
+            for row in np.flatnonzero(~readable).tolist()
+        ]
+        return inside, rejects
+
+    def _first(self, key_bytes: bytes, keep: Any) -> Any:
+        """Narrow ``keep`` to first occurrences, and add the keys kept to the digest."""
+        import numpy as np
+
+        halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
+        hi, lo = halves[:, 0], halves[:, 1]
+        if self._options.deduplicate == "key":
+            first = self._keys.add(hi[keep], lo[keep])
+            self._count("duplicates", int((~first).sum()))
+            keep = keep.copy()
+            keep[keep] = first
+        self._tally.digest = (self._tally.digest + key_sum(hi[keep], lo[keep])) % 2**128
+        return keep
+
+    def _see(self, time: pa.Array) -> None:
+        import pyarrow.compute as pc
+
+        span = pc.min_max(time).as_py()
+        if span["min"] is not None:
+            self._tally.seen(span["min"], span["max"])
+
+
+def key_sum(hi: Any, lo: Any) -> int:
+    """Return the sum of 128-bit keys, exact for fewer than 2**32 of them."""
+    import numpy as np
+
+    total = 0
+    for half, shift in ((hi, 64), (lo, 0)):
+        low = int((half & np.uint64(0xFFFFFFFF)).sum(dtype=np.uint64))
+        high = int((half >> np.uint64(32)).sum(dtype=np.uint64))
+        total += (low + (high << 32)) << shift
+    return total
+
+
+def promoted(values: list[Any], kind: PromotedType) -> tuple[pa.Array, int]:
+    """Return a typed column, and how many values did not fit it; missing and null ones fit."""
+    import pyarrow as pa
+
+    fits, type_ = {
+        "string": (_fits_string, pa.string()),
+        "double": (_fits_double, pa.float64()),
+        "bigint": (_fits_bigint, pa.int64()),
+        "boolean": (_fits_boolean, pa.bool_()),
+    }[kind]
+    if set(map(type, values)) <= _PLAIN[kind]:
+        with suppress(pa.ArrowException, OverflowError):  # an integer beyond the type
+            return pa.array(values, type_), 0
+    fitting = [value if fits(value) else None for value in values]
+    return pa.array(fitting, type_), fitting.count(None) - values.count(None)
+
+
+_NONE = type(None)
+_PLAIN: dict[PromotedType, set[type]] = {
+    "string": {str, _NONE},
+    "double": {float, _NONE},
+    "bigint": {int, _NONE},
+    "boolean": {bool, _NONE},
+}
+"""Types whose values fit without a look at each; the rest is looked at one by one."""
+
+
+def _whole(values: list[Any]) -> pa.Array | None:
+    """Return the values as integers if all are; pyarrow itself would cut the fraction off a float unseen."""
+    import pyarrow as pa
+
+    if set(map(type, values)) <= _PLAIN["bigint"]:
+        with suppress(pa.ArrowException, OverflowError):
+            return pa.array(values, pa.int64())
+    return None
+
+
+def _fits_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _fits_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _fits_bigint(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _fits_double(value: Any) -> bool:
+    """Tell whether a value is a number that a double holds; whole ones must come through exactly."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
+
+
+def _seconds(value: Any) -> int | float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not MIN_SECONDS <= value <= MAX_SECONDS:  # also false for NaN
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _number_text(value: Any, properties: str, name: str) -> str | None:
+    """Return the JSON text of a number; None for what is neither text nor number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return str(json.loads(properties, parse_int=str, parse_float=str)[name])
+
+
+def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.and_(
+        pc.greater_equal(values, pa.scalar(low, values.type)), pc.less_equal(values, pa.scalar(high, values.type))
+    )
+
+
+def _keys(records: Records, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
+    """Return the 16-byte keys side by side, and which come from the vendor's four fields."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from xxhash import xxh3_128_digest
+
+    binary = pa.binary()
+    present = pc.if_else(pc.equal(insert_id, ""), None, insert_id)
+    fields = [records.event, distinct_id, seconds.cast(pa.string()), present]
+    joined = pc.binary_join_element_wise(*(field.cast(binary) for field in fields), _SEPARATOR)
+    is_vendor = joined.is_valid().to_numpy(zero_copy_only=False)
+    texts = joined.to_pylist()
+    for row in (~is_vendor).nonzero()[0].tolist():
+        event, properties = records.event[row].as_py(), records.properties_of(row)
+        texts[row] = _FALLBACK_MARK + event.encode() + _SEPARATOR + properties.encode()
+    return b"".join(map(xxh3_128_digest, texts)), is_vendor
+
+
+def _hex(key_bytes: bytes) -> pa.StringArray:
+    import numpy as np
+    import pyarrow as pa
+
+    count = len(key_bytes) // 16
+    offsets = np.arange(0, 32 * count + 1, 32, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(key_bytes.hex().encode()))
+
+
+def _line(records: Records, row: int) -> bytes:
+    event = json.dumps(records.event[row].as_py(), ensure_ascii=False)
+    return f'{{"event":{event},"properties":{records.properties_of(row)}}}'.encode()

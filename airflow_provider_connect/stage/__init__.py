@@ -1,0 +1,1 @@
+"""The frozen stage: files that never change, and the manifest that says a day is whole."""

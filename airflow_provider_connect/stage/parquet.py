@@ -1,0 +1,151 @@
+"""Frozen files: Parquet written once, with the statistics that let a reader skip them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.storage import Folder, named_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+GROUP_ROWS = 24 * 1024
+GROUP_BYTES = 24 * 1024 * 1024
+
+
+class RowWriter:
+    """Writes batches into one Parquet file; after an error, or without a row, the file is gone again.
+
+    A file that stays is on the disk, and not in the machine's memory alone, before the block ends.
+
+    Columns whose field metadata has ``few_values`` are written with a dictionary: for the others it costs
+    more time than it saves.
+    """
+
+    def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
+        self._folder = folder
+        self._path = path
+        self._schema = schema
+        self._pending: list[pa.RecordBatch] = []
+        self._rows = self._pending_rows = self._pending_bytes = 0
+        self._footers: list[pq.FileMetaData] = []
+        self.file: StagedFile | None = None
+
+    def __enter__(self) -> RowWriter:
+        import pyarrow.parquet as pq
+
+        self._shown = f"{self._folder.url}/{self._path}"
+        target = self._folder.path(self._path)
+        with named_errors(self._shown):
+            if self._folder.local:
+                self._folder.filesystem.create_dir(posixpath.dirname(target), recursive=True)
+            self._stream = self._folder.filesystem.open_output_stream(target)
+        try:
+            with named_errors(self._shown):
+                self._writer = pq.ParquetWriter(
+                    self._stream,
+                    self._schema,
+                    compression="zstd",
+                    compression_level=1,
+                    use_dictionary=[field.name for field in self._schema if b"few_values" in (field.metadata or {})],
+                    write_statistics=[field.name for field in self._schema if _has_short_order(field.type)],
+                    metadata_collector=self._footers,
+                )
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._stream.close()
+            self._folder.delete(self._path)
+            raise
+        return self
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add a batch; it reaches the file with its row group."""
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += batch.nbytes
+        if self._pending_rows >= GROUP_ROWS or self._pending_bytes >= GROUP_BYTES:
+            self._flush()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        finished = False
+        try:
+            if kind is None:
+                self._flush()
+                with named_errors(self._shown):
+                    self._writer.close()
+                    self._stream.close()
+                if self._rows > 0:
+                    self._folder.sync([self._path])
+                finished = self._rows > 0
+        finally:
+            if not finished:
+                self._abandon()
+        if finished:
+            self.file = StagedFile(
+                path=self._path,
+                rows=self._rows,
+                size_bytes=self._folder.entries([self._path])[self._path].size_bytes,
+                stats=statistics(self._footers[0]),
+            )
+
+    def _abandon(self) -> None:
+        # On a full disk closing fails again; the file goes all the same.
+        with contextlib.suppress(OSError, RuntimeError):
+            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        self._folder.delete(self._path)
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._pending_rows:
+            table = pa.Table.from_batches(self._pending, self._schema)
+            with named_errors(self._shown):
+                self._writer.write_table(table, row_group_size=table.num_rows)
+        self._rows += self._pending_rows
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+
+def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
+    """Return a file's column statistics in the form of Delta's protocol ("Per-file Statistics").
+
+    Only columns of short, ordered values have them; a column is left out where a row group has none.
+    """
+    result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for index, column in enumerate(footer.schema.names):
+        groups = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+        if any(group is None or not group.has_null_count for group in groups):
+            continue
+        result["nullCount"][column] = sum(group.null_count for group in groups)
+        with contextlib.suppress(OverflowError, ValueError):  # an instant beyond Python's calendar: no bounds
+            bounds = [(group.min, group.max) for group in groups if group.has_min_max]
+            if bounds:
+                low, high = (
+                    _bound(min(b[0] for b in bounds), upper=False),
+                    _bound(max(b[1] for b in bounds), upper=True),
+                )
+                result["minValues"][column], result["maxValues"][column] = low, high
+    return result
+
+
+def _has_short_order(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    # Parquet's bounds leave NaN out, which readers of Delta take for the largest value: no bounds for floats.
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _bound(value: Any, *, upper: bool) -> Any:
+    """Return a bound as Delta writes it: timestamps as ISO text in milliseconds, never narrower than the truth."""
+    if isinstance(value, dt.datetime):
+        part = value.microsecond % 1000
+        if upper and part:
+            value += dt.timedelta(microseconds=1000 - part)
+        return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + ("Z" if value.tzinfo else "")
+    return value.isoformat() if isinstance(value, dt.date) else value

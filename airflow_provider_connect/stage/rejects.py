@@ -1,0 +1,73 @@
+"""Rejects: pieces of an answer that are no records, set aside beside the rows, each with the reason."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.rows import batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.stage.storage import Folder
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A piece of the answer that is no record.
+
+    :param position: where it starts, in bytes of the decoded answer.
+    :param reason: what is wrong with it, without its values.
+    :param record: its bytes, for the rejects file alone; never logged.
+    """
+
+    position: int
+    reason: str
+    record: bytes
+
+
+def rejects_schema() -> pa.Schema:
+    """Return the schema of a rejects file: ``position BIGINT, reason STRING, digest STRING, record BINARY``."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("position", pa.int64(), metadata={"comment": "where it starts, in bytes of the decoded answer"}),
+            pa.field("reason", pa.string()),
+            pa.field("digest", pa.string(), metadata={"comment": "BLAKE2b-128 of the record's bytes, hex"}),
+            pa.field("record", pa.binary()),
+        ]
+    )
+
+
+def write_rejects(folder: Folder, path: str, rejects: list[Reject]) -> StagedFile | None:
+    """Write a partition's rejects beside the data; None when there are none. Executor."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not rejects:
+        return None
+    table = pa.table(
+        [
+            [reject.position for reject in rejects],
+            [reject.reason for reject in rejects],
+            [hashlib.blake2b(reject.record, digest_size=16).hexdigest() for reject in rejects],
+            [reject.record for reject in rejects],
+        ],
+        schema=rejects_schema(),
+    )
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer, compression="zstd")
+    data = buffer.getvalue().to_pybytes()
+    folder.write(path, data, durable=True)
+    return StagedFile(path=path, rows=table.num_rows, size_bytes=len(data))
+
+
+def read_rejects(stage: str, file: StagedFile, batch_bytes: int) -> Iterator[list[Reject]]:
+    """Yield the rejects of a file, as many at a time as make about ``batch_bytes``. Driver and executor."""
+    for _, batch in batches(stage, file.path, batch_bytes):
+        yield [Reject(row["position"], row["reason"], row["record"]) for row in batch.to_pylist()]

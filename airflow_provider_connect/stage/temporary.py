@@ -1,0 +1,68 @@
+"""A stage that its sink does not keep: deleted when its day is published, swept when its attempt has died."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.manifest import ATTEMPT, CONTROL, DATA_FILE, Manifest, attempt_folder
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import ONE_DAY
+
+SILENT = ONE_DAY
+"""How long an attempt must have been silent before it counts as dead; a live one writes its progress all along."""
+
+
+def local_stage(name: str) -> str:
+    """Return a folder of this user's own under the system's temporary folder, where every try finds it again.
+
+    :param name: what is staged there; any text.
+    :raises ConfigError: the folder is somebody else's.
+    """
+    parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    status = parent.lstat()
+    if parent.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise ConfigError(f"{parent} must be a folder that only this user can enter: remove it, or set staging=")
+    folder = parent / hashlib.sha256(name.encode()).hexdigest()[:16]
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return str(folder)
+
+
+def forget(folder: Folder, manifest: Manifest) -> None:
+    """Delete a published day; its manifest first, so that nobody publishes what is left of it."""
+    control = attempt_folder(manifest.attempt)
+    folder.delete(f"{control}/manifest.json")
+    for file in manifest.polled.files:
+        folder.delete(file.path)
+    folder.delete_folder(control)
+
+
+def sweep(folder: Folder, silent_since: dt.datetime) -> int:
+    """Delete all that attempts left which have been silent since then; return how many files."""
+    newest: dict[str, dt.datetime] = {}
+    files: dict[str, list[str]] = {}
+    for file in folder.files():
+        attempt = _attempt_of(file.name)
+        if attempt is not None and not folder.leads_out(file.name):
+            newest[attempt] = max(newest.get(attempt, file.modified), file.modified)
+            files.setdefault(attempt, []).append(file.name)
+    dead = [attempt for attempt, modified in newest.items() if modified < silent_since]
+    for attempt in dead:
+        # The manifest first, for the same reason as above.
+        for name in sorted(files[attempt], key=lambda name: not name.endswith("/manifest.json")):
+            folder.delete(name)
+        folder.delete_folder(attempt_folder(attempt))
+    return sum(len(files[attempt]) for attempt in dead)
+
+
+def _attempt_of(name: str) -> str | None:
+    if match := DATA_FILE.fullmatch(name):
+        return match["attempt"]
+    prefix = f"{CONTROL}/attempts/"
+    attempt = name.removeprefix(prefix).partition("/")[0]
+    return attempt if name.startswith(prefix) and ATTEMPT.fullmatch(attempt) else None

@@ -1,0 +1,229 @@
+"""Protobuf descriptors of Arrow's schemas, and whether a registered one takes the same values.
+
+One file, one message (with its own inside), proto3 (https://protobuf.dev/programming-guides/proto3/, 2026-11). Fields
+are numbered as they are declared; :mod:`.protobuf.numbers` keeps to the numbers of what is registered.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.values import times
+from airflow_provider_connect.values.arrow import is_binary, is_list
+from airflow_provider_connect.values.encoded import DAY
+from airflow_provider_connect.values.fields import legal_name, split_name
+from airflow_provider_connect.values.protobuf import text as source
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    import pyarrow as pa
+
+IMPORTED = "google/protobuf/timestamp.proto"
+TIMESTAMP = ".google.protobuf.Timestamp"
+INNER = "items"
+"""Field that holds an inner list: Protobuf has no list of lists."""
+
+
+def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
+    """Return the descriptor of a file with the one message of the records: ``day`` if given, then the columns."""
+    from google.protobuf import descriptor_pb2
+
+    namespace, name = split_name(record_name)
+    file = descriptor_pb2.FileDescriptorProto(name=f"{record_name}.proto", package=namespace, syntax="proto3")
+    file.dependency.append(IMPORTED)
+    message = file.message_type.add(name=name)
+    if day is not None:
+        message.field.add(name=DAY, number=1, type=_types()["string"], label=1)
+    for field in schema:
+        _add(message, f".{record_name}", field.name, field.type)
+    return file
+
+
+def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[str]:
+    """Say why there is no valid descriptor of a schema, such as two names that are one in Protobuf's JSON."""
+    from google.protobuf import descriptor_pool, timestamp_pb2
+
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    try:
+        pool.AddSerializedFile(descriptor(schema, record_name, day).SerializeToString())
+    except TypeError as error:
+        return [f"Protobuf refuses the descriptor of these columns: {error}; rename them in the source"]
+    return []
+
+
+def parsed(text: str) -> Any:
+    """Return the descriptor of a schema as registries give it: source text, or the descriptor itself in base64.
+
+    :raises DataError: it is neither.
+    """
+    from google.protobuf import descriptor_pb2
+    from google.protobuf.message import DecodeError
+
+    try:
+        return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, DecodeError):
+        return source.parsed(text)
+
+
+def message_of(file: Any, record_name: str) -> tuple[int, Any]:
+    """Return the message of that name and its place in the file; the first one if none has it."""
+    _, name = split_name(record_name)
+    found = [(place, message) for place, message in enumerate(file.message_type) if message.name == name]
+    return found[0] if found else (0, file.message_type[0])
+
+
+def inner_messages(file: Any) -> dict[str, Any]:
+    """Return all messages of a file by their full names, with a dot in front."""
+    found: dict[str, Any] = {}
+
+    def collect(messages: Any, prefix: str) -> None:
+        for message in messages:
+            found[f"{prefix}.{message.name}"] = message
+            collect(message.nested_type, f"{prefix}.{message.name}")
+
+    collect(file.message_type, f".{file.package}" if file.package else "")
+    return found
+
+
+def misfits(own: str, registered: str) -> list[str]:
+    """Say which fields of our own schema a registered one does not take; [] when it takes them all."""
+    mine = parsed(own)
+    theirs = parsed(registered)
+    package = f"{mine.package}." if mine.package else ""
+    _, other = message_of(theirs, f"{package}{mine.message_type[0].name}")
+    found: list[str] = []
+    _misfits(mine.message_type[0], other, (inner_messages(mine), inner_messages(theirs)), "field ", found)
+    return found
+
+
+def is_repeated(field: Any) -> bool:
+    """Tell whether a field's descriptor is of a list or a map."""
+    return bool(field.label == field.LABEL_REPEATED)
+
+
+def wraps(kind: pa.DataType) -> bool:
+    """Tell whether a type needs a message around it to be repeated: lists and maps do."""
+    from pyarrow import types
+
+    return bool(types.is_map(kind) or is_list(kind))
+
+
+def _misfits(own: Any, other: Any, messages: tuple[dict[str, Any], dict[str, Any]], where: str, out: list[str]) -> None:
+    theirs = {field.name: field for field in other.field}
+    for field in own.field:
+        same = theirs.pop(field.name, None)
+        if same is None:
+            out.append(f"{where}{field.name}: not in the registered schema")
+        elif (field.type, is_repeated(field)) != (same.type, is_repeated(same)):
+            out.append(f"{where}{field.name}: {_shown(field)} here, {_shown(same)} in the registered schema")
+        elif field.type == field.TYPE_MESSAGE and TIMESTAMP in (field.type_name, same.type_name):
+            if field.type_name != same.type_name:
+                out.append(f"{where}{field.name}: {field.type_name} here, {same.type_name} in the registered schema")
+        elif field.type == field.TYPE_MESSAGE:
+            inner = messages[0][field.type_name], messages[1].get(same.type_name)
+            if inner[1] is None:
+                out.append(f"{where}{field.name}: its type {same.type_name} is not in the registered file")
+            else:
+                _misfits(*inner, messages, f"{where}{field.name}.", out)
+    out += [
+        f"{where}{name}: the registered schema wants a value, and the source has no such column"
+        for name, field in theirs.items()
+        if field.label == field.LABEL_REQUIRED
+    ]
+
+
+def _shown(field: Any) -> str:
+    name = field.Type.Name(field.type).removeprefix("TYPE_").lower()
+    return f"repeated {name}" if is_repeated(field) else name
+
+
+def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
+    """Add a field to a message.
+
+    :param path: full name of the message, with a dot in front.
+    """
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _add(message, path, name, kind.value_type)
+    legal = legal_name(name)
+    field = message.field.add(name=legal, number=len(message.field) + 1)
+    if wraps(kind):
+        field.label = field.LABEL_REPEATED
+        _set_repeated(field, message, path, kind)
+    else:
+        field.label = field.LABEL_OPTIONAL
+        _set_type(field, message, path, kind)
+        if field.type != field.TYPE_MESSAGE:
+            _let_be_absent(field, message)
+    return field
+
+
+def _let_be_absent(field: Any, message: Any) -> None:
+    """Make a field ``optional``, so that a reader can tell its absence from 0."""
+    field.proto3_optional = True
+    field.oneof_index = len(message.oneof_decl)
+    message.oneof_decl.add(name=f"_{field.name}")
+
+
+def _set_repeated(field: Any, message: Any, path: str, kind: pa.DataType) -> None:
+    from pyarrow import types
+
+    if types.is_map(kind):
+        inner = _nest(field, message, path, "Entry")
+        _add(inner, field.type_name, "key", kind.key_type)
+        _add(inner, field.type_name, "value", kind.item_type)
+    elif wraps(kind.value_type):
+        inner = _nest(field, message, path, "List")
+        _add(inner, field.type_name, INNER, kind.value_type)
+    else:
+        _set_type(field, message, path, kind.value_type)
+
+
+def _nest(field: Any, message: Any, path: str, suffix: str) -> Any:
+    name = f"{_camel(field.name)}{suffix}"
+    field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{name}"
+    return message.nested_type.add(name=name)
+
+
+def _camel(name: str) -> str:
+    return "".join(f"{word[:1].upper()}{word[1:]}" for word in name.split("_"))
+
+
+def _set_type(field: Any, message: Any, path: str, kind: pa.DataType) -> None:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        _set_type(field, message, path, kind.value_type)
+    elif types.is_struct(kind):
+        inner = _nest(field, message, path, "Record")
+        for part in kind:
+            _add(inner, field.type_name, part.name, part.type)
+    elif types.is_timestamp(kind) and kind.tz:
+        field.type, field.type_name = field.TYPE_MESSAGE, TIMESTAMP
+    else:
+        field.type = _types()[_scalar(kind)]
+
+
+def _types() -> dict[str, int]:
+    from google.protobuf import descriptor_pb2
+
+    values = descriptor_pb2.FieldDescriptorProto.Type.items()
+    return {name.removeprefix("TYPE_").lower(): value for name, value in values}
+
+
+def _scalar(kind: pa.DataType) -> str:
+    from pyarrow import types
+
+    if types.is_boolean(kind):
+        return "bool"
+    if types.is_integer(kind):
+        return f"{'' if types.is_signed_integer(kind) else 'u'}int{max(32, kind.bit_width)}"
+    if types.is_floating(kind):
+        return "double" if types.is_float64(kind) else "float"
+    plain_text = types.is_decimal(kind) or times.is_time(kind) or not is_binary(kind)
+    return "string" if plain_text else "bytes"

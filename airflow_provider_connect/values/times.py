@@ -1,0 +1,94 @@
+"""Arrow's times as whole numbers and as text, checked to lie where every reader can follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.values.arrays import Refuse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FINER = "a time finer than a microsecond"
+EPOCH_ORDINAL = 719_163
+"""``date.toordinal()`` of 1970-01-01."""
+_YEARS = "a time outside of the years 1 to 9999"
+_RANGES = {
+    "timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999, _YEARS),
+    "date": (-719_162, 2_932_896, "a date outside of the years 1 to 9999"),
+    "time": (0, 86_399_999_999, "a time of day outside of 00:00 to 23:59:59.999999"),
+}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Tell whether a type is a timestamp, a date or a time of day."""
+    from pyarrow import types
+
+    return bool(types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind))
+
+
+def whole(array: pa.Array, refuse: Refuse) -> Any:
+    """Return a column of times as int64: days of a date, else microseconds; NULL and refused rows are 0.
+
+    Refused is what is finer than that, or outside of the years 1 to 9999 or of a day.
+    """
+    import numpy as np
+
+    per, over = _scale(array.type)
+    numbers = _integers(array)
+    low, high, outside = _RANGES[_family(array.type)]
+    if over > 1:
+        numbers, rest = np.divmod(numbers, over)
+        if rest.any():
+            refuse(rest != 0, FINER)
+    bad = (numbers < -(-low // per)) | (numbers > high // per)
+    if bad.any():
+        refuse(bad, outside)
+        numbers = np.where(bad, 0, numbers)
+    return numbers * per
+
+
+def text(array: pa.Array, refuse: Refuse) -> pa.Array:
+    """Return a column of times as ISO 8601 texts, ``large_binary``; timestamps with a zone in UTC, with ``Z``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    numbers = whole(array, refuse)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    plain = {"timestamp": pa.timestamp("us"), "date": pa.date32(), "time": pa.time64("us")}[_family(kind)]
+    small = numbers.astype("int32") if pa.types.is_date(kind) else numbers
+    written = pa.array(small, mask=~valid).view(plain).cast(pa.large_string()).cast(pa.large_binary())
+    if not pa.types.is_timestamp(kind):
+        return written
+    written = pc.binary_replace_slice(written, 10, 11, b"T")
+    if kind.tz is None:
+        return written
+    scalars = [pa.scalar(piece, written.type) for piece in (b"Z", b"")]
+    return pc.binary_join_element_wise(written, *scalars)
+
+
+def _family(kind: pa.DataType) -> str:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return "date" if pa.types.is_date(kind) else "time"
+
+
+def _scale(kind: pa.DataType) -> tuple[int, int]:
+    """Return what to multiply a stored number with, and what to divide it by, to get microseconds, or days."""
+    import pyarrow as pa
+
+    if pa.types.is_date(kind):
+        return 1, 86_400_000 if pa.types.is_date64(kind) else 1
+    per_second = _PER_SECOND[kind.unit]
+    return max(1, 10**6 // per_second), max(1, per_second // 10**6)
+
+
+def _integers(array: pa.Array) -> Any:
+    import pyarrow as pa
+
+    stored = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+    return stored.fill_null(0).to_numpy(zero_copy_only=False).astype("int64")
