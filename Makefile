@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 SINK ?= delta
-REAL := $(patsubst %,tests/integration/test_bigquery_%.py,publish ledger tables types sink real real_rules)
+REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables types sink real real_rules)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 

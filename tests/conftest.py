@@ -21,11 +21,11 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("busy", deadline=None)
 settings.load_profile("busy")
 
-from .bigquery import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
-from .kafka import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402
-from .kafka_java import kafka_java  # noqa: E402
-from .schema_registry import registry  # noqa: E402
-from .time_limits import (  # noqa: E402
+from tests.equipment.bigquery.fixtures import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
+from tests.equipment.kafka.fixtures import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402
+from tests.equipment.kafka.java import kafka_java  # noqa: E402
+from tests.equipment.kafka.registry import registry  # noqa: E402
+from tests.equipment.time_limits import (  # noqa: E402
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_runtest_protocol,

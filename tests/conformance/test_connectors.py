@@ -17,8 +17,7 @@ from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
-
-from .conftest import example
+from tests.conformance.conftest import example
 
 Connector = tuple[str, str, type[Options]]
 HEADINGS = {

@@ -23,8 +23,7 @@ from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rejects import rejects_schema
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
-
-from .conftest import LOGIN, PASSWORD, SERVED
+from tests.conformance.conftest import LOGIN, PASSWORD, SERVED
 
 KEY = StreamKey(connector="conformance", stream="events")
 SCHEMA = pa.schema(

@@ -20,8 +20,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.values.ddl import columns
 from airflow_provider_connect.window import ONE_DAY, Day, zone
-
-from .conftest import LOGIN, PASSWORD, connection_to, form_fields
+from tests.conformance.conftest import LOGIN, PASSWORD, connection_to, form_fields
 
 SECONDS_TO_FAIL = 5.0
 

@@ -24,9 +24,8 @@ from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.window import Day
-
-from .bigquery_publish_bench import bench, publish_api
-from .kafka_secured import cluster
+from tests.equipment.bigquery.publish_bench import bench, publish_api
+from tests.equipment.kafka.secured import cluster
 
 __all__ = ["bench", "cluster", "publish_api"]
 

@@ -19,13 +19,15 @@ from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.server import StandIn
-
-from .editions import EVENTS, Editions
-from .kafka_table import OnKafka
-from .tables import OnBigQuery, OnDelta, Table
+from tests.equipment.airflow.editions import EVENTS, Editions
+from tests.equipment.airflow.kafka_table import OnKafka
+from tests.equipment.airflow.tables import OnBigQuery, OnDelta, Table
 
 pytest.register_assert_rewrite(
-    "tests.system.backfills", "tests.system.kills", "tests.system.races", "tests.system.many_days"
+    "tests.equipment.airflow.backfills",
+    "tests.equipment.airflow.kills",
+    "tests.equipment.airflow.races",
+    "tests.equipment.airflow.many_days",
 )
 
 CATCHUP_DAYS = int(os.environ.get("CONNECT_CATCHUP_DAYS", "3"))

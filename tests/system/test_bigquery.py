@@ -6,11 +6,15 @@ import datetime as dt
 
 import pytest
 
-from .conftest import System
-from .kills import Kill
-from .many_days import catch_up
-from .races import kills_while_an_older_reload_waits_and_polls_last, trigger_all, two_runs_of_one_day
-from .tables import OnBigQuery
+from tests.equipment.airflow.kills import Kill
+from tests.equipment.airflow.many_days import catch_up
+from tests.equipment.airflow.races import (
+    kills_while_an_older_reload_waits_and_polls_last,
+    trigger_all,
+    two_runs_of_one_day,
+)
+from tests.equipment.airflow.tables import OnBigQuery
+from tests.system.conftest import System
 
 pytestmark = pytest.mark.slow
 

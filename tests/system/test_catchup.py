@@ -6,8 +6,8 @@ import datetime as dt
 
 import pytest
 
-from .conftest import CATCHUP_DAYS, System
-from .many_days import catch_up
+from tests.equipment.airflow.many_days import catch_up
+from tests.system.conftest import CATCHUP_DAYS, System
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from airflow_provider_connect.demo.local_airflow import marked
-
-from .conftest import wait_for
+from tests.system.conftest import wait_for
 
 pytestmark = pytest.mark.slow
 

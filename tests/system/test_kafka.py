@@ -7,11 +7,16 @@ from collections import Counter
 
 import pytest
 
-from .conftest import System, served
-from .kafka_table import OnKafka
-from .kills import Kill, kill_and_recover
-from .many_days import catch_up
-from .races import RELOADED, kills_while_an_older_reload_waits_and_polls_last, trigger_all, two_runs_of_one_day
+from tests.equipment.airflow.kafka_table import OnKafka
+from tests.equipment.airflow.kills import Kill, kill_and_recover
+from tests.equipment.airflow.many_days import catch_up
+from tests.equipment.airflow.races import (
+    RELOADED,
+    kills_while_an_older_reload_waits_and_polls_last,
+    trigger_all,
+    two_runs_of_one_day,
+)
+from tests.system.conftest import System, served
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import System
-from .kills import BROKER, VICTIMS, ZOMBIE, Kill, kill_and_recover
+from tests.equipment.airflow.kills import BROKER, VICTIMS, ZOMBIE, Kill, kill_and_recover
+from tests.system.conftest import System
 
 CAMPAIGNS = {
     "delta": ("by_hand", VICTIMS),

@@ -11,8 +11,7 @@ import pytest
 
 from airflow_provider_connect.demo.local_airflow import marked
 from airflow_provider_connect.demo.mixpanel.faults import Fault
-
-from .conftest import PASSWORD, System, served, wait_for
+from tests.system.conftest import PASSWORD, System, served, wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect import sinks, sources
+from tests.equipment.spark.lab import Lab
 
-from .lab import Lab
-
-CONNECTORS = Path(__file__).parent / "connectors"
+CONNECTORS = Path(__file__).parents[2] / "equipment" / "spark" / "connectors"
 
 
 @pytest.fixture(autouse=True)

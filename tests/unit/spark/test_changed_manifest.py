@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .lab import Lab
+from tests.equipment.spark.lab import Lab
 
 Change = Callable[[dict[str, Any], Lab], None]
 

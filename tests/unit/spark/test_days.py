@@ -15,8 +15,7 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.window import Day
-
-from .lab import DAY, Lab
+from tests.equipment.spark.lab import DAY, Lab
 
 
 def test_a_day_is_polled_frozen_and_published(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .lab import DAY, Lab
+from tests.equipment.spark.lab import DAY, Lab
 
 NOTHING = {"rows": 0}
 

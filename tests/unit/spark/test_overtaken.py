@@ -12,8 +12,7 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.days import Days
-
-from .lab import DAY, Lab
+from tests.equipment.spark.lab import DAY, Lab
 
 RUN = "d/r/t"
 

@@ -23,7 +23,7 @@ from airflow_provider_connect.spark import job
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day, span
-from tests.unit.raw_server import RawServer
+from tests.equipment.http.raw_server import RawServer
 
 DAY = Day(date=dt.date(2026, 10, 5))
 TRIES = 4  # of a task: the first, and the operator's three retries

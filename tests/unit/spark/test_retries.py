@@ -8,8 +8,7 @@ import pytest
 
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.operators.outcome import table
-
-from .lab import Lab
+from tests.equipment.spark.lab import Lab
 
 FAULTS = {"parts": 2, "retry_budget_seconds": 60.0, "faults": {1: ["RetriableError", "wait:0"]}}
 

@@ -1,0 +1,79 @@
+"""A Kafka topic as the system tests look at it: with a consumer that is not the sink's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker
+from airflow_provider_connect.demo.kafka_reader import Reader, Record, ledger_entries, newest
+from airflow_provider_connect.sinks.kafka import KafkaSink
+from tests.equipment.airflow.tables import Published, Table
+from tests.equipment.kafka.fixtures import records
+
+LEDGER = "__connect_ledger"
+
+
+@dataclass
+class OnKafka(Table):
+    """One topic, and the broker it lies on, which may be killed."""
+
+    broker: KafkaBroker
+    topic: str
+    bouncing: threading.Lock = field(default_factory=threading.Lock)
+    reader: Reader | None = None
+    counted: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    @property
+    def target(self) -> str:
+        return KafkaSink(topic=self.topic).target
+
+    def records(self) -> list[Record]:
+        """Return all committed records, those of older generations too."""
+        return records(self.broker.bootstrap, self.topic)
+
+    def events(self) -> Iterator[tuple[object, str, str]]:
+        for record in newest(self.broker.bootstrap, self.topic):
+            value = json.loads(record.value or b"null")
+            assert value["day"] == record.day
+            yield record.day, value["event"], json.dumps(value["properties"])
+
+    def counts(self) -> dict[str, int]:
+        """Return the rows of each day's newest generation, as far as a reader that goes on from its last look sees."""
+        if self.reader is None:
+            self.reader = Reader(self.broker.bootstrap, self.topic)
+        self.counted.update((record.day, record.generation) for record in self.reader.read())
+        return {day: rows for (day, _), rows in sorted(self.counted.items())}
+
+    def ledger(self) -> dict[str, Published]:
+        found = ledger_entries(self.broker.bootstrap, LEDGER)
+        rows = [(key[3], entry["row"]) for key, entry in found if key[2] == self.topic]
+        return {day: Published(row["generation"], row["rows"]) for day, row in rows}
+
+    def left_after_sweep(self) -> list[str]:
+        """Return the partitions that an open transaction holds, where readers of committed records are stuck."""
+        committed, all_there_is = (self._ends(level) for level in IsolationLevel)
+        return sorted(place for place, end in committed.items() if end != all_there_is[place])
+
+    def bounce(self, away_seconds: float) -> bool:
+        with self.bouncing:
+            self.broker.kill()
+            time.sleep(away_seconds)
+            self.broker.start()
+        return True
+
+    def _ends(self, level: IsolationLevel) -> dict[str, int]:
+        admin = AdminClient(self.broker.connection_extra)
+        topics = admin.list_topics(timeout=30).topics
+        places = [TopicPartition(name, number) for name in (self.topic, LEDGER) for number in topics[name].partitions]
+        found = admin.list_offsets(
+            dict.fromkeys(places, OffsetSpec.latest()), isolation_level=level, request_timeout=30
+        )
+        return {f"{place.topic}/{place.partition}": future.result(30).offset for place, future in found.items()}

@@ -1,0 +1,113 @@
+"""A whole sink at work: days are frozen as the executors do it, and published in the steps of the driver."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.window import Day
+from tests.equipment.bigquery.fixtures import Target
+from tests.equipment.frozen import KEY, MONDAY, SCHEMA, freeze
+
+
+def bench_of(target: Target, root: Path) -> SinkBench:
+    """Return a bench of a sink that reaches its table directly."""
+    connection = target.connections[target.sink.conn_id]
+    return SinkBench(target.sink, connection, connection, root)
+
+
+@dataclass(frozen=True)
+class SinkBench:
+    """A sink, how it is reached, and how its table is looked at.
+
+    :param reader: a connection that nothing breaks.
+    """
+
+    sink: BigQuerySink
+    connection: Connection
+    reader: Connection
+    root: Path
+    schema: pa.Schema = SCHEMA
+
+    @property
+    def connections(self) -> dict[str, Connection]:
+        return {self.sink.conn_id: self.connection}
+
+    def having(self, schema: pa.Schema | None = None, **options: Any) -> SinkBench:
+        """Return the same bench with other options of the sink."""
+        chosen = {name: getattr(self.sink, name) for name in self.sink.model_fields_set} | options
+        return replace(self, sink=BigQuerySink(**chosen), schema=schema or self.schema)
+
+    def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
+        """Look into the ledger, and freeze a day of some files, numbered as their partitions are."""
+        if "seen" not in how:
+            how["seen"] = seen_in(self.ledger.newest(day, "day"))
+        return freeze(self.root, day, *files, **how)
+
+    def preflight(self, *days: dt.date) -> list[str]:
+        return self.sink.preflight(self.schema, KEY, [Day(date=day) for day in days or [MONDAY]], self.connections)
+
+    def publish(self, staged: Publish) -> LedgerRow:
+        """Take the steps of the driver and the executors; whatever fails leaves everything as it is."""
+        token = self.sink.begin(staged, self.schema, self.connections)
+        files = staged.manifest.polled.files
+        receipts = [self.sink.put(token, (file,), self.schema, self.connections) for file in files]
+        return self.sink.commit(staged, self.schema, token, receipts, self.connections)
+
+    def abort(self, staged: Publish) -> None:
+        """Begin and give up, as a driver does whose publish fails."""
+        token = self.sink.begin(staged, self.schema, self.connections)
+        self.sink.abort(staged, token, self.connections)
+
+    @property
+    def ledger(self) -> Any:
+        apart = self.having().sink  # a sink keeps the client of its last connection
+        return apart.ledger(KEY, {self.sink.conn_id: self.reader})
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
+        with Api.open(self.reader) as api:
+            place = Place.parse(self.sink.table, api.project)
+            text = sql.replace("{table}", place.sql).replace("{beside}", place.id)
+            return api.query(text, doing="reading", labels={"connect": "test"})[0]
+
+    def rows(self, day: dt.date, column: str = "event") -> list[Any]:
+        """Return a column of a day, sorted."""
+        found = self.query(f"SELECT `{column}` AS v FROM {{table}} WHERE day = DATE '{day}'")
+        return sorted(row["v"] for row in found)
+
+    def table(self, end: str = "") -> Any:
+        """Return the metadata of the table, or of a table beside it."""
+        with Api.open(self.reader) as api:
+            place = Place.parse(f"{self.sink.table}{end}", api.project)
+            return api.client.get_table(place.id, timeout=30, retry=None)
+
+    def staging_tables(self) -> list[str]:
+        with Api.open(self.reader) as api:
+            place = Place.parse(self.sink.table, api.project)
+            found = api.client.list_tables(f"{place.project}.{place.dataset}", timeout=30, retry=None)
+            return [item.table_id for item in found if item.table_id.startswith(f"{place.table}__stage_")]
+
+    def holds_exactly(self, day: dt.date, *names: str) -> list[str]:
+        """Fail unless a day has these events once each, and the ledger says so; return the tokens in the ledger."""
+        found = self.query(
+            f"SELECT event, NULL AS token, 0 AS generation, 0 AS row_count FROM {{table}} WHERE day = DATE '{day}' "
+            "UNION ALL SELECT NULL, token, generation, row_count "
+            f"FROM `{{beside}}__ledger` WHERE day = DATE '{day}' ORDER BY generation"
+        )
+        book = [row for row in found if row["generation"]]
+        assert Counter(row["event"] for row in found if not row["generation"]) == Counter(names)
+        assert book[-1]["row_count"] == len(names)
+        assert [row["generation"] for row in book] == list(range(1, len(book) + 1))
+        return [row["token"] for row in book]

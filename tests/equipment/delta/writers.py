@@ -1,0 +1,80 @@
+"""Writers of one Delta table, wherever it lies; run as a script, this file is some of them, each a thread."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from airflow_provider_connect.errors import OvertakenError
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks.delta import DeltaSink
+from tests.equipment.frozen import KEY, MONDAY, SCHEMA, events, freeze
+
+
+def publish(sink: DeltaSink, day: dt.date, number: int) -> LedgerRow:
+    """Do as the driver does: look, freeze, publish, and poll again for each other intent that published meanwhile."""
+    overtaken_by: set[str] = set()
+    root: Any = sink.path
+    while True:
+        seen = seen_in(sink.ledger(KEY, {}).newest(day, "day"))
+        rows = events(*(f"{number}-{i}" for i in range(number)))
+        frozen = freeze(root, day, rows, order=number, attempt=f"1{'r' * len(overtaken_by)}", seen=seen)
+        try:
+            return sink.commit(frozen, SCHEMA, None, [], {})
+        except OvertakenError as error:
+            if error.by in overtaken_by:
+                raise
+            overtaken_by.add(error.by)
+
+
+def main(path: str, mode: str, numbers: list[int]) -> None:
+    """Run some writers, all at once, and print day, generation and writer of what each published.
+
+    :param mode: "own" for a day of each writer's own, "one" for one day that all of them load.
+    """
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+    def write(number: int) -> None:
+        sink = DeltaSink(path=path)
+        assert sink.preflight(SCHEMA, KEY, (), {}) == []
+        day = MONDAY + dt.timedelta(days=number if mode == "own" else 0)
+        row = publish(sink, day, number)
+        print(json.dumps([str(day), row.generation, number]), flush=True)
+
+    with ThreadPoolExecutor(len(numbers)) as pool:
+        for _ in pool.map(write, numbers):
+            pass
+
+
+def run(path: str, mode: str, writers: int, processes: int = 4) -> list[list[Any]]:
+    """Run writers in a few processes, and return day, generation and writer of everything they published."""
+    command = [sys.executable, "-W", "error", __file__, path, mode]
+    processes = min(writers, processes)
+    shares = [[str(n) for n in range(1 + i, 1 + writers, processes)] for i in range(processes)]
+    pipe = subprocess.PIPE
+    running = [subprocess.Popen([*command, *share], stdin=pipe, stdout=pipe, text=True) for share in shares]
+    try:
+        for process in running:
+            assert process.stdout
+            assert process.stdout.readline() == "ready\n"
+        for process in running:
+            assert process.stdin
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        lines = [line for process in running if process.stdout for line in process.stdout]
+        assert [process.wait() for process in running] == [0] * processes
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+    return [json.loads(line) for line in lines]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], [int(number) for number in sys.argv[3:]])

@@ -1,0 +1,159 @@
+"""The ledger against the emulator: what it tells, and what happens when it is gone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import MissingError
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure
+from tests.equipment.bigquery.publish_bench import KEY, Bench, row
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_lost_fence_row_stops_a_publish(bench: Bench) -> None:
+    bench.publish(2, 1, [row(2)])
+    plan = bench.plan(1, 1, [row(1)])
+    bench.query(f"DELETE FROM {bench.ledger.sql} WHERE day IS NULL")
+    with pytest.raises(RetriableError, match="no fence row"):
+        bench.run(plan)
+    bench.prepare()
+    assert bench.run(plan).generation == 1
+
+
+def test_two_streams_do_not_delete_each_others_days(bench: Bench) -> None:
+    bench.publish(1, 1, [row(1)])
+    other = StreamKey(connector="mixpanel", stream="other")
+    with pytest.raises(ConfigError, match="another stream has published into"):
+        ensure(bench.api, bench.ledger, bench.target, other, labels={}, write_mode="replace")
+    ensure(bench.api, bench.ledger, bench.target, other, labels={}, write_mode="append")
+    with pytest.raises(ConfigError, match="another stream has published into"):
+        bench.publish(1, 1, [row(2)], key=other)
+    assert bench.rows() == [(1, 1, 1)]
+
+
+def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench) -> None:
+    assert bench.book().row(dt.date(2026, 9, 1)) is None
+    assert len(bench.book().days()) == 0
+    elsewhere = BigQueryLedger(
+        bench.api, replace(bench.target, dataset="nowhere"), replace(bench.ledger, dataset="nowhere"), KEY
+    )
+    assert elsewhere.published(dt.date(2026, 9, 1), "t") is None
+
+
+def test_the_ledger_tells_what_was_published(bench: Bench) -> None:
+    old = bench.publish(1, 1, [row(1)], token="old")
+    new = bench.publish(1, 2, [row(1), row(2)], token="new")
+    day = dt.date(2026, 9, 1)
+    book = bench.book()
+    assert book.row(day) == new
+    assert book.published(day, "old") == old
+    assert book.published(day, "unknown") is None
+    strict = bench.book(on_published_day="refuse")
+    assert strict.published(day, "old") == old
+    with pytest.raises(ConfigError, match="has this day already"):
+        strict.published(day, "unknown")
+    kept = bench.query(f"SELECT run, load_method, stream_count, streams FROM {bench.ledger.sql} WHERE token = 'new'")
+    assert kept == [
+        {"run": "dag/run'2/task", "load_method": "storage_write", "stream_count": 2, "streams": ["s1", "s2"]}
+    ]
+
+
+def test_a_lost_ledgers_message_knows_that_time_travel_may_be_short(bench: Bench) -> None:
+    bench.publish(1, 1, [row(1)])
+    bench.query(f"DROP TABLE {bench.ledger.sql}")
+    with pytest.raises(ConfigError, match=r"Bring it back .* seven days unless it was set to less \(two at least\)"):
+        bench.book().days()
+
+
+def test_a_table_in_the_ledgers_place_is_refused(bench: Bench) -> None:
+    bench.query(f"CREATE TABLE {bench.ledger.sql} (a INT64)")
+    with pytest.raises(ConfigError, match=r"is in the way: it is none of this sink's, it lacks the columns attempt"):
+        bench.prepare()
+
+
+def names_its_ledger(bench: Bench) -> str | None:
+    labels = bench.api.client.get_table(bench.target.id, timeout=20, retry=None).labels
+    return labels.get("connect_ledger")
+
+
+def clear_label(bench: Bench) -> None:
+    """Come to what ``bq update --clear_label`` does in a way that the emulator knows too: a copy has no labels."""
+    copy = bench.target.sibling("copy")
+    for old, new in ((bench.target, copy), (copy, bench.target)):
+        bench.query(f"CREATE TABLE {new.sql} AS SELECT * FROM {old.sql}")
+        bench.query(f"DROP TABLE {old.sql}")
+
+
+@pytest.mark.parametrize("loss", ["DROP TABLE {}", "DELETE FROM {} WHERE TRUE"])
+@pytest.mark.parametrize("write_mode", ["replace", "append", "merge"])
+def test_a_lost_ledger_is_never_taken_for_an_empty_one(bench: Bench, loss: str, write_mode: Any) -> None:
+    bench.publish(1, 1, [row(1)])
+    assert names_its_ledger(bench) == "connect_ledger"
+    bench.write_mode = write_mode
+    bench.query(loss.format(bench.ledger.sql))
+    with pytest.raises(ConfigError, match=r"is gone, or holds nothing about it.*bq cp .*--clear_label connect_ledger"):
+        bench.prepare()
+    clear_label(bench)  # a person's decision
+    bench.prepare()
+    bench.write_mode = "replace"
+    assert bench.publish(1, 1, [row(2)]).generation == 1
+    assert bench.rows() == [(1, 2, 1)]
+
+
+def test_a_ledger_that_is_gone_does_not_erase_what_was_published(bench: Bench) -> None:
+    bench.publish(1, 1, [row(1)])
+    bench.query(f"DROP TABLE {bench.ledger.sql}")
+    for read in (
+        lambda: bench.book().days(),
+        lambda: bench.book().row(dt.date(2026, 9, 1)),
+        lambda: bench.book().published(dt.date(2026, 9, 1), "t"),
+    ):
+        with pytest.raises(ConfigError, match="nobody knows which days are published"):
+            read()
+
+
+def test_a_ledger_that_a_query_misses_though_it_is_there_is_asked_again(bench: Bench) -> None:
+    class Forgetful(Api):
+        def query(self, *args: Any, **kwargs: Any) -> Any:
+            raise MissingError("Not found: Table")
+
+    bench.publish(1, 1, [row(1)])
+    api = Forgetful(bench.api.connection, bench.api.project, bench.api.credentials)
+    with pytest.raises(RetriableError, match="is there, and a query did not find it"):
+        replace(bench, api=api).book().days()
+
+
+def test_a_table_of_a_persons_own_is_adopted_with_its_rows(bench: Bench) -> None:
+    bench.query(f"CREATE TABLE {bench.target.sql} (id INT64, version INT64, day DATE)")
+    bench.query(f"INSERT INTO {bench.target.sql} VALUES (1, 1, DATE '2026-09-01'), (2, 1, DATE '2026-09-02')")
+    assert len(bench.book().days()) == 0
+    bench.publish(1, 1, [row(7)])
+    assert bench.rows() == [(1, 7, 1), (2, 2, 1)]
+    assert names_its_ledger(bench) == "connect_ledger"
+
+
+def test_a_second_ledger_of_one_table_is_refused(bench: Bench) -> None:
+    bench.publish(1, 1, [row(1)])
+    for name in ("other", "Connect_Ledger"):
+        second = replace(bench, ledger=bench.target.sibling(name))
+        with pytest.raises(ConfigError, match=f"its ledger is 'connect_ledger', not '{name}': correct ledger_table="):
+            second.prepare()
+    with pytest.raises(ConfigError, match="correct ledger_table="):
+        replace(bench, ledger=bench.target.sibling("other")).book().days()
+
+
+def test_the_label_leaves_others_alone(bench: Bench) -> None:
+    bench.layout = Layout(labels={"team": "x"})
+    bench.prepare()
+    bench.prepare()
+    table = bench.api.client.get_table(bench.target.id, timeout=20, retry=None)
+    assert table.labels == {"team": "x", "connect_ledger": "connect_ledger"}

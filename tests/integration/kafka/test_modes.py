@@ -1,0 +1,385 @@
+"""How the Kafka sink delivers: a day or a file in a transaction, none at all, reloads, empty days, and its readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo.kafka_broker import KafkaBroker
+from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
+from airflow_provider_connect.sinks._kafka.context import Context
+from airflow_provider_connect.window import ONE_DAY
+from tests.equipment.frozen import MONDAY, TUESDAY, events
+from tests.equipment.kafka.scene import Scene, scene_of
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+CANARY = "canary-7f3a'\"{{"
+Reader = Callable[..., Iterator[Any]]
+
+
+@pytest.fixture
+def scene(broker: KafkaBroker, tmp_path: Path) -> Scene:
+    return scene_of(broker.bootstrap, tmp_path)
+
+
+@pytest.fixture
+def parts(scene: Scene) -> Scene:
+    """A sink with a transaction for each staged file."""
+    made = scene.having(atomicity="partition", partitions=2)
+    assert made.preflight() == []
+    return made
+
+
+def numbered(prefix: str, count: int) -> pa.Table:
+    return events(*(f"{prefix}{number}" for number in range(count)))
+
+
+def names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+# What the pages tell a reader to do
+
+
+def told(page: str, function: str) -> str:
+    """Return the code block of a page that defines a function."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    [block] = [block for block in blocks if f"def {function}(" in block]
+    return str(block)
+
+
+@pytest.fixture
+def newest() -> Reader:
+    """What the README tells a reader to do."""
+    found: dict[str, Any] = {}
+    exec(told("README.md", "newest"), found)
+    return found["newest"]  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def newest_without_headers() -> Reader:
+    found: dict[str, Any] = {}
+    assert told("docs/kafka.md", "newest") == told("README.md", "newest")
+    exec(told("docs/kafka.md", "newest") + told("docs/kafka.md", "newest_without_headers"), found)
+    return found["newest_without_headers"]  # type: ignore[no-any-return]
+
+
+def keys(reader: Reader, scene: Scene) -> list[str]:
+    settings = {"bootstrap.servers": scene.bootstrap}
+    scene.settle(scene.sink.ledger_topic)
+    return sorted(record.key().decode() for record in reader(settings, scene.sink.topic, scene.sink.ledger_topic))
+
+
+@pytest.mark.parametrize("mode", ["day", "template", "at_least_once"])
+def test_the_readmes_reader_sees_each_day_as_it_is_now(scene: Scene, newest: Reader, mode: str) -> None:
+    options = {
+        "day": {},
+        "template": {"topic": f"{scene.name}-{{event}}"},
+        "at_least_once": {"delivery": "at_least_once"},
+    }
+    sink = scene.having(partitions=2, **options[mode])
+    assert sink.preflight() == []
+    sink.publish(sink.stage(MONDAY, events("a", "b"), events("c")))
+    sink.publish(sink.stage(TUESDAY, events("d")))
+    sink.publish(sink.stage(MONDAY, events("b", "x"), order=2))
+    empty = sink.publish(sink.stage(TUESDAY, order=2))
+    assert (empty.rows, empty.generation, sink.entry(TUESDAY)["offsets"]) == (0, 2, {})
+    assert keys(newest, sink) == ["b", "x"]
+    assert (sink.ledger.row(TUESDAY), list(sink.ledger.days())) == (empty, [MONDAY, TUESDAY])
+
+
+@pytest.mark.parametrize("options", [{}, {"atomicity": "partition"}])
+def test_without_headers_the_ledgers_offsets_tell(
+    scene: Scene, newest_without_headers: Reader, options: dict[str, Any]
+) -> None:
+    sink = scene.having(partitions=2, headers=False, **options)
+    assert sink.preflight() == []
+    days = [MONDAY + ONE_DAY * number for number in range(2)]
+    for order, size in ((1, 300), (2, 200)):
+        staged = [
+            sink.stage(day, numbered(f"{day:%d}-", size), numbered(f"{day:%d}+", size), order=order) for day in days
+        ]
+        with ThreadPoolExecutor(2) as pool:
+            assert [row.generation for row in pool.map(sink.publish, staged)] == [order] * 2
+    wanted = [f"{day:%d}{sign}{number}" for day in days for sign in "-+" for number in range(200)]
+    assert keys(newest_without_headers, sink) == sorted(wanted)
+    assert {record.headers == {} for record in sink.records()} == {True}
+
+
+def test_the_readmes_reader_waits_for_an_open_transaction_of_another_day(
+    scene: Scene, newest: Reader, kafka_connection: Connection
+) -> None:
+    assert scene.preflight() == []
+    with Transaction(kafka_connection, transactional_id(scene.name), 20, 60) as other:
+        other.fence()
+        other.begin()
+        other.send(scene.sink.topic, b"other", b"{}", [("connect.day", b"2026-10-06")])
+        other.flush()
+        scene.publish(scene.stage(MONDAY, events("a", "b")))
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(keys, newest, scene)
+            with pytest.raises(TimeoutError):
+                found.result(timeout=1.0)
+            other.commit()
+            assert found.result(timeout=20) == ["a", "b"]
+
+
+def test_the_readmes_reader_gives_up_where_a_topic_was_made_anew(scene: Scene) -> None:
+    found: dict[str, Any] = {}
+    exec(told("README.md", "newest"), found)
+    assert scene.preflight() == []
+    settings = {"bootstrap.servers": scene.bootstrap}
+    with pytest.raises(TimeoutError, match=re.escape(scene.sink.topic)):
+        list(found["read"](settings, {(scene.sink.topic, 0): 5}, patience_seconds=0.5))
+
+
+@pytest.mark.parametrize("options", [{}, {"atomicity": "partition"}])
+def test_a_record_that_the_client_loses_is_noticed_before_the_commit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    sink = scene.having(**options)
+    assert sink.preflight() == []
+    staged = sink.stage(MONDAY, events("a", "b", "c"))
+    sent = Outbox.send_each
+
+    def losing(outbox: Outbox, topic: str, *columns: Any) -> None:
+        sent(outbox, topic, *(column[:-1] for column in columns))
+
+    monkeypatch.setattr(Outbox, "send_each", losing)
+    with pytest.raises(RetriableError, match="3 rows were staged and 3 records should be sent, but the client took 2"):
+        sink.publish(staged)
+    assert sink.records() == []
+    assert sink.ledger.row(MONDAY) is None
+    monkeypatch.setattr(Outbox, "send_each", sent)
+    assert sink.publish(staged).rows == 3
+
+
+# A transaction for each staged file
+
+
+def test_parts_are_sent_at_once_and_a_retry_skips_what_is_there(parts: Scene) -> None:
+    staged = parts.stage(MONDAY, *(numbered(f"{part}-", 50) for part in range(3)))
+    token = parts.begin(staged)
+    with ThreadPoolExecutor(4) as pool:
+        first = list(pool.map(lambda part: parts.put(token, staged, part)[0], (0, 2)))
+    assert parts.ledger.row(MONDAY) is None
+    ends = len(parts.records())
+    assert ends == 100
+    again = parts.begin(staged)
+    assert again.generation == token.generation == 1
+    receipts = parts.put(again, staged)
+    assert [receipts[0].entry, receipts[2].entry] == [first[0].entry, first[1].entry]
+    row = parts.commit(again, staged, receipts)
+    assert (row.rows, row.generation) == (150, 1)
+    assert parts.keys() == {1: sorted(f"{part}-{number}" for part in range(3) for number in range(50))}
+    assert parts.commit(again, staged, receipts) == row == parts.ledger.row(MONDAY)
+    entry = parts.entry()
+    for record in parts.records():
+        begin, end = entry["offsets"][record.topic][str(record.partition)]
+        assert begin <= record.offset < end
+
+
+def test_two_runs_of_a_day_part_by_part_never_mix(parts: Scene) -> None:
+    older = parts.stage(MONDAY, numbered("o", 3), numbered("O", 3), numbered("Ö", 3))
+    newer = parts.stage(MONDAY, numbered("n", 3), order=2)
+    first = parts.begin(older)
+    parts.put(first, older, 0)
+    second = parts.begin(newer)
+    assert (first.generation, second.generation) == (1, 2)
+    with pytest.raises(RetriableError, match=r"dag/run-2/task has begun to publish this day too"):
+        parts.put(first, older, 2)
+    receipts = parts.put(second, newer)
+    with pytest.raises(RetriableError, match="dag/run-2/task has begun"):
+        parts.commit(first, older, [])
+    assert parts.commit(second, newer, receipts).generation == 2
+    assert parts.keys() == {1: names("o", 3), 2: names("n", 3)}
+    with pytest.raises(OvertakenError, match="dag/run-2/task has published generation 2"):
+        parts.begin(older)
+
+
+def test_a_part_that_is_being_sent_is_ended_by_the_run_that_claims_the_day(
+    parts: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, newer = parts.stage(MONDAY, numbered("o", 3), numbered("O", 3)), parts.stage(MONDAY, events("n"), order=2)
+    first = parts.begin(older)
+    begun = Transaction.begin
+
+    def overtaken(transaction: Transaction) -> None:
+        """Let the newer run claim the day when the older one has sent its last record of a part."""
+        begun(transaction)
+        monkeypatch.setattr(Transaction, "begin", begun)
+        tokens.append(parts.begin(newer))
+
+    tokens: list[Any] = []
+    monkeypatch.setattr(Transaction, "begin", overtaken)
+    with pytest.raises(RetriableError, match=r"fenced by dag/run-2/task \(attempt"):
+        parts.put(first, older, 1)
+    assert parts.commit(tokens[0], newer, parts.put(tokens[0], newer)).generation == 2
+    assert parts.keys() == {2: ["n"]}
+
+
+def test_another_attempt_of_a_run_whose_files_differ_gets_a_generation_of_its_own(parts: Scene) -> None:
+    first = parts.stage(MONDAY, numbered("a", 2), numbered("b", 2))
+    parts.put(parts.begin(first), first, 0)
+    second = parts.stage(MONDAY, numbered("b", 2), numbered("a", 2), attempt="2")
+    assert parts.publish(second).generation == 2
+    assert parts.keys() == {1: names("a", 2), 2: names("a", 2) + names("b", 2)}
+
+
+def test_rejects_are_counted_over_all_parts(scene: Scene) -> None:
+    schema = pa.schema([pa.field("event", pa.string()), pa.field("x", pa.float64())])
+    bad = pa.table([["e"] * 2, [float("nan")] * 2], schema=schema)
+    for delivery in ({"atomicity": "partition"}, {"delivery": "at_least_once"}):
+        sink = scene.having(schema, errors_tolerance="all", max_rejects=3, **delivery)
+        assert sink.preflight() == []
+        with pytest.raises(DataError, match="4 rows are no records, more than max_rejects=3"):
+            sink.publish(sink.stage(MONDAY, bad, bad))
+        assert sink.ledger.row(MONDAY) is None
+    looser = scene.having(schema, errors_tolerance="all", max_rejects=4, delivery="at_least_once")
+    row = looser.publish(looser.stage(MONDAY, bad, bad, order=2, rejects=[b"{"]))
+    assert (row.rows, row.counts["rejected"]) == (0, 5)
+
+
+# Without transactions
+
+
+def test_at_least_once_a_retry_sends_again_under_the_same_generation(scene: Scene) -> None:
+    sink = scene.having(delivery="at_least_once")
+    assert sink.preflight() == []
+    staged = sink.stage(MONDAY, events("a"), events("b"))
+    token = sink.begin(staged)
+    sink.put(token, staged, 0)
+    row = sink.publish(staged)
+    assert (row.rows, row.generation) == (2, 1)
+    assert sink.keys() == {1: ["a", "a", "b"]}
+    twice = [record for record in sink.records() if record.key == b"a"]
+    assert twice[0].headers == twice[1].headers
+    assert twice[0].headers["connect.event_id"] == "a"
+    assert sink.ledger.row(MONDAY) == row
+    token = sink.begin(staged)
+    assert sink.commit(token, staged, sink.put(token, staged)) == row
+    newer = sink.publish(sink.stage(MONDAY, events("c"), order=2))
+    assert newer.generation == 2
+    again = sink.publish(staged)
+    assert (again.generation, again.token, sink.ledger.row(MONDAY)) == (1, row.token, newer)
+
+
+def test_at_least_once_two_runs_of_a_day_have_generations_of_their_own(scene: Scene) -> None:
+    sink = scene.having(delivery="at_least_once")
+    assert sink.preflight() == []
+    older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
+    first, second = sink.begin(older), sink.begin(newer)
+    sink.put(first, older)
+    assert sink.commit(second, newer, sink.put(second, newer)).generation == 2
+    assert sink.keys() == {1: ["o"], 2: ["n"]}
+
+
+def test_at_least_once_an_older_run_that_wakes_up_in_its_commit_does_not_count(
+    scene: Scene, newest: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = scene.having(delivery="at_least_once")
+    assert sink.preflight() == []
+    older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
+    token = sink.begin(older)
+    receipts = sink.put(token, older)
+    waits = Context.require_tolerated
+    published = []
+
+    def overtaken(context: Context, *given: Any) -> None:
+        """Let the newer run publish between the older one's last look at the ledger and its record there."""
+        waits(context, *given)
+        monkeypatch.setattr(Context, "require_tolerated", waits)
+        published.append(sink.publish(newer))
+
+    monkeypatch.setattr(Context, "require_tolerated", overtaken)
+    with pytest.raises(OvertakenError, match="dag/run-2/task has published generation 2"):
+        sink.commit(token, older, receipts)
+    assert sink.ledger.row(MONDAY) == published[0]
+    assert sink.entry()["row"]["run"] == "dag/run-2/task"  # the last record of the key, which compaction keeps
+    assert keys(newest, sink) == ["n"]
+
+
+# K6: what takes longer than a transaction may
+
+
+def test_k6_a_timeout_that_the_broker_does_not_allow_is_told_with_both_numbers(scene: Scene) -> None:
+    [problem] = scene.having(transaction_timeout_seconds=7200).preflight()
+    assert "7,200 is more than the broker allows (transaction.max.timeout.ms=3,600,000)" in problem
+    assert scene.having(transaction_timeout_seconds=7200, delivery="at_least_once").preflight() == []
+
+
+def test_k6_a_day_that_takes_too_long_is_refused_with_the_numbers(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.plan.ROWS_PER_SECOND", 20)
+    sink = scene.having(transaction_timeout_seconds=10)
+    assert sink.preflight() == []
+    large = sink.stage(MONDAY, numbered("a", 101))
+    with pytest.raises(ConfigError, match=r"101 rows in one transaction take about 5 s at 20 rows/s \(assumed"):
+        sink.publish(large)
+    assert sink.records(isolation="read_uncommitted") == []
+    in_parts = sink.having(atomicity="partition")
+    assert in_parts.publish(in_parts.stage(MONDAY, numbered("a", 51), numbered("b", 50))).rows == 101
+    [problem] = sink.preflight(TUESDAY)
+    assert "or set atomicity='partition'" in problem
+    assert "101 rows" in problem
+    assert in_parts.preflight(TUESDAY) == []
+    assert sink.having(delivery="at_least_once").preflight(TUESDAY) == []
+
+
+# The ledger, and what is never told
+
+
+def test_a_day_is_forgotten_as_the_docs_say(scene: Scene) -> None:
+    found: dict[str, Any] = {}
+    exec(told("docs/kafka.md", "forget"), found)
+    assert scene.preflight() == []
+    scene.publish(scene.stage(MONDAY, events("a")))
+    row = scene.publish(scene.stage(TUESDAY, events("b")))
+    settings = {"bootstrap.servers": scene.bootstrap}
+    found["forget"](settings, "conformance", "events", scene.sink.topic, str(MONDAY), scene.sink.ledger_topic)
+    assert scene.ledger.row(MONDAY) is None
+    assert list(scene.ledger.days()) == [TUESDAY]
+    assert scene.ledger.row(TUESDAY) == row
+    assert scene.publish(scene.stage(MONDAY, events("a"))).generation == 1
+
+
+def test_a_foreign_record_in_the_ledger_is_no_guess(scene: Scene) -> None:
+    from confluent_kafka import Producer
+
+    assert scene.preflight() == []
+    producer = Producer({"bootstrap.servers": scene.bootstrap, "log_level": 0})
+    producer.produce(scene.sink.ledger_topic, key=b"mine", value=CANARY)
+    assert producer.flush(20) == 0
+    with pytest.raises(ConfigError, match="holds a record at offset 0 that no Kafka sink wrote") as caught:
+        scene.ledger.days()
+    assert CANARY not in str(caught.value)
+    assert any("use a ledger_topic of its own" in problem for problem in scene.preflight())
+
+
+def test_no_message_has_a_secret(scene: Scene) -> None:
+    kafka = {"bootstrap.servers": scene.bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    kafka |= {"sasl.username": "u", "sasl.password": CANARY}
+    registry = Connection(conn_id="registry", conn_type="http", host="http://127.0.0.1:9", login="u", password=CANARY)
+    refused = scene.having(timeout_seconds=1)
+    refused = replace(
+        refused, connections={"kafka_default": Connection(conn_id="kafka_default", conn_type="kafka", extra=kafka)}
+    )
+    unregistered = scene.having(value_converter="avro", registry_conn_id="registry")
+    unregistered.connections["registry"] = registry
+    for sink, message in ((refused, "cluster|listener"), (unregistered, "registry")):
+        with pytest.raises((ConfigError, RetriableError), match=message) as caught:
+            sink.begin(scene.stage(MONDAY, events("a")))
+        assert CANARY not in str(caught.value)

@@ -1,0 +1,304 @@
+"""Connections are read and checked without the network, and only they say who signs in and through which proxy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.credentials import SCOPES, check_connection, credentials
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from tests.equipment.bigquery.server import CANARY, LOCAL, Server, api_at, connection, key
+
+
+class TestPlace:
+    def test_names(self) -> None:
+        place = Place("a-project", "a_dataset", "a_table")
+        assert place.id == "a-project.a_dataset.a_table"
+        assert place.sql == "`a-project.a_dataset.a_table`"
+        assert place.path == "projects/a-project/datasets/a_dataset/tables/a_table"
+        assert place.sibling("b") == Place("a-project", "a_dataset", "b")
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("d.t", ("proj", "d", "t")),
+            ("other.d.t", ("other", "d", "t")),
+            ("example.com:other.d.t", ("example.com:other", "d", "t")),
+        ],
+    )
+    def test_parse(self, text: str, expected: tuple[str, str, str]) -> None:
+        assert Place.parse(text, "proj") == Place(*expected)
+
+    @pytest.mark.parametrize("text", ["t", "", ".", "d.", ".t", "d.t`; DROP", "d.t$20260901", "a b.d.t", "p.d-d.t"])
+    def test_what_is_no_table_is_refused(self, text: str) -> None:
+        with pytest.raises(ConfigError):
+            Place.parse(text, "proj")
+
+
+class TestCheckConnection:
+    @pytest.mark.parametrize(
+        "extra",
+        [
+            {},
+            {"project": "p"},
+            {"keyfile_dict": key()},
+            {"keyfile_dict": json.dumps(key())},
+            {"extra__google_cloud_platform__keyfile_dict": json.dumps(key())},
+            {"key_path": "/a/key.json", "scope": "https://a, https://b"},
+            {"impersonation_chain": "a@p.iam, b@p.iam"},
+            {"impersonation_chain": ["a@p.iam", "b@p.iam"]},
+            {"credential_config_file": "/a/file.json"},
+            {"credential_config_file": '{"type": "external_account"}'},
+            {"is_anonymous": True},
+            {"proxy": "http://proxy.example.com:3128"},
+            LOCAL,
+            LOCAL | {"rest_endpoint": "http://localhost:1", "grpc_endpoint": "http://[::1]:2"},
+            {"rest_endpoint": "https://bigquery-own.p.googleapis.com"},
+            {"grpc_endpoint": "bigquerystorage-own.p.googleapis.com:443", "universe_domain": "apis-tpczero.goog"},
+        ],
+    )
+    def test_right_ones(self, extra: dict[str, Any]) -> None:
+        assert check_connection(connection(**extra)) == []
+
+    @pytest.mark.parametrize(
+        ("extra", "problem"),
+        [
+            ({"keyfile_dict": "{" + CANARY}, "keyfile_dict is not valid JSON"),
+            ({"keyfile_dict": f'["{CANARY}"]'}, "must be a JSON object"),
+            ({"keyfile_dict": {"private_key": CANARY}}, "keyfile_dict has no client_email, token_uri"),
+            ({"credential_config_file": "{" + CANARY}, "credential_config_file is not valid JSON"),
+            ({"keyfile_dict": key(), "key_path": "/a"}, "only one of keyfile_dict and key_path"),
+            ({"impersonation_chain": "nobody"}, "must hold service accounts' addresses"),
+            ({"scope": ["a"]}, "scope must be text"),
+            ({"key_secret_name": "a-secret"}, "'key_secret_name' is not supported"),
+            ({"idp_issuer_url": "https://a", "client_secret": CANARY}, "'idp_issuer_url' is not supported"),
+            ({"proxy": f"https://{CANARY}@a"}, "proxy must be a URL like http://host:port"),
+            ({"proxy": {"https": CANARY}}, "'proxy' must be text"),
+            (LOCAL | {"is_anonymous": False}, "rest_endpoint without TLS sends no credentials: say is_anonymous=true"),
+            ({"grpc_endpoint": "http://127.0.0.1:1"}, "grpc_endpoint without TLS sends no credentials"),
+            (LOCAL | {"rest_endpoint": "http://example.com:1"}, "rest_endpoint without TLS must be a loopback address"),
+            (LOCAL | {"rest_endpoint": "http://127.0.0.1@example.com"}, "rest_endpoint must be like https://host"),
+            (LOCAL | {"grpc_endpoint": "http://10.0.0.1:1"}, "grpc_endpoint without TLS must be a loopback address"),
+            ({"rest_endpoint": "bigquery.example.com"}, "rest_endpoint must be like https://host"),
+            ({"rest_endpoint": f"https://example.com/{CANARY}"}, "rest_endpoint must be like https://host"),
+            ({"grpc_endpoint": f"{CANARY}@example.com"}, "grpc_endpoint must be like host:443"),
+            ({"grpc_endpoint": ["a"]}, "grpc_endpoint must be like host:443"),
+            ({"universe_domain": f"https://{CANARY}"}, "universe_domain must be a domain"),
+        ],
+    )
+    def test_wrong_ones(self, extra: dict[str, Any], problem: str) -> None:
+        found = "; ".join(check_connection(connection(**extra)))
+        assert problem in found
+        assert "'google_cloud_default'" in found
+        assert CANARY not in found
+        with pytest.raises(ConfigError):
+            credentials(connection(**extra))
+
+
+class TestCredentials:
+    def test_a_key_in_the_connection(self, private_key: str) -> None:
+        made, project = credentials(connection(keyfile_dict=json.dumps(key(private_key))))
+        assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
+        assert tuple(made.scopes) == SCOPES
+
+    def test_a_key_with_line_ends_escaped_twice(self, private_key: str) -> None:
+        escaped = private_key.replace("\n", "\\n")
+        made, _ = credentials(connection(keyfile_dict=key(escaped), scope="https://one,https://two"))
+        assert made.scopes == ("https://one", "https://two")
+
+    def test_a_key_in_a_file(self, private_key: str, tmp_path: Path) -> None:
+        (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
+        made, project = credentials(connection(key_path=str(tmp_path / "key.json")))
+        assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
+
+    @pytest.mark.parametrize(
+        "extra", [{"keyfile_dict": key()}, {"keyfile_dict": key(type="x", private_key="-----BEGIN " + CANARY)}]
+    )
+    def test_a_damaged_key(self, extra: dict[str, Any]) -> None:
+        with pytest.raises(ConfigError) as caught:
+            credentials(connection(**extra))
+        assert CANARY not in str(caught.value)
+        assert "paste the whole JSON key again" in str(caught.value)
+
+    def test_a_file_that_is_missing_or_no_key(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="cannot read its key file: No such file"):
+            credentials(connection(key_path=str(tmp_path / "none.json")))
+        (tmp_path / "key.json").write_text(CANARY)
+        with pytest.raises(ConfigError) as caught:
+            credentials(connection(key_path=str(tmp_path / "key.json")))
+        assert CANARY not in str(caught.value)
+
+    @pytest.mark.parametrize("way", ["file", "text", "object"])
+    def test_an_external_account(self, tmp_path: Path, way: str) -> None:
+        info = {
+            "type": "external_account",
+            "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/a/providers/b",
+            "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+            "token_url": "https://sts.googleapis.com/v1/token",
+            "credential_source": {"file": "/a/token"},
+        }
+        (tmp_path / "external.json").write_text(json.dumps(info))
+        value = {"file": str(tmp_path / "external.json"), "text": json.dumps(info), "object": info}[way]
+        made, _ = credentials(connection(credential_config_file=value))
+        assert type(made).__module__ == "google.auth.identity_pool"
+
+    def test_default_credentials(self, private_key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
+        monkeypatch.setenv("GOOGLE_APPLICATION_DEFAULT", "")
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+        made, project = credentials(connection())
+        assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
+
+    def test_no_credentials_at_all(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+        monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+        monkeypatch.setenv("NO_GCE_CHECK", "true")
+        with pytest.raises(ConfigError, match="no usable Google credentials; put keyfile_dict or key_path"):
+            credentials(connection())
+
+    def test_impersonation(self, private_key: str) -> None:
+        chain = "first@p.iam,second@p.iam,last@p.iam"
+        made, _ = credentials(connection(keyfile_dict=key(private_key), impersonation_chain=chain))
+        assert made.service_account_email == "last@p.iam"
+        assert made._delegates == ["first@p.iam", "second@p.iam"]
+
+    @pytest.mark.parametrize("extra", [LOCAL, {"is_anonymous": True}, {"is_anonymous": "true"}])
+    def test_anonymous(self, extra: dict[str, Any]) -> None:
+        made, _ = credentials(connection(**extra))
+        assert type(made).__name__ == "AnonymousCredentials"
+
+
+class TestOpen:
+    def test_the_project_is_the_connections_then_the_keys_then_the_tables(self, private_key: str) -> None:
+        own = {"keyfile_dict": key(private_key)}
+        assert Api.open(connection(project="mine", **own), "tables").project == "mine"
+        assert Api.open(connection(**own), "tables").project == "keys-project"
+        assert Api.open(connection(is_anonymous=True), "tables").project == "tables"
+        with pytest.raises(ConfigError, match="no project"):
+            Api.open(connection(is_anonymous=True))
+
+    def test_nothing_secret_is_shown(self, private_key: str) -> None:
+        api = Api.open(connection(keyfile_dict=key(private_key)))
+        assert "PRIVATE" not in repr(api)
+        assert CANARY not in repr(api)
+
+    def test_the_wrong_key_is_refused_by_the_sign_in(self, private_key: str, server: Server) -> None:
+        server.answer = (400, {"error": "invalid_grant", "error_description": f"Invalid JWT {CANARY}"})
+        own = key(private_key, token_uri=f"{server.url}/token")
+        api = Api.open(connection(keyfile_dict=own), timeout_seconds=1, retry_budget_seconds=2)
+        with api, pytest.raises(ConfigError, match=r"reading: Google refuses .* \(invalid_grant\)") as caught:
+            api.call("reading", api.client.get_dataset, "d")
+        assert CANARY not in str(caught.value)
+
+    def test_a_sign_in_that_does_not_answer_is_over_in_time(self, private_key: str, silent: int) -> None:
+        own = key(private_key, token_uri=f"http://127.0.0.1:{silent}/token")
+        started = time.monotonic()
+        api = Api.open(connection(keyfile_dict=own), timeout_seconds=0.3, retry_budget_seconds=0.8)
+        with api, pytest.raises(RetriableError, match="sign-in service"):
+            api.call("reading", api.client.get_dataset, "d")
+        assert time.monotonic() - started < 3
+
+
+THREADS = """
+import sys, threading
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.clients.bigquery.api import Api
+
+sys.setswitchinterval(1e-5)
+extra = {"project": "pppp", "is_anonymous": True}
+failed = []
+
+def work(name):
+    try:
+        api = Api.open(Connection(conn_id="c", extra=extra))
+        getattr(api, name)
+    except BaseException as error:
+        failed.append(repr(error))
+
+threads = [threading.Thread(target=work, args=(name,)) for name in ("client", "write") * 4]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+sys.exit("; ".join(failed) or 0)
+"""
+
+
+def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
+    ended = subprocess.run([sys.executable, "-c", THREADS], check=False, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)
+    with pytest.raises(ConfigError, match=r"install airflow-provider-connect\[bigquery\]"):
+        Api.open(connection(**LOCAL))
+
+
+class TestNetrc:
+    """A password of ``.netrc`` would stand in the place of the token, and go out to the server."""
+
+    @pytest.fixture(autouse=True)
+    def netrc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "netrc").write_text(f"default login somebody password {CANARY}\n")
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+    def test_requests_carry_the_token(self, private_key: str, server: Server) -> None:
+        from google.cloud import bigquery
+
+        server.first = [(200, {"access_token": "the-token", "expires_in": 3600, "token_type": "Bearer"})]
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
+        own = key(private_key, token_uri=f"{server.url}/token")
+        with Api.open(connection(keyfile_dict=own)) as api:
+            session = api.client._http
+            client = bigquery.Client("pppp", api.credentials, session, client_options={"api_endpoint": server.url})
+            api.call("reading", client.get_dataset, "d")
+        assert server.passwords == [None, "Bearer the-token"]
+
+    def test_anonymous_requests_carry_nothing(self, server: Server) -> None:
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
+        with api_at(server.url) as api:
+            api.call("reading", api.client.get_dataset, "d")
+        assert server.passwords == [None]
+
+    def test_the_sign_in_of_the_other_service_carries_nothing(
+        self, private_key: str, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import grpc
+
+        plugins = []
+        make = grpc.metadata_call_credentials
+        monkeypatch.setattr(grpc, "metadata_call_credentials", lambda plugin: plugins.append(plugin) or make(plugin))
+        server.answer = (200, {"access_token": "the-token", "expires_in": 3600, "token_type": "Bearer"})
+        own = key(private_key, token_uri=f"{server.url}/token")
+        with Api.open(connection(keyfile_dict=own)) as api:
+            assert api.write
+            headers = plugins[0]._get_authorization_headers(
+                type("Context", (), {"method_name": "Method", "service_url": "https://bigquerystorage.googleapis.com/"})
+            )
+        assert ("authorization", "Bearer the-token") in headers
+        assert server.passwords == [None]
+
+
+class TestProxy:
+    def test_that_of_the_environment_is_not_used(
+        self, server: Server, closed: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{closed}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
+        with api_at(server.url) as api:
+            assert api.call("reading", api.client.get_dataset, "d").location == "EU"
+
+    def test_that_of_the_connection_is(self, server: Server) -> None:
+        server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
+        with api_at("http://127.0.0.1:1", proxy=server.url) as api:
+            assert api.call("reading", api.client.get_dataset, "d").location == "EU"

@@ -1,0 +1,65 @@
+"""The house rules that no linter knows: short files, no rooms for odds and ends, targets that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = ("airflow_provider_connect", "tests", "dags", "docs")
+MAX_LINES = 400
+FORBIDDEN = {"utils", "util", "helpers", "helper", "base", "common", "misc"}
+
+
+def files() -> list[Path]:
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    assert len(found) > 100, "the files are not where this test looks for them"
+    return found
+
+
+def test_no_file_is_too_long_to_read() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in files()}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+    for path in files():
+        words = re.split(r"_+", path.stem.strip("_"))
+        assert not FORBIDDEN & {path.stem.strip("_"), words[-1], path.parent.name}, path
+
+
+def test_every_module_of_the_package_says_what_it_is() -> None:
+    for path in (ROOT / "airflow_provider_connect").rglob("*.py"):
+        first = path.read_text(encoding="utf-8").lstrip().removeprefix("r")
+        assert first.startswith('"""'), f"{path} begins without a docstring"
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_the_targets_of_the_makefile_are_listed_and_phony() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = set(re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)[0].split())
+    assert make_targets() == phony
+    assert set(re.findall(r"^([a-z-]+):.*##", text, re.MULTILINE)) | {"clean"} == phony
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs"])
+def test_commands_that_are_written_down_exist(page: str) -> None:
+    pages = [ROOT / page] if page.endswith(".md") else sorted((ROOT / page).rglob("*.md"))
+    written = {
+        name
+        for path in pages
+        if path.exists()
+        for name in re.findall(r"(?:^|[`$ ])make ([a-z][a-z-]*)(?=[`\s;]|$)", _code_of(path), re.MULTILINE)
+    }
+    assert written <= make_targets()
+
+
+def _code_of(path: Path) -> str:
+    """Return what a page shows as code, so that the verb "make" in a sentence is not taken for a command."""
+    text = path.read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.connect import ConnectOperator
+from tests.equipment.airflow.connectors import TinySink, TinySource
+
+
+def make(**options: Any) -> ConnectOperator:
+    return ConnectOperator(task_id="a", **({"source": TinySource(conn_id="c"), "sink": TinySink()} | options))
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"asset_events": "days"}, "asset_events: cannot be 'days'; did you mean 'day'"),
+        ({"asset_events": "never"}, "asset_events: cannot be 'never'; known: day, task"),
+        ({"progress_seconds": -3}, "progress_seconds: must be a number of seconds above 0, not -3"),
+        ({"progress_seconds": True}, "progress_seconds: must be a number"),
+        ({"progress_seconds": float("inf")}, "progress_seconds: must be a number"),
+        ({"progress_seconds": "5"}, "progress_seconds: must be a number"),
+        ({"asset": "kafka://host/topic"}, "asset: needs an airflow.sdk.Asset, not a str"),
+        ({"origin": "1 October"}, "origin: must be a date or 'YYYY-MM-DD', not '1 October'"),
+        ({"origin": dt.datetime(2026, 10, 1, tzinfo=dt.UTC)}, "origin: must be a day, not an instant"),
+        ({"progres_seconds": 3}, "progres_seconds: unknown argument; did you mean 'progress_seconds'"),
+        ({"retrys": 3}, "retrys: unknown argument; did you mean 'retries'"),
+        ({"zzz": 3}, "zzz: unknown argument; none of the "),
+        ({"num_executor": 3}, "num_executor: unknown argument; did you mean 'num_executors'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_wrong_argument_is_refused_with_what_is_right(option: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(**option)
+    assert said in str(caught.value)
+
+
+def test_all_wrong_arguments_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(asset_events="days", progress_seconds=0, sink=TinySource(conn_id="c"))
+    assert all(f"{name}: " in str(caught.value) for name in ("asset_events", "progress_seconds", "sink"))
+
+
+def test_whatever_spark_s_operator_and_airflow_take_is_taken() -> None:
+    made = make(num_executors=2, pool="p", doc_md="x", default_args={"owner": "me"}, params={"x": 1})
+    assert (made.pool, made.owner) == ("p", "me")
+    assert make(origin="2026-10-01").origin == dt.date(2026, 10, 1)

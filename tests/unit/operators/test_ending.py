@@ -1,0 +1,117 @@
+"""What a task says of a Spark that was killed or ended badly."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_provider_connect.operators.ending import reason
+from airflow_provider_connect.operators.retry import TryAgainError
+from tests.unit.operators.conftest import DONE, SparkSubmit, Task
+
+COMMAND = "Cannot execute: spark-submit --master k8s://https://h --conf a=b job.py."
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{COMMAND} Error code is: 0. Kubernetes spark exit code is: 137", r"killed \(SIGKILL\)"),
+        (f"{COMMAND} Error code is: 1. Kubernetes spark exit code is: None", "ended with code 1 "),
+        (f"{COMMAND} Error code is: 0. Kubernetes spark exit code is: 3", "ended with code 3 "),
+        (f"{COMMAND} Error code is: -6.", r"crashed \(SIGABRT\)"),
+        (f"{COMMAND} Error code is: -64.", r"ended from outside \(SIGRTMAX\)"),
+        (f"{COMMAND} Error code is: -40.", r"ended from outside \(signal 40\)"),
+        (f"{COMMAND} Error code is: 255.", "ended with code 255 "),
+    ],
+)
+def test_the_exit_code_is_put_into_words(text: str, says: str) -> None:
+    error = reason(AirflowException(text))
+    assert error is not None
+    assert error.args[0]
+    with pytest.raises(type(error), match=says):
+        raise error
+    assert "--conf" not in str(error)
+
+
+@pytest.mark.parametrize("text", ["No driver id is known", "SparkSubmitHook env_vars is not supported", ""])
+def test_what_is_no_exit_code_stays_what_it_is(text: str) -> None:
+    assert reason(AirflowException(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        ("no such jar", "code 1 before its job could report: no such jar; its output above says more"),
+        (
+            'Warning: x\nException in thread "main" org.apache.spark.SparkException: No main\n\tat org.apache.A',
+            'code 1 before its job could report: Exception in thread "main" org.apache.spark.SparkException: No main;',
+        ),
+        ("", "code 1 before its job could report; see its output above"),
+    ],
+)
+def test_a_spark_that_ends_without_a_report_says_why_in_a_line_and_tries_again(
+    task: Task, spark_submit: SparkSubmit, output: str, says: str
+) -> None:
+    spark_submit.does(f"print({output!r}); sys.exit(1)")
+    with pytest.raises(TryAgainError) as caught:
+        task.run()
+    assert says in str(caught.value)
+    for told_already in ("--conf", "at org", "Warning: x"):
+        assert told_already not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("os.kill(os.getpid(), 9)", r"killed \(SIGKILL\).*ran out of memory.*let fewer tasks run at once"),
+        ("sys.exit(137)", r"killed \(SIGKILL\).*ran out of memory"),
+        ("os.kill(os.getpid(), 15)", r"ended from outside \(SIGTERM\)"),
+        ("sys.exit(134)", r"crashed \(SIGABRT\).*hs_err_pid"),
+        ("sys.exit(52)", r"ran out of its heap.*driver_memory="),
+    ],
+)
+def test_a_jvm_that_was_killed_says_what_happened_and_what_to_do(
+    task: Task, spark_submit: SparkSubmit, end: str, says: str
+) -> None:
+    spark_submit.does(f'print("a line of the log", flush=True); {end}')
+    with pytest.raises(TryAgainError, match=says) as caught:
+        task.run()
+    assert "spark-submit" not in str(caught.value), "it ends as a command line"
+    assert "a line of the log" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "end", "says"),
+    [
+        (
+            "RetriableError",
+            "os.kill(os.getpid(), 9)",
+            r"killed \(SIGKILL\) while .*out of memory.*said: Spark lost a task",
+        ),
+        ("ConnectError", "sys.exit(137)", r"killed \(SIGKILL\) while .*said: Spark lost a task"),
+        ("RetriableError", "sys.exit(52)", r"ran out of its heap while .*driver_memory=.*said: Spark lost a task"),
+        ("RetriableError", "sys.exit(75)", r"^Spark lost a task: gone$"),
+        ("RetriableError", "sys.exit(1)", r"^Spark lost a task: gone$"),
+    ],
+)
+def test_a_killed_jvm_is_named_though_its_driver_could_still_report(
+    task: Task, spark_submit: SparkSubmit, kind: str, end: str, says: str
+) -> None:
+    failure = f'dict(type="{kind}", message="Spark lost a task: gone", retry_after_seconds=7.0)'
+    spark_submit.does(f"report(failure={failure}); {end}")
+    with pytest.raises(TryAgainError, match=says) as caught:
+        task.run()
+    assert "before its job could report" not in str(caught.value)
+    assert caught.value.retry_after_seconds == (7 if kind == "RetriableError" else None)
+
+
+@pytest.mark.parametrize("kind", ["ConfigError", "DataError"])
+def test_a_killed_jvm_hides_nothing_that_a_person_must_mend(task: Task, spark_submit: SparkSubmit, kind: str) -> None:
+    spark_submit.does(f'report(failure=dict(type="{kind}", message="mend it")); os.kill(os.getpid(), 9)')
+    with pytest.raises(AirflowFailException, match=r"^mend it$"):
+        task.run()
+
+
+def test_a_report_is_believed_whatever_happened_to_the_jvm_afterwards(task: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does(f"{DONE}; os.kill(os.getpid(), 9)")
+    assert task.run()["days"][0]["status"] == "published"

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.hooks import variables
+from airflow_provider_connect.offsets import Offset, follow, variable_key
+from airflow_provider_connect.sink import Ledger, LedgerRow
+from airflow_provider_connect.window import DaySet
+from tests.equipment.airflow.connectors import TinySink, TinySource
+from tests.unit.operators.conftest import Supervisor
+
+SOURCE, SINK = TinySource(conn_id="c"), TinySink(table="t")
+FIRST = dt.date(2026, 10, 1)
+DAYS = [FIRST + dt.timedelta(days=i) for i in range(30)]
+
+
+class MemoryLedger(Ledger):
+    """Days in memory; ``moves`` are committed by others, one after each look."""
+
+    def __init__(self, days: list[dt.date], moves: list[dt.date] | None = None) -> None:
+        self.done = list(days)
+        self.moves = list(moves or [])
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        raise AssertionError("offsets look at days only")
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        raise AssertionError("offsets look at days only")
+
+    def days(self) -> DaySet:
+        days = DaySet.of(self.done)
+        if self.moves:
+            self.done.append(self.moves.pop(0))
+        return days
+
+
+def test_offset_holds_ranges_position_and_origin(supervisor: Supervisor) -> None:
+    follow(SOURCE, SINK, MemoryLedger([*DAYS[:3], DAYS[5]]), FIRST)
+    offset = Offset.read(SOURCE, SINK)
+    assert offset is not None
+    assert offset.days == ((DAYS[0], DAYS[2]), (DAYS[5], DAYS[5]))
+    assert (offset.position, offset.origin) == (DAYS[2], FIRST)
+
+
+def test_ledger_that_moves_meanwhile_is_followed_to_its_rest(supervisor: Supervisor) -> None:
+    offset = follow(SOURCE, SINK, MemoryLedger(DAYS[:1], moves=DAYS[1:10]), FIRST)
+    assert offset.position == DAYS[9]
+    assert Offset.read(SOURCE, SINK) == offset
+
+
+def test_ledger_that_never_rests_ends_in_a_retry(supervisor: Supervisor) -> None:
+    moves = [FIRST + dt.timedelta(days=2 * i) for i in range(1, 300)]
+    with pytest.raises(RetriableError, match="moved"):
+        follow(SOURCE, SINK, MemoryLedger([FIRST], moves), FIRST)
+
+
+def test_lead_of_the_variable_is_taken_out_with_a_warning(
+    supervisor: Supervisor, caplog: pytest.LogCaptureFixture
+) -> None:
+    Offset.set(SOURCE, SINK, DAYS[:5])
+    with caplog.at_level(logging.WARNING):
+        follow(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
+    assert "2026-10-03..2026-10-05" in caplog.text
+    offset = Offset.read(SOURCE, SINK)
+    assert offset is not None
+    assert offset.position == DAYS[1]
+
+
+def test_garbage_is_replaced_by_a_task_and_named_to_a_person(supervisor: Supervisor) -> None:
+    supervisor.variables[variable_key(SOURCE, SINK)] = "[]"
+    with pytest.raises(ConfigError, match="is no offset"):
+        Offset.read(SOURCE, SINK)
+    follow(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
+    assert Offset.read(SOURCE, SINK) is not None
+
+
+def test_shadow_in_the_environment_is_an_error(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = variable_key(SOURCE, SINK)
+    monkeypatch.setenv(f"AIRFLOW_VAR_{key.upper()}", "{}")
+    with pytest.raises(ConfigError, match="AIRFLOW_VAR_"):
+        follow(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
+
+
+def test_read_list_set_reset(supervisor: Supervisor) -> None:
+    assert Offset.read(SOURCE, SINK) is None
+    other = TinySink(table="other")
+    Offset.set(SOURCE, SINK, DAYS[:3])
+    Offset.set(SOURCE, other, DAYS[:1])
+    assert sorted(offset.target for offset in Offset.list()) == ["other", "t"]
+    Offset.reset(SOURCE, SINK)
+    assert [offset.target for offset in Offset.list()] == ["other"]
+
+
+def offset() -> Offset:
+    found = Offset.read(SOURCE, SINK)
+    assert found is not None
+    return found
+
+
+def test_a_dag_without_a_start_date_leaves_the_origin_where_it_is(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger([DAYS[0], *DAYS[2:4]])
+    follow(SOURCE, SINK, ledger, DAYS[2])
+    follow(SOURCE, SINK, ledger, None)
+    assert (offset().origin, offset().position) == (DAYS[2], DAYS[3])
+
+
+def test_two_dags_with_different_start_dates_do_not_move_the_position_to_and_fro(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger(DAYS[:8])
+    ledger.done.remove(DAYS[3])
+    seen = []
+    for start in (DAYS[5], DAYS[0], DAYS[5], DAYS[0]):
+        follow(SOURCE, SINK, ledger, start)
+        seen.append((offset().origin, offset().position))
+    assert seen == [(DAYS[5], DAYS[7]), (DAYS[0], DAYS[2]), (DAYS[0], DAYS[2]), (DAYS[0], DAYS[2])]
+
+
+def test_an_operator_s_origin_counts_before_every_start_date(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger(DAYS[:8])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[5])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    follow(SOURCE, SINK, ledger, None)
+    assert (offset().origin, offset().origin_is_set) == (DAYS[5], True)
+    follow(SOURCE, SINK, ledger, DAYS[5], origin=DAYS[0])
+    assert offset().origin == DAYS[0]
+
+
+def test_an_origin_that_is_set_by_hand_stands_also_when_it_is_later(supervisor: Supervisor) -> None:
+    ledger = MemoryLedger(DAYS[5:8])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    assert offset().position is None
+    Offset.set(SOURCE, SINK, DAYS[5:8], origin=DAYS[5])
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    assert (offset().origin, offset().position) == (DAYS[5], DAYS[7])
+    Offset.reset(SOURCE, SINK)
+    follow(SOURCE, SINK, ledger, DAYS[0])
+    assert offset().origin == DAYS[0]
+
+
+def test_two_origins_of_operators_are_told_of(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
+    follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[5])
+    with caplog.at_level(logging.WARNING):
+        follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[1])
+    assert "its origin was set to 2026-10-06, and becomes 2026-10-02" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("start", "origin", "meddler", "stands"),
+    [
+        (DAYS[0], None, {"origin": DAYS[5]}, (DAYS[0], False)),
+        (DAYS[5], None, {"origin": DAYS[0]}, (DAYS[0], False)),
+        (DAYS[0], None, {"origin": DAYS[5], "origin_is_set": True}, (DAYS[5], True)),
+        (DAYS[0], DAYS[3], {"origin": DAYS[5]}, (DAYS[3], True)),
+        (DAYS[0], DAYS[3], {"origin": DAYS[5], "origin_is_set": True}, (DAYS[5], True)),
+    ],
+    ids=["later start", "earlier start", "set by hand", "start against origin=", "two of origin="],
+)
+def test_an_origin_that_another_task_writes_over_is_read_back_until_it_stands(
+    supervisor: Supervisor,
+    monkeypatch: pytest.MonkeyPatch,
+    start: dt.date,
+    origin: dt.date | None,
+    meddler: dict[str, Any],
+    stands: tuple[dt.date, bool],
+) -> None:
+    """Another task chose its origin before ours was written, and writes right behind us."""
+    write, left = variables.write, [meddler]
+
+    def written_over(key: str, text: str, description: str) -> None:
+        write(key, text, description)
+        if left:
+            other = Offset.model_validate_json(text).model_copy(update={"origin_is_set": False} | left.pop())
+            write(key, other.model_dump_json(), description)
+
+    monkeypatch.setattr(variables, "write", written_over)
+    follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), start, origin=origin)
+    assert (offset().origin, offset().origin_is_set) == stands
+
+
+class LedgerThatIsLookedAt(MemoryLedger):
+    """A day is committed at every look, and something else happens at one of them."""
+
+    def __init__(self, look: int, happens: Callable[[], object]) -> None:
+        super().__init__(DAYS[:1], moves=DAYS[1:8])
+        self.happens = {look: happens}
+        self.looks = 0
+
+    def days(self) -> DaySet:
+        self.looks += 1
+        self.happens.get(self.looks, int)()
+        return super().days()
+
+
+@pytest.mark.parametrize("look", [1, 2, 3, 7])
+@pytest.mark.parametrize("person_s", [DAYS[1], DAYS[5]], ids=["later", "much later"])
+def test_an_origin_that_a_person_sets_while_the_ledger_moves_stands(
+    supervisor: Supervisor, look: int, person_s: dt.date
+) -> None:
+    ledger = LedgerThatIsLookedAt(look, lambda: Offset.set(SOURCE, SINK, DAYS[:1], origin=person_s))
+    followed = follow(SOURCE, SINK, ledger, DAYS[0])
+    assert (offset().origin, offset().origin_is_set, offset().position) == (person_s, True, DAYS[7])
+    assert followed == offset()
+
+
+@pytest.mark.parametrize("look", [1, 2, 3, 7])
+def test_an_earlier_start_that_another_dag_writes_while_the_ledger_moves_stands(
+    supervisor: Supervisor, look: int
+) -> None:
+    def other() -> None:
+        follow(SOURCE, SINK, MemoryLedger(DAYS[:1]), DAYS[0])
+
+    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, other), DAYS[5])
+    assert (offset().origin, offset().origin_is_set, offset().position) == (DAYS[0], False, DAYS[7])
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_an_offset_that_is_reset_while_the_ledger_moves_is_made_anew(supervisor: Supervisor, look: int) -> None:
+    Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5])
+    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: Offset.reset(SOURCE, SINK)), DAYS[0])
+    assert (offset().origin, offset().origin_is_set) == (DAYS[0], False)
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_an_operator_s_origin_is_not_undone_by_a_task_that_still_has_the_old_one(
+    supervisor: Supervisor, look: int
+) -> None:
+    """The other task read what was set before, and writes it over the operator's word."""
+    Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5])
+    old = supervisor.variables.copy()
+    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: supervisor.variables.update(old)), DAYS[0], origin=DAYS[2])
+    assert (offset().origin, offset().origin_is_set, offset().position) == (DAYS[2], True, DAYS[7])
+
+
+@pytest.mark.parametrize(("look", "stands"), [(1, DAYS[2]), (2, DAYS[5]), (7, DAYS[5])])
+def test_an_operator_s_origin_counts_before_what_was_set_until_it_is_written(
+    supervisor: Supervisor, look: int, stands: dt.date
+) -> None:
+    """A person who sets it after that has the last word, until the operator's next task."""
+    ledger = LedgerThatIsLookedAt(look, lambda: Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5]))
+    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
+    assert (offset().origin, offset().origin_is_set) == (stands, True)
+    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
+    assert offset().origin == DAYS[2]
+
+
+class NamedSource(TinySource):
+    stream: str
+
+    @property
+    def stream_key(self) -> str:
+        return self.stream
+
+
+@given(st.text(min_size=1, max_size=400), st.text(min_size=1, max_size=400))
+def test_keys_fit_and_differ(stream: str, table: str) -> None:
+    source = NamedSource(conn_id="c", stream=stream)
+    key = variable_key(source, TinySink(table=table))
+    assert len(key) <= 250
+    assert key != variable_key(source, TinySink(table=table + "x"))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.randoms(use_true_random=False))
+def test_sixteen_tasks_in_any_order_leave_exactly_all_days(supervisor: Supervisor, order: random.Random) -> None:
+    supervisor.variables.clear()
+    ledger = MemoryLedger([])
+    days = DAYS[:]
+    order.shuffle(days)
+    queue = iter(days)
+    lock = threading.Lock()
+
+    def worker() -> None:
+        while True:
+            with lock:
+                day = next(queue, None)
+            if day is None:
+                return
+            ledger.done.append(day)
+            follow(SOURCE, SINK, ledger, FIRST)
+
+    threads = [threading.Thread(target=worker) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    offset = Offset.read(SOURCE, SINK)
+    assert offset is not None
+    assert offset.days == ((DAYS[0], DAYS[-1]),)
+    assert offset.position == DAYS[-1]

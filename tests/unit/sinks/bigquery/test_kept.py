@@ -1,0 +1,108 @@
+"""The note beside a frozen day names a staging table: whatever else it names is neither read nor dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.kept import Kept, digest_of, kept_before
+from airflow_provider_connect.sinks._bigquery.put import Staging
+from airflow_provider_connect.sinks._bigquery.sweep import REJECTS_END, new_stage, stage_of
+from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder
+from airflow_provider_connect.window import Day
+from tests.equipment.bigquery.server import Server, api_at
+
+TARGET = Place("connect-test", "d", "events")
+ATTEMPT = "0123456789abcdef-1-20260901"
+STAGED = stage_of(TARGET, f"{ATTEMPT}-0123456789ab")
+REJECTS = STAGED.sibling(f"{STAGED.table}{REJECTS_END}")
+OURS = {"connect": "staging", "day": "2026-09-01"}
+
+
+def publish(root: Path) -> Publish:
+    day = Day.model_validate({"date": "2026-09-01"})
+    manifest = Manifest(day=day, attempt=ATTEMPT, fingerprint="f", polled=Polled())
+    key, intent = StreamKey(connector="mixpanel", stream="export"), Intent(token="t", run="r")
+    return Publish(key=key, day=day, intent=intent, manifest=manifest, stage=str(root))
+
+
+def making(dataset: str | None = None) -> Staging:
+    """Return what a later attempt would stage."""
+    made, place = columns(pa.schema([("n", pa.int64())])), new_stage(TARGET, ATTEMPT, dataset)
+    return Staging("", place, place.sibling(f"{place.table}{REJECTS_END}"), made, made, "storage_write")
+
+
+def found(server: Server, root: Path, table: str, rejects: str | None, **table_has: Any) -> Staging | None:
+    """Leave a note, and return what an attempt takes from it, where every table there is has these properties."""
+    made = making()
+    note = Kept(table=table, rejects_table=rejects, digest=digest_of(made), rejects=0, streams=1)
+    folder = root / attempt_folder(ATTEMPT)
+    folder.mkdir(parents=True)
+    (folder / "bigquery.json").write_text(note.model_dump_json())
+    reference = {"projectId": "connect-test", "datasetId": "d", "tableId": "t"}
+    server.answer = (200, {"tableReference": reference, "type": "TABLE", "schema": {"fields": []}, **table_has})
+    with api_at(server.url) as api:
+        return kept_before(api, publish(root), made, TARGET)
+
+
+def test_an_attempts_own_staging_tables_are_taken_again(server: Server, tmp_path: Path) -> None:
+    taken = found(server, tmp_path, STAGED.table, REJECTS.table, labels=OURS)
+    assert taken is not None
+    assert (taken.table, taken.rejects) == (STAGED, REJECTS)
+
+
+def test_the_same_in_a_dataset_for_staging_tables(server: Server, tmp_path: Path) -> None:
+    made, folder = making("staging"), tmp_path / attempt_folder(ATTEMPT)
+    before = making("staging").table
+    note = Kept(table=before.table, rejects_table=None, digest=digest_of(made), rejects=0, streams=1)
+    folder.mkdir(parents=True)
+    (folder / "bigquery.json").write_text(note.model_dump_json())
+    reference = {"projectId": "connect-test", "datasetId": "staging", "tableId": "t"}
+    server.answer = (200, {"tableReference": reference, "type": "TABLE", "schema": {"fields": []}, "labels": OURS})
+    with api_at(server.url) as api:
+        taken = kept_before(api, publish(tmp_path), made, TARGET, "staging")
+        assert taken is not None
+        assert taken.table == before
+        assert kept_before(api, publish(tmp_path), made, TARGET) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "rejects"),
+    [
+        ("events", None),
+        ("events__ledger", None),
+        ("somebody_elses", None),
+        ("no table's name", None),
+        ("events__stage_", None),
+        ("events__stage_another_attempt_0123456789ab", None),
+        (STAGED.table.replace("events", "other"), None),
+        (REJECTS.table, None),
+        (STAGED.table, "events"),
+        (STAGED.table, "events__rejects"),
+        (STAGED.table, STAGED.table),
+    ],
+)
+def test_a_note_that_names_another_table_is_not_followed(
+    server: Server, tmp_path: Path, table: str, rejects: str | None
+) -> None:
+    assert found(server, tmp_path, table, rejects, labels=OURS) is None
+    assert server.asked == 0
+
+
+def test_a_table_that_nobody_made_for_staging_is_not_taken(server: Server, tmp_path: Path) -> None:
+    assert found(server, tmp_path, STAGED.table, REJECTS.table, labels={"team": "a"}) is None
+
+
+def test_a_note_that_cannot_be_read_counts_as_none(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / attempt_folder(ATTEMPT)
+    folder.mkdir(parents=True)
+    (folder / "bigquery.json").write_text(json.dumps({"table": "events"}))
+    with api_at(server.url) as api:
+        assert kept_before(api, publish(tmp_path), making(), TARGET) is None

@@ -1,0 +1,153 @@
+"""Turns at one ledger by a clock of the test's own: sixteen publishers stay below the limit, and all get through."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
+from airflow_provider_connect.clients.bigquery.errors import GoneError
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._bigquery.columns.types import Field
+from airflow_provider_connect.sinks._bigquery.script import publish_script
+from airflow_provider_connect.sinks._bigquery.sweep import stage_of
+from airflow_provider_connect.sinks._bigquery.table import COLUMN_WAIT_SECONDS
+from airflow_provider_connect.sinks._bigquery.turns import (
+    DML_SECONDS,
+    DML_STATEMENTS,
+    MAX_PAUSE_SECONDS,
+    pause_seconds,
+    publishers,
+    put_in_place,
+    statements,
+)
+from tests.equipment.bigquery.server import Server, api_at, job
+from tests.unit.sinks.bigquery.test_publish import PLANS, TARGET
+
+
+@pytest.mark.parametrize("mode", PLANS)
+def test_a_publish_knows_what_it_costs_of_each_table(mode: str) -> None:
+    cost = statements(publish_script(PLANS[mode]))
+    assert cost["some-project.d.connect_ledger"] == 2  # the fence and the row
+    assert cost[TARGET.id] == (1 if mode.startswith(("merge", "append", "forced")) else 2)
+    assert max(cost.values()) == 2
+
+
+def test_what_a_text_says_is_no_statement() -> None:
+    assert not statements(r"SELECT 'DELETE FROM `a.b.c` \' INSERT INTO `a.b.c` '")
+
+
+def run(publishers: int, script_seconds: float, seed: int) -> tuple[int, float]:
+    """Let publishers take turns; return the most DML statements of any ten seconds, and when the last one was done."""
+    chance = random.Random(seed)
+    due = [(chance.random() * 0.2, number) for number in range(publishers)]
+    heapq.heapify(due)
+    made: deque[float] = deque()
+    free_at, waiting, most, end = 0.0, publishers, 0, 0.0
+
+    def count(now: float) -> None:
+        nonlocal most
+        made.append(now)
+        while made[0] <= now - DML_SECONDS:
+            made.popleft()
+        most = max(most, len(made))
+
+    while due:
+        now, number = heapq.heappop(due)
+        count(now)
+        if now < free_at:
+            heapq.heappush(due, (now + pause_seconds(waiting, 2, chance.random()), number))
+            continue
+        count(now)  # its row in the ledger
+        free_at, waiting, end = now + script_seconds, waiting - 1, now + script_seconds
+    return most, end
+
+
+@pytest.mark.parametrize("script_seconds", [0.2, 1.0, 4.0, 12.0])
+@pytest.mark.parametrize("publishers", [2, 5, 16])
+def test_publishers_at_once_stay_below_the_limit_and_all_get_through(publishers: int, script_seconds: float) -> None:
+    runs = [run(publishers, script_seconds, seed) for seed in range(50)]
+    assert max(most for most, _ in runs) <= DML_STATEMENTS
+    longest = max(end for _, end in runs)
+    assert longest < publishers * script_seconds * 3 + 90, f"{longest:.0f} s"
+
+
+def test_pauses_have_an_end_and_one_alone_waits_little() -> None:
+    assert pause_seconds(10_000, 2, 1.0) <= MAX_PAUSE_SECONDS * 1.5
+    assert pause_seconds(0, 2, 0.0) < 1
+
+
+def table(*fields: Field) -> tuple[int, Any]:
+    reference = {"projectId": TARGET.project, "datasetId": TARGET.dataset, "tableId": TARGET.table}
+    return 200, {"tableReference": reference, "type": "TABLE", "schema": {"fields": list(fields)}}
+
+
+def failed(message: str) -> tuple[int, Any]:
+    status, body = job("invalidQuery")
+    body["status"]["errorResult"]["message"] = f"Query error: {message} at [24:9]"
+    return status, body
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Column a_b is not present in table some-project.d.events",
+        "Unrecognized name: a_b",
+        "Query column 3 has type STRUCT<x INT64, y INT64> which cannot be inserted into column s, which has type "
+        "STRUCT<x INT64>",
+        "Value of type STRUCT<x INT64, y INT64> cannot be assigned to s, which has type STRUCT<x INT64>",
+        "Field name y does not exist in STRUCT<x INT64>",
+    ],
+)
+def test_columns_that_queries_do_not_know_yet_are_waited_for_by_airflow(server: Server, message: str) -> None:
+    """Another publisher has added them: the table has them, and BigQuery's queries learn of it a moment later."""
+    plan = PLANS["replace"]
+    server.first, server.answer = [failed(message)], table(*(column.target for column in plan.columns))
+    with api_at(server.url) as api, pytest.raises(RetriableError, match="queries do not know them yet") as caught:
+        put_in_place(api, plan, {}, lambda: None)
+    assert caught.value.retry_after_seconds == COLUMN_WAIT_SECONDS * 2 > LONG_WAIT_SECONDS
+    assert not isinstance(caught.value, GoneError), "the rows stay staged"
+
+
+def test_another_error_is_final_where_the_columns_fit(server: Server) -> None:
+    plan = PLANS["replace"]
+    server.first, server.answer = [failed("Division by zero")], table(*(column.target for column in plan.columns))
+    with api_at(server.url) as api, pytest.raises(ConfigError):
+        put_in_place(api, plan, {}, lambda: None)
+
+
+def listed(server: Server, *names: str, **labels: str) -> None:
+    tables = [
+        {"tableReference": {"projectId": TARGET.project, "datasetId": "d", "tableId": name}, "labels": labels}
+        for name in names
+    ]
+    server.answer = (200, {"tables": tables, "totalItems": len(tables)})
+
+
+NAMES = ("events__stage_a1", "events__stage_b2", "events__stage_b2_rejects", "other__stage_a1", "other__stage_a2")
+
+
+@pytest.mark.parametrize(("shares", "expected"), [(False, 2), (True, 4)])
+def test_only_those_count_who_want_a_turn_at_the_same_ledger(server: Server, expected: int, *, shares: bool) -> None:
+    listed(server, *NAMES, connect="staging")
+    with api_at(server.url) as api:
+        assert publishers(api, replace(PLANS["replace"], shares_ledger=shares)) == expected
+
+
+def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(server: Server) -> None:
+    mine = stage_of(TARGET, "a1", "staging")
+    other = stage_of(TARGET.sibling("events2"), "a1", "staging")
+    listed(server, mine.table, stage_of(TARGET, "a2", "staging").table, other.table, connect="staging")
+    with api_at(server.url) as api:
+        assert publishers(api, replace(PLANS["replace"], staging=mine)) == 2
+
+
+def test_a_table_without_the_label_wants_no_turn(server: Server) -> None:
+    listed(server, *NAMES)
+    with api_at(server.url) as api:
+        assert publishers(api, PLANS["replace"]) == 0

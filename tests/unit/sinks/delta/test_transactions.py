@@ -1,0 +1,193 @@
+"""The ledger's transactions are read from the log at once, and as delta-rs has them, however the log is laid out."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_prefix
+from airflow_provider_connect.sinks._delta.transactions import of_commits, recorded
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import ONE_DAY
+from tests.equipment.delta.lab import KEY, MAY, SCHEMA, Lab, age
+
+FAR = dt.date(2015, 1, 1)
+PREFIX = app_prefix(KEY)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path / "table").make()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The application ids that delta-rs was asked for, one reading of the log's end each."""
+    ids: list[str] = []
+    ask = DeltaTable.transaction_version
+
+    def counted(table: DeltaTable, app: str) -> int | None:
+        ids.append(app)
+        assert len(ids) < 200, "one question for every date between"
+        return ask(table, app)
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", counted)
+    return ids
+
+
+def checkpoint(lab: Lab) -> None:
+    DeltaTable(str(lab.root)).create_checkpoint()
+
+
+def hint(lab: Lab) -> Path:
+    return lab.root / "_delta_log" / "_last_checkpoint"
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_days_eleven_years_apart_are_read_without_a_question_for_each_date_between(
+    lab: Lab, asked: list[str], *, cleaned: bool
+) -> None:
+    for date in (FAR, MAY):
+        lab.publish(date, ["a"], f"t{date}")
+    if cleaned:
+        lab.clean_log()
+    assert list(lab.ledger.days()) == [FAR, MAY]
+    assert lab.ledger.newest(FAR, "day").rows == 1
+    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert asked == []
+
+
+def test_an_empty_day_that_stands_apart_is_remembered_after_the_logs_clean_up(lab: Lab) -> None:
+    lab.publish(MAY + 10 * ONE_DAY, [], "t1")
+    lab.publish(MAY, ["a"], "t2")
+    lab.clean_log()
+    assert list(lab.ledger.days()) == [MAY, MAY + 10 * ONE_DAY]
+
+
+def test_what_a_sweep_and_a_publish_ask_of_the_ledger_is_read_at_once(lab: Lab, asked: list[str]) -> None:
+    for i in range(4):
+        lab.stage(MAY + i * ONE_DAY, ["dead"], f"t{i}")
+    age(lab.root)
+    assert lab.sweep() > 0
+    lab.publish(MAY, ["a"], "t9")
+    assert asked == []
+
+
+def test_every_version_says_what_delta_says(lab: Lab) -> None:
+    """Also an older one, which the log's hint at a newer checkpoint is of no use for."""
+    for i in range(13):
+        lab.publish(MAY + (i % 5) * ONE_DAY, ["x"] * (i % 3), f"t{i}", clear_number=i)
+    newest = recorded(Folder(str(lab.root)), lab.version, PREFIX)
+    assert newest is not None
+    assert len(newest) == 5 * 3 + 13 * 3
+    for version in range(lab.version + 1):
+        table = DeltaTable(str(lab.root), version=version)
+        known = {app: at for app in newest if (at := table.transaction_version(app)) is not None}
+        assert recorded(Folder(str(lab.root)), version, PREFIX) == known
+
+
+def no_checkpoint(lab: Lab) -> None:
+    """A log of commits alone."""
+
+
+def checkpoint_and_tail(lab: Lab) -> None:
+    lab.clean_log()
+    lab.publish(MAY + 3 * ONE_DAY, ["c"], "t3")
+
+
+def hint_lost(lab: Lab) -> None:
+    checkpoint_and_tail(lab)
+    hint(lab).unlink()
+
+
+def hint_behind(lab: Lab) -> None:
+    checkpoint(lab)
+    old = hint(lab).read_text()
+    checkpoint_and_tail(lab)
+    checkpoint(lab)
+    hint(lab).write_text(old)
+
+
+def in_parts(lab: Lab) -> None:
+    checkpoint_and_tail(lab)
+    lab.checkpoint_elsewise("parts")
+
+
+def under_a_uuid(lab: Lab) -> None:
+    checkpoint_and_tail(lab)
+    lab.checkpoint_elsewise("uuid")
+
+
+def in_parts_with_all_commits(lab: Lab) -> None:
+    checkpoint(lab)
+    lab.checkpoint_elsewise("parts")
+
+
+READ = [no_checkpoint, checkpoint_and_tail, hint_lost, hint_behind]
+ASKED = [in_parts, under_a_uuid, in_parts_with_all_commits]
+
+
+@pytest.mark.parametrize("lay_out", [*READ, *ASKED])
+def test_however_the_log_is_laid_out_the_ledger_says_what_delta_says(lab: Lab, lay_out: Callable[[Lab], None]) -> None:
+    lab.publish(MAY, ["a"], "t0", run="r", clear_number=2)
+    lab.publish(MAY + ONE_DAY, [], "t1")
+    lab.publish(MAY, ["a", "b"], "t2", run="r", clear_number=3)
+    lay_out(lab)
+    table = DeltaTable(str(lab.root))
+    view = LedgerView(Folder(str(lab.root)), table, KEY)
+    assert (view.recorded is not None) == (lay_out in READ)
+    for date in (MAY, MAY + ONE_DAY, MAY + 3 * ONE_DAY, FAR):
+        for what in ("", "/rows", "/clear", "/run/r", "/token/t0", "/token/t2", "/token/t3"):
+            assert view.transaction(date, what) == table.transaction_version(f"{PREFIX}{date}{what}")
+    row = lab.ledger.newest(MAY, "day")
+    assert (row.generation, row.rows, row.clear_number) == (2, 2, 3)
+    there = [MAY, MAY + ONE_DAY] + [MAY + 3 * ONE_DAY] * (
+        table.transaction_version(f"{PREFIX}{MAY + 3 * ONE_DAY}") or 0
+    )
+    assert list(lab.ledger.days()) == there
+
+
+def test_far_days_of_a_log_with_all_its_commits_are_read_from_them(lab: Lab, asked: list[str]) -> None:
+    for date in (FAR, MAY):
+        lab.publish(date, ["a"], f"t{date}")
+    in_parts_with_all_commits(lab)
+    assert list(lab.ledger.days()) == [FAR, MAY]
+    assert asked == []
+
+
+def test_a_commit_that_is_gone_or_cut_is_left_to_delta(lab: Lab) -> None:
+    for i in range(3):
+        lab.publish(MAY + i * ONE_DAY, ["a"], f"t{i}")
+    folder, commit = Folder(str(lab.root)), lab.root / "_delta_log" / f"{2:020}.json"
+    assert of_commits(folder, 1, 3, PREFIX)
+    commit.write_text('{"txn": {"appId"')
+    assert of_commits(folder, 1, 3, PREFIX) is None
+    commit.unlink()
+    assert of_commits(folder, 1, 3, PREFIX) is None
+    assert of_commits(folder, 2, 3, PREFIX) is None
+
+
+def test_a_damaged_checkpoint_is_left_to_delta(lab: Lab) -> None:
+    lab.publish(MAY, ["a"])
+    version = lab.version
+    checkpoint(lab)
+    max((lab.root / "_delta_log").glob("*.checkpoint.parquet")).write_bytes(b"")
+    assert recorded(Folder(str(lab.root)), version, PREFIX) is None
+
+
+def test_a_store_that_goes_away_while_the_log_is_read_is_named_and_asked_again_later(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.publish(MAY, ["a"])
+
+    def away(*_: object) -> bytes:
+        raise RetriableError("s3://bucket/table: OSError: connection refused")
+
+    monkeypatch.setattr(Folder, "read", away)
+    with pytest.raises(RetriableError, match="connection refused"):
+        lab.ledger.days()
