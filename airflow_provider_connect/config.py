@@ -1,4 +1,4 @@
-"""Options of connectors: typed once, all errors at once, never a value in a message."""
+"""Options of connectors: declared once, checked all together, and never shown in a message with their values."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _TIME_SPAN = "; write it as ISO 8601 does: 'PT1H' for an hour, 'P1D' for a day"
 class Options(BaseModel):
     """What a user may set on a connector, and what travels to Spark as JSON.
 
-    A subclass declares its options as fields, each with ``Field(description=…)``: the only place where an
-    option is documented. An option holds a reference to a secret (``conn_id``), never a secret.
+    A subclass declares its options as fields, each with ``Field(description=…)``, the only place where an option is
+    documented. An option may refer to a secret (``conn_id``), but never holds one.
 
-    A text with ``{{ … }}`` in it is a template of Airflow's: such an option stays as it was given until the task
-    renders it (:meth:`rendered`), and is validated then (:meth:`checked`).
+    Text with ``{{ … }}`` in it is an Airflow template. Such an option stays as it was given until the task renders it
+    (:meth:`rendered`) and validates it (:meth:`checked`).
 
-    :raises ConfigError: on construction, naming every wrong option at once, with the nearest known name
-        for an unknown one.
+    :raises ConfigError: on construction, naming every wrong option; for an unknown one, with the name it resembles.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -49,7 +48,7 @@ class Options(BaseModel):
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:
-        """Make an instance from decoded JSON, with the same errors as the constructor; no text is a template here."""
+        """Make an instance from decoded JSON, with the constructor's errors. Text is never taken for a template."""
         made = cls.__new__(cls)
         try:
             BaseModel.__init__(made, **options)
@@ -63,11 +62,11 @@ class Options(BaseModel):
         return self._templates
 
     def rendered(self, render: Callable[[str], Any]) -> Self:
-        """Return these options with their templates rendered, and not yet validated."""
+        """Return these options with their templates rendered but not yet validated."""
         return self.model_copy(update={name: _rendered(getattr(self, name), render) for name in self._templates})
 
     def checked(self) -> Self:
-        """Return these options with what their templates became validated like all others.
+        """Return these options after validating what their templates became.
 
         :raises ConfigError: naming every wrong option at once.
         """
@@ -77,12 +76,12 @@ class Options(BaseModel):
 
     def serialize(self) -> dict[str, Any]:
         """Return the options as plain JSON: what travels to Spark, and what Airflow shows as a rendered field."""
-        # An option that waits for its rendering may be of another type than it says.
+        # A template is text, whatever type its option will have.
         return self.model_dump(mode="json", warnings=not self._templates)
 
 
 def has_template(value: Any) -> bool:
-    """Tell whether a text, at any depth of a value, is one that Jinja would change."""
+    """Tell whether a value holds, at any depth, text that Jinja would change."""
     if isinstance(value, str):
         return _TEMPLATE.search(value) is not None
     if isinstance(value, BaseModel):
@@ -93,7 +92,7 @@ def has_template(value: Any) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Say which known name somebody may have meant, or else all of them, if they can be read at a glance."""
+    """Suggest the known name that was probably meant; failing that, list them all if they are few."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if close:
@@ -101,14 +100,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return (
         f"known: {', '.join(known)}"
         if len(known) <= _AT_A_GLANCE
-        else f"none of the {len(known)} known ones is like it"
+        else f"none of the {len(known)} known names resembles it"
     )
 
 
 def describe(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
-    """Say everything that is wrong with a model's options, a line each, without their values.
+    """Say everything that is wrong with a model's options, without their values.
 
-    :param templates: options of which nothing can be said before they are rendered.
+    :param templates: options that cannot be judged before they are rendered.
     """
     lines = []
     for problem in _problems(error):
@@ -130,11 +129,11 @@ def _problems(error: ValidationError) -> list[Any]:
 
 
 def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
-    """Return options that hold no template as their fields' own validators leave them.
+    """Return options without templates as their own fields' validators leave them.
 
-    What speaks of several options at once waits until all of them are rendered.
+    Validators that compare several options wait until all of them are rendered.
 
-    :param options: of which none is wrong by itself.
+    :param options: each valid by itself.
     """
     schema: Any = model.__pydantic_core_schema__
     while schema["type"] != "model-fields":
@@ -146,7 +145,7 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(problem: Any, templates: frozenset[str]) -> bool:
-    """Tell whether a problem may be gone once the templates are rendered: one of theirs, or of several options."""
+    """Tell whether a problem may be gone once templates are rendered: it lies in one, or between several options."""
     if problem["type"] == "extra_forbidden":
         return False
     return problem["loc"][0] in templates if problem["loc"] else bool(templates)

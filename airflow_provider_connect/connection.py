@@ -15,8 +15,8 @@ from airflow_provider_connect.wire import Wire
 class Connection(Wire):
     """The fields of an Airflow connection that a connector may need.
 
-    Everything that may hold a secret is hidden in ``repr``. It is pickled only into the closure of a Spark
-    task (memory), and written only by :func:`write_connections` and, sealed, by :func:`.sealed.seal`.
+    ``repr`` hides everything that may be secret. A connection is pickled only into a Spark task, in memory, and written
+    only by :func:`write_connections` and, sealed, by :func:`.submit.sealed.seal`.
     """
 
     conn_id: str
@@ -29,9 +29,9 @@ class Connection(Wire):
     extra: dict[str, Any] = Field(default_factory=dict, repr=False)
 
     def option(self, name: str) -> str | None:
-        """Return a text field of the connection's extra, None when it is missing or empty.
+        """Return a text field of the connection's extra; None if it is missing or empty.
 
-        :raises ConfigError: if it is there but is no text.
+        :raises ConfigError: if it is neither text nor a whole number.
         """
         value = self.extra.get(name)
         if value is None or value == "":
@@ -62,9 +62,9 @@ def load_connections(plain: bytes) -> dict[str, Connection]:
 
 
 def write_connections(path: Path, connections: dict[str, Connection]) -> None:
-    """Write connections for the driver to a new file only this user can read.
+    """Write connections for the driver to a new file that only this user can read.
 
-    :raises FileExistsError: if the path is taken.
+    :raises FileExistsError: if there is such a file already.
     """
     path.touch(mode=0o600, exist_ok=False)
     path.write_bytes(dump_connections(connections))

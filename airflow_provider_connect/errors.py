@@ -5,13 +5,13 @@
     ConnectError
     ├── ConfigError      a person must act; no retry                     exit code 78
     ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
-    │   └── OvertakenError   somebody else has published this day since; poll it again
+    │   └── OvertakenError   another task has published this day since; poll it again
     ├── DataError        this record or this day is bad; no retry        exit code 65
     └── SupersededError  a later snapshot is published; stop             (a day's outcome, not a task's)
 
-The type says how to recover, the message says what happened, where, and what to do. A message never
-holds a secret or a record's values. Types do not survive the way from a Spark executor to its driver,
-nor from the driver to Airflow, so an error crosses both as a :class:`Failure`.
+The type says how to recover; the message says what happened, where, and what to do. A message never holds a secret or
+a record's values. An exception loses its type between a Spark executor and its driver, and between the driver and
+Airflow, so an error makes both steps as a :class:`Failure`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from airflow_provider_connect.wire import Wire
 
 
 class ConnectError(Exception):
-    """Anything this package raises on purpose; an unexpected error crosses the walls as this type."""
+    """Anything this package raises on purpose. An unexpected error, too, has this type once it left its process."""
 
     exit_code: ClassVar[int] = 70
 
 
 class ConfigError(ConnectError):
-    """A person must act: a wrong option, credential, right or table. Trying again changes nothing."""
+    """A person must act: an option, a credential, a permission or a table is wrong. Trying again changes nothing."""
 
     exit_code: ClassVar[int] = 78
 
@@ -39,7 +39,7 @@ class RetriableError(ConnectError):
     """The same work may succeed later.
 
     :param retry_after_seconds: how long the other side asked to be left alone; None when it did not say.
-    :param request_budget_spent: whether a poll of a partition gave up because of the requests that it had cost.
+    :param request_budget_spent: whether a poll gave up because it had sent as many requests as it may.
     """
 
     exit_code: ClassVar[int] = 75
@@ -59,10 +59,11 @@ class DataError(ConnectError):
 
 
 class OvertakenError(RetriableError):
-    """Somebody else has published this day since this attempt began to poll: its answer may be the older one.
+    """Another task has published this day since this attempt began to poll, so the answer in hand may be the older one.
 
-    :param by: the token of the intent that did; "" where the ledger does not tell.
-    :param may_poll_again: whether the same job may ask the source once more. Not after a later clear of the same run.
+    :param by: the token of that task's intent; "" if the ledger does not have it.
+    :param may_poll_again: whether this job may poll the day again. It may not if a later clear of the same run has
+        published it.
     """
 
     def __init__(self, message: str, *, by: str = "", may_poll_again: bool = True) -> None:
@@ -72,7 +73,7 @@ class OvertakenError(RetriableError):
 
 
 class SupersededError(ConnectError):
-    """The target shows a snapshot of a later day already; an earlier one must leave it alone."""
+    """The target already shows the snapshot of a later day, which an earlier one must not replace."""
 
 
 _BY_NAME: dict[str, type[ConnectError]] = {
@@ -84,8 +85,8 @@ class Failure(Wire):
     """An error as it crosses a process boundary.
 
     :param type: the name of a class of this module.
-    :param retry_after_seconds: only for :class:`RetriableError`, and so is ``request_budget_spent``.
-    :param overtaken_by: only for :class:`OvertakenError`, and so is ``may_poll_again``.
+    :param retry_after_seconds: only of a :class:`RetriableError`, like ``request_budget_spent``.
+    :param overtaken_by: only of an :class:`OvertakenError`, like ``may_poll_again``.
     """
 
     type: str
@@ -97,10 +98,10 @@ class Failure(Wire):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describe ``error``; one of a subclass elsewhere is named by its class of this module.
+        """Describe ``error`` by the class of this module that it is, or derives from.
 
-        One that is not ours is named by its type and the place it came from: its text may hold anything,
-        a credential in a URL or a record's value.
+        Of an error that is not ours only the type and the place are told: its text may hold a credential or a
+        record's value.
         """
         if not isinstance(error, ConnectError):
             frames = traceback.extract_tb(error.__traceback__)
@@ -115,8 +116,13 @@ class Failure(Wire):
             may_poll_again=getattr(error, "may_poll_again", None),
         )
 
+    @property
+    def forbids_more(self) -> bool:
+        """Whether a job begins no further day after this: it would only ask once more, of a source that counts it."""
+        return self.type == "ConfigError" or bool(self.retry_after_seconds) or self.request_budget_spent
+
     def error(self) -> ConnectError:
-        """Return the error again, of its own type."""
+        """Return the error, with its own type again."""
         cls = _BY_NAME.get(self.type, ConnectError)
         kwargs: dict[str, Any] = {}
         if cls is RetriableError:
@@ -130,9 +136,9 @@ class Failure(Wire):
 def worst(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides what a task with several failed days does next.
 
-    A :class:`ConfigError` stops everything; then a retry is worth it while any day may still succeed;
-    an unexpected error counts as retriable, since Airflow's own rule is to retry. Of several waits the longest counts,
-    and without one that of a spent budget of requests: both say that the source is to be left alone.
+    A :class:`ConfigError` comes first, as no retry helps. Next come the errors that a retry may mend, so that no day is
+    given up that may still succeed; unexpected ones are among them, as Airflow itself would retry. Of several of these,
+    the one with the longest wait counts, then one whose budget of requests is spent: both say to leave it alone.
     """
     order = ("ConfigError", "RetriableError", "OvertakenError", "ConnectError", "DataError", "SupersededError")
     ranked = sorted(

@@ -15,10 +15,10 @@ from airflow_provider_connect.wire import Wire
 
 
 class SealedConnections(Wire):
-    """The way of connections to a driver on another machine: neither half alone tells anything, see :mod:`.sealed`.
+    """How a driver on another machine gets its connections: neither half alone says anything (:mod:`.submit.sealed`).
 
-    :param url: of the sealed half, in the stage; the driver deletes it when it has read it, the task at its end.
-    :param pad: the other half, hex, key and all; goes with the job file, of which a cluster may keep copies.
+    :param url: of the sealed half, in the stage. The driver deletes it once read, else the task does when it ends.
+    :param pad: the other half with its key, in hex. It goes with the job file, and a cluster may keep copies of that.
     """
 
     url: str
@@ -28,14 +28,14 @@ class SealedConnections(Wire):
 class JobConfig(Wire):
     """All that a Spark job needs to know; holds no secret.
 
-    :param source: the source's options; ``source_name``, the connector's name in ledger and offset, says which
-        source reads them. Likewise the sink.
-    :param attempt: unique for every start of a job, so that two attempts never write one name.
-    :param staging: path or URL of the stage for a sink that does not say where it should lie; a day's files are
-        deleted there once they are published.
+    :param source: the options of the source called ``source_name``, which is also its name in ledger and offset; the
+        sink likewise.
+    :param attempt: unique for every start of a job, so that no two attempts write the same file name.
+    :param staging: path or URL of the stage, if the sink has no place of its own for it; a day's files there are
+        deleted once they are published.
     :param report: path or URL the report is written to.
-    :param on_empty: what becomes of a day without rows for which the ledger has some.
-    :param sealed_connections: where a driver elsewhere finds the connections; None where they lie beside the job.
+    :param on_empty: what to do with an answer without rows for a day that has rows in the ledger.
+    :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
     """
 
     source_name: str
@@ -54,7 +54,7 @@ class JobConfig(Wire):
 
     @property
     def is_remote(self) -> bool:
-        """Whether the driver runs elsewhere, and its output is no part of the task's log."""
+        """Whether the driver runs on another machine, so that its output is not in the task's log."""
         return self.sealed_connections is not None
 
 
@@ -64,10 +64,10 @@ DayStatus = Literal["published", "already_published", "superseded", "failed", "n
 class DayReport(Wire):
     """What became of one day.
 
-    :param generation: of the day's newest publish, ours or not; None when there is none.
-    :param reference: what the sink calls the publish; ``link`` shows it to a person.
-    :param retries: how often partitions were polled again; 0 when an earlier attempt's stage was used.
-    :param poll_seconds: from the first request to the manifest; 0 then, too.
+    :param generation: of the day's newest publish, by this job or another; None if there is none.
+    :param reference: the sink's own name for the publish; ``link`` leads a person to it.
+    :param retries: how often partitions were polled again; 0 if an earlier attempt's stage was used.
+    :param poll_seconds: from the first request to the manifest; 0 if an earlier attempt's stage was used.
     """
 
     day: dt.date
@@ -94,7 +94,7 @@ class DayReport(Wire):
 
     @classmethod
     def of(cls, day: Day, status: DayStatus, polled: Polled | None = None, **fields: Any) -> DayReport:
-        """Make a report from what polling brought."""
+        """Make a report, with the figures of the poll if there was one."""
         if polled is not None:
             others = {k: v for k, v in polled.counts.items() if k not in ("duplicates", "rejected")}
             fields = {
@@ -117,9 +117,9 @@ class DayReport(Wire):
 
 
 class JobReport(Wire):
-    """What became of a job: one report a day, and the failure that decides about the task.
+    """What became of a job: a report for each day, and the failure that decides what the task does.
 
-    :param seconds: by phase: ``start`` (process to first task), ``work``, ``total``.
+    :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``.
     """
 
     attempt: str
@@ -136,7 +136,7 @@ class JobReport(Wire):
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the driver: 0, or the failure's own."""
+        """The driver's exit code: 0, or its failure's."""
         return self.failure.error().exit_code if self.failure else 0
 
     def totals(self) -> dict[str, Any]:

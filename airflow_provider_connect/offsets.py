@@ -1,12 +1,12 @@
 """Offsets: which days of a stream are done, as an Airflow Variable that follows the sink's ledger.
 
-The ledger is the truth. Variables have no compare-and-set, so an offset is never modified, but recomputed:
-write what the ledger says, read the ledger again, and write again until nothing moved. Whoever writes last
-then writes the truth, however many tasks finish at the same time. The Variable may lag, it never leads.
+The ledger is the truth. Variables have no compare-and-set, so an offset is not modified but recomputed: write what the
+ledger says, read the ledger again, and repeat until it no longer moves. However many tasks finish at the same time, the
+last to write then writes the truth. The Variable may lag behind the ledger, but never leads it.
 
-The origin is the one thing that no ledger knows. Of several DAGs' start dates the earliest counts, so that DAGs which
-load one stream from different days on do not pull its position to and fro; an origin that somebody has set, by an
-operator's ``origin=`` or by :meth:`Offset.set`, counts before all of them, until it is set anew or reset.
+Only the origin is not in the ledger. If several DAGs load one stream, the earliest of their start dates counts, so that
+its position does not jump back and forth. An origin that somebody has set, with an operator's ``origin=`` or with
+:meth:`Offset.set`, takes precedence until it is set again or reset.
 
 >>> from airflow_provider_connect.offsets import Offset
 >>> Offset.read(source, sink).position            # doctest: +SKIP
@@ -40,9 +40,9 @@ class Offset(BaseModel):
     """What is done of one stream in one sink.
 
     :param days: ranges of done days, both ends included, in the source's zone.
-    :param position: last day up to which every day since ``origin`` is done; None if ``origin`` is not.
-    :param origin: first day that is wanted; None takes the first done day for it.
-    :param origin_is_set: whether somebody has set the origin, so that start dates leave it where it is.
+    :param position: the last day of those done without a gap since ``origin``; None if ``origin`` is not done.
+    :param origin: the first day wanted; None counts from the first done day.
+    :param origin_is_set: whether somebody has set the origin, so that start dates do not move it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -81,9 +81,9 @@ class Offset(BaseModel):
 
     @classmethod
     def read(cls, source: Source, sink: Sink) -> Offset | None:
-        """Return the offset of a stream, None if it never had one.
+        """Return the offset of a stream; None if it has none.
 
-        :raises ConfigError: if its Variable holds something else.
+        :raises ConfigError: if its Variable does not hold an offset.
         """
         key = variable_key(source, sink)
         text = variables.read(key)
@@ -91,10 +91,10 @@ class Offset(BaseModel):
 
     @classmethod
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
-        """Write an offset by hand. Its days stand until the stream's next task recomputes them from the ledger.
+        """Write an offset by hand. The stream's next task recomputes its days from the ledger.
 
-        :param origin: the first day that is wanted from now on, earlier or later than before; it stands until it is
-            set again, or the offset is reset. Without it the next task takes its DAG's start date.
+        :param origin: the first day wanted from now on, earlier or later than before. It stands until it is set again
+            or the offset is reset. Without it, the next task takes its DAG's start date.
         """
         offset = cls.of(source, sink, DaySet.of(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -102,12 +102,12 @@ class Offset(BaseModel):
 
     @classmethod
     def reset(cls, source: Source, sink: Sink) -> None:
-        """Delete an offset. The stream's next task makes it anew from the ledger, which is left as it is."""
+        """Delete an offset. The ledger stays, and the stream's next task makes the offset anew from it."""
         variables.delete(variable_key(source, sink))
 
     @classmethod
     def list(cls) -> _Offsets:
-        """Return the offsets of all streams, in the order of their Variables' names."""
+        """Return the offsets of all streams, sorted by their Variables' names."""
         found = {key: variables.read(key) for key in variables.keys(PREFIX)}
         return [_parse(key, text) for key, text in found.items() if text is not None]
 
@@ -129,17 +129,16 @@ def follow(
 ) -> Offset:
     """Recompute the offset from the ledger until neither moves any more; return it.
 
-    The origin is read from the Variable directly before every write, so that one that a person or another DAG sets in
-    the meantime stands. A small window remains, as Variables have no compare-and-set: an origin that is set between
-    that read and the write, two calls to Airflow's API, is written over. An earlier start date comes back with its own
-    task, which reads again after its write. What a person sets in that window is lost, and is to be set again.
+    The origin is read from the Variable directly before each write, so one that a person or another DAG has set
+    meanwhile stands. A small gap remains, as Variables have no compare-and-set: an origin that is set between that read
+    and the write, two calls to Airflow's API, is overwritten. An earlier start date is restored by its own task, which
+    reads the Variable again after its write. An origin that a person sets in that gap is lost, and must be set again.
 
-    :param start: first day of the DAG's start date; None for a DAG without one, such as one for reloads by hand.
-    :param origin: the operator's own word about the first day that is wanted; counts before all that was set before
-        it is written.
-    :raises ConfigError: if the Variable cannot be set, since an environment variable or a secrets backend
-        has one of the same name.
-    :raises RetriableError: if the ledger kept moving, or the Variable cannot be read back.
+    :param start: the first day of the DAG's start date; None if the DAG has none, such as one for reloads by hand.
+    :param origin: the operator's ``origin=``; it replaces any that was set before.
+    :raises ConfigError: if the Variable cannot be set, because an environment variable or a secrets backend has one of
+        the same name.
+    :raises RetriableError: if the ledger keeps moving, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
     done, before = ledger.days(), variables.read(key)
@@ -159,8 +158,8 @@ def follow(
             # Every text has its own instant, so one that reads as before was not written over.
             if after == before:
                 raise ConfigError(_shadowed(key))
-        # Of another task's text, the days are none of our business: that task looks at the ledger again, too. Its
-        # origin is: that task may not have seen ours when it chose the earlier one.
+        # If another task has written since, its days need no check, as it reads the ledger again, too. Its origin
+        # does: that task may not have seen ours when it chose the earlier one.
         stored = _try_parse(after)
         stands = stored is not None and _origin(stored, start, origin, overruled) == (
             stored.origin,
@@ -170,15 +169,15 @@ def follow(
         if again == done and stands:
             return offset
         done, before = again, variables.read(key)
-    raise RetriableError(f"offset {key!r}: the ledger moved {_ROUNDS} times while it was being followed")
+    raise RetriableError(f"offset {key!r}: the ledger moved {_ROUNDS} times while the offset was recomputed")
 
 
 def _origin(
     stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
 ) -> tuple[dt.date | None, bool]:
-    """Return the origin that counts beside what is stored, and whether somebody has set it.
+    """Return the origin that counts, given what is stored, and whether somebody has set it.
 
-    :param overruled: what was set before this task's own ``origin`` came; who writes that again has not seen ours.
+    :param overruled: the origin that this task's own replaces; a task that writes it again has not seen ours yet.
     """
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
         return stored.origin, True
@@ -189,7 +188,7 @@ def _origin(
 
 
 def _says(text: str | None, offset: Offset) -> bool:
-    """Tell whether a Variable says the same as ``offset``, whenever it was written."""
+    """Tell whether a Variable says the same as ``offset``, the time of writing aside."""
     stored = _try_parse(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
@@ -199,19 +198,19 @@ def _warn_of_lead(key: str, text: str | None, offset: Offset) -> None:
         return
     stored = _try_parse(text)
     if stored is None:
-        _log.warning("offset %s held something that is no offset; it is written anew from the ledger", key)
+        _log.warning("offset %s did not hold an offset; it is written anew from the ledger", key)
         return
     ahead = DaySet.of(set(stored.done) - set(offset.done))
     if len(ahead):
         spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in ahead.ranges)
-        _log.warning("offset %s held days that the sink's ledger does not have: %s; taken out again", key, spans)
+        _log.warning("offset %s held days that the sink's ledger does not have: %s; they are removed", key, spans)
 
 
 def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) -> None:
     stored = _try_parse(text)
     if origin is not None and stored is not None and stored.origin_is_set and stored.origin != origin:
         _log.warning(
-            "offset %s: its origin was set to %s, and becomes %s, which this task's origin= says",
+            "offset %s: its origin was set to %s, and becomes %s, as this task's origin= says",
             key,
             stored.origin,
             origin,
@@ -221,7 +220,7 @@ def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) 
 def _parse(key: str, text: str) -> Offset:
     offset = _try_parse(text)
     if offset is None:
-        raise ConfigError(f"Variable {key!r} is no offset: reset it, and the stream's next task makes it anew")
+        raise ConfigError(f"Variable {key!r} is not an offset: reset it, and the stream's next task makes it anew")
     return offset
 
 

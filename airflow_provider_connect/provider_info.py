@@ -1,4 +1,4 @@
-"""What Airflow reads about this package before it imports anything of it: stdlib only."""
+"""What Airflow reads about this package before it imports any other part of it. Standard library only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "connection-types": [_mixpanel()],
-        # Airflow takes the official providers' rules for these where they are installed: it reads them after ours.
+        # Official providers' rules for these schemes win where they are installed: Airflow reads them after ours.
         "asset-uris": [{"schemes": ["bigquery", "kafka"], "handler": None}],
     }
 

@@ -1,11 +1,11 @@
-"""Finds a connector by its name: the name of its file in ``sources/`` or ``sinks/``, or an entry point's."""
+"""Finds a connector by name: that of its file in ``sources/`` or ``sinks/``, or of an entry point."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import pkgutil
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigError
@@ -14,11 +14,8 @@ from airflow_provider_connect.source import Source
 
 
 def names(room: str) -> list[str]:
-    """Return the names of all connectors in ``room`` (``sources`` or ``sinks``), ours and others'."""
-    package = importlib.import_module(f"airflow_provider_connect.{room}")
-    ours = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
-    others = {point.name for point in entry_points(group=f"airflow_provider_connect.{room}")}
-    return sorted(ours | others)
+    """Return the names of all connectors in ``room`` (``sources`` or ``sinks``), those of other packages included."""
+    return sorted(_ours(room) | set(_others(room)))
 
 
 def source_class(name: str) -> type[Source]:
@@ -37,15 +34,24 @@ def sink_class(name: str) -> type[Sink]:
     return _connector("sinks", name, Sink)
 
 
+def _ours(room: str) -> set[str]:
+    package = importlib.import_module(f"airflow_provider_connect.{room}")
+    return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+
+
+def _others(room: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"airflow_provider_connect.{room}")}
+
+
 def _connector(room: str, name: str, contract: type[Any]) -> type[Any]:
-    known = names(room)
-    if name not in known:
+    # Every executor task looks its connector up, and a look through all that is installed costs it 25 ms: ours first.
+    if name not in _ours(room):
+        if (point := _others(room).get(name)) is not None:
+            return _only(point.load(), contract, name)
+        known = names(room)
         nearest = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
         raise ConfigError(f"no {room[:-1]} is called {name!r}; {hint}")
-    for point in entry_points(group=f"airflow_provider_connect.{room}"):
-        if point.name == name:
-            return _only(point.load(), contract, name)
     module = importlib.import_module(f"airflow_provider_connect.{room}.{name}")
     found = [
         value

@@ -1,14 +1,15 @@
 """What a sink is: the contract that every file in ``sinks/`` fulfils.
 
-A sink is a pydantic model (its options) with methods that publish a frozen day. The life of one day::
+A sink is a pydantic model: its options, pure data that a DAG file imports. :meth:`Sink.open` makes a
+:class:`Publisher` of them, which does the work for one stream. The life of one day::
 
-    driver         preflight(schema, …)       once a job, before the first request to the source
-    driver         ledger(key, …)             what was published already, before the poll; the Airflow task reads it too
-    driver         begin(publish, …)          fence, staging table, streams          (if the sink needs it)
-    executor       put(token, files, …)       any number of times, repeatable        (if the sink needs it)
-    driver         commit(publish, …)         data and ledger row in one step
-    driver         abort(publish, token, …)   after any error since begin            (if the sink needs it)
-    driver         sweep(key, …)              once a job, last: what dead attempts left
+    driver         preflight(schema, days, kind)     once a job, before the first request to the source
+    driver         ledger                            what was published already; also in the Airflow task
+    driver         begin(publish)                    fence, staging table, streams          (if the sink needs it)
+    executor       put(token, stage, share)          any number of times, repeatable        (if the sink needs it)
+    driver         commit(publish, token, receipts)  data and ledger row in one step
+    driver         abort(publish, token)             after any error since begin            (if the sink needs it)
+    driver         sweep()                           once a job, last: what dead attempts left
 
 What is published comes from the stage alone: a retry of a publish asks the source for nothing.
 """
@@ -17,8 +18,9 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -89,20 +91,26 @@ class LedgerRow(Wire):
     link: str | None = None
 
 
-class Publish(Wire):
-    """One day on its way into the sink."""
+@dataclass(frozen=True)
+class Publish:
+    """One day on its way into the sink.
+
+    :param schema: of the staged files' rows.
+    :param stage: path or URL of the stage's root; the manifest's paths are relative to it.
+    :param labels: for people: dag, run, task; no secret.
+    :param on_empty: what an answer without rows means. The driver has asked the ledger; a sink that knows better what
+        is visible asks that, too.
+    """
 
     key: StreamKey
     day: Day
     intent: Intent
     manifest: Manifest
+    schema: pa.Schema
+    stage: str
     kind: SourceKind = "day"
-    stage: str = Field(description="Path or URL of the stage's root; the manifest's paths are relative to it.")
-    labels: dict[str, str] = Field(default_factory=dict, description="For people: dag, run, task; no secret.")
-    on_empty: OnEmpty = Field(
-        default="fail",
-        description="The driver has asked the ledger; a sink that knows better what is visible asks that, too.",
-    )
+    labels: Mapping[str, str] = field(default_factory=dict)
+    on_empty: OnEmpty = "fail"
 
 
 class Ledger(ABC):
@@ -170,17 +178,6 @@ class Sink(Options, ABC):
         """Say what is wrong with these options and connections together; [] when nothing is. No network."""
         return []
 
-    def preflight(
-        self, schema: pa.Schema, key: StreamKey, days: Sequence[Day], connections: Connections, kind: SourceKind = "day"
-    ) -> list[str]:
-        """Find what would fail the publish, before the first request to the source. Driver, once a job.
-
-        :param days: what the job is about to publish.
-        :param kind: what the source's rows are.
-        :return: problems for a person to mend, each with what to do; [] when there are none.
-        """
-        return []
-
     def stage_root(self, connections: Connections) -> str | None:
         """Return the path or URL under which the stage should lie, and stays; None when the sink does not care.
 
@@ -189,10 +186,35 @@ class Sink(Options, ABC):
         return None
 
     @abstractmethod
-    def ledger(self, key: StreamKey, connections: Connections) -> Ledger:
-        """Return the ledger of one stream; of a sink that does not exist yet, an empty one."""
+    def open(self, key: StreamKey, connections: Connections) -> Publisher:
+        """Return what publishes the days of one stream. Driver, executor and Airflow task; no network yet.
 
-    def begin(self, publish: Publish, schema: pa.Schema, connections: Connections) -> Any:
+        The publisher's module is imported here: a DAG file does without it.
+        """
+
+
+class Publisher(ABC):
+    """What publishes the days of one stream into one sink; whoever opens it closes it.
+
+    The driver opens one for all days of a job and calls it from several threads at once. Each executor task opens its
+    own. Sinks define what they need: only ``ledger`` and ``commit`` have no default.
+    """
+
+    @property
+    @abstractmethod
+    def ledger(self) -> Ledger:
+        """The stream's ledger; of a target that does not exist yet, an empty one."""
+
+    def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Find what would fail the publish, before the first request to the source. Driver, once a job.
+
+        :param days: what the job is about to publish.
+        :param kind: what the source's rows are.
+        :return: problems for a person to mend, each with what to do; [] when there are none.
+        """
+        return []
+
+    def begin(self, publish: Publish) -> Any:
         """Prepare one publish; what is returned goes, pickled, to every :meth:`put`. Driver, once an attempt."""
         return None
 
@@ -200,14 +222,15 @@ class Sink(Options, ABC):
         """Deal a day's files out, one :meth:`put` for each share: each file alone by default. Driver."""
         return [(file,) for file in files]
 
-    def put(self, token: Any, files: tuple[StagedFile, ...], schema: pa.Schema, connections: Connections) -> Any:
-        """Send one share; the receipt goes to :meth:`commit`. Executor; may run more than once, also beside itself."""
+    def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
+        """Send one share; the receipt goes to :meth:`commit`. Executor; may run more than once, also beside itself.
+
+        :param stage: path or URL of the stage's root, which the files' paths are relative to.
+        """
         return None
 
     @abstractmethod
-    def commit(
-        self, publish: Publish, schema: pa.Schema, token: Any, receipts: list[Any], connections: Connections
-    ) -> LedgerRow:
+    def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Driver, once an attempt; safe to repeat.
 
         A publish whose intent the ledger has already is answered from the ledger, without a change. Any other is
@@ -220,9 +243,18 @@ class Sink(Options, ABC):
         :raises DataError: a column's type conflicts with the target's.
         """
 
-    def abort(self, publish: Publish, token: Any, connections: Connections) -> None:
+    def abort(self, publish: Publish, token: Any) -> None:  # noqa: B027  # most sinks have nothing to release
         """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""
 
-    def sweep(self, key: StreamKey, connections: Connections) -> int:
+    def sweep(self) -> int:
         """Delete what attempts left that are long dead; return how many files. Driver, once a job, last."""
         return 0
+
+    def close(self) -> None:  # noqa: B027  # many have nothing to close
+        """Let go of clients and connections; may be called more than once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,20 +1,24 @@
 """What a source is: the contract that every file in ``sources/`` fulfils.
 
-A source is a pydantic model (its options) with three methods that do the work. The life of one day::
+A source is a pydantic model: its options, pure data that a DAG file imports. :meth:`Source.open` makes a
+:class:`Poller` of them, which does the work. The life of one day::
 
-    Airflow task   check(connection)           options against the connection, before anything is started
-    driver         row_schema()                 once a job
-    driver         plan(day, connection)       once a day: cut the day into input partitions
-    executor       poll(part, connection, …)   once an attempt of a partition: yield its rows
+    Airflow task   check(connection)     options against the connection, before anything is started
+    driver         schema()              once a job; travels with the tasks
+    driver         plan(days)            once for a day, or for days that one request serves
+    executor       poll(part, tally)     once an attempt of a partition: yield its rows
 
 Nothing here imports airflow or pyspark, and nothing at module level that a DAG file should not pay for.
+
+**Rows.** ``record_key STRING NOT NULL`` is a row's key: 32 hex digits, the same whenever the row is polled. The stage
+adds the keys of a day up to its digest, and sinks that need a key take it. A source whose rows have none has no digest.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -30,13 +34,14 @@ if TYPE_CHECKING:
 
 
 class InputPartition(Wire):
-    """One piece of a day that one Spark task polls.
+    """One piece of a day that one Spark task polls, or of several days that one request serves.
 
-    :param index: 0-based, unique within the day, the same for every plan of the day.
+    :param days: whose rows it yields, in ascending order; mostly one.
+    :param index: 0-based, unique within a plan, the same for every plan of the same days.
     :param params: what the source needs to find the piece again; plain JSON, no secret.
     """
 
-    day: Day
+    days: tuple[Day, ...] = Field(min_length=1)
     index: int = 0
     params: dict[str, Any] = Field(default_factory=dict)
 
@@ -44,12 +49,11 @@ class InputPartition(Wire):
 class Source(Options, ABC):
     """Base of every source; its fields are the options every source has.
 
-    Subclasses set ``name`` to their file's name, ``kind``, and ``connection_type``.
+    Subclasses set ``name`` to their file's name, and ``connection_types`` to the types that ``conn_id`` may be of.
     """
 
     name: ClassVar[str]
-    kind: ClassVar[SourceKind] = "day"
-    connection_type: ClassVar[str]
+    connection_types: ClassVar[tuple[str, ...]]
     connection_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the connection's extra that decide which rows are read; none of them a secret."""
 
@@ -72,6 +76,11 @@ class Source(Options, ABC):
     )
 
     @property
+    def kind(self) -> SourceKind:
+        """What the rows are, as the stream is configured: those of a day, or a snapshot of the whole."""
+        return "day"
+
+    @property
     @abstractmethod
     def stream_key(self) -> str:
         """Name of what is read, unique among all streams of this connector: part of ledger and offset."""
@@ -90,31 +99,59 @@ class Source(Options, ABC):
         return []
 
     @abstractmethod
-    def row_schema(self) -> pa.Schema:
-        """Return the schema of every batch that :meth:`poll` yields. Driver, once a job.
+    def open(self, connection: Connection) -> Poller:
+        """Return what polls the stream. Driver and executor; no network yet.
 
-        A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values`` says that its values
-        repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was parsed already, else
-        ``unchecked``.
+        The poller's module is imported here: a DAG file does without it.
+        """
+
+
+class Poller(ABC):
+    """What polls one stream; whoever opens it closes it.
+
+    The driver opens one for all days of a job and calls it from several threads at once. Each executor task opens its
+    own.
+    """
+
+    days_per_plan: int = 1
+    """How many consecutive days one plan may take together, because one request serves them."""
+
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Return the schema of every batch that :meth:`poll` yields. Driver, once a job; it travels with the tasks.
+
+        May ask the source. A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values``
+        says that its values repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was
+        parsed already, else ``unchecked``.
         """
 
     @abstractmethod
-    def plan(self, day: Day, connection: Connection) -> list[InputPartition]:
-        """Cut a day into partitions: deterministic, disjoint, together the whole day. Driver, once a day.
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Cut days into partitions: deterministic, disjoint, together the whole of the days. Driver.
 
-        :raises ConfigError: if the day cannot be read as it is configured.
-        :raises RetriableError: if the day is not over yet but soon will be.
+        :param days: one day, or up to ``days_per_plan`` that follow each other.
+        :raises ConfigError: if a day cannot be read as it is configured.
+        :raises RetriableError: if a day is not over yet but soon will be.
         """
 
     @abstractmethod
-    def poll(self, part: InputPartition, connection: Connection, tally: Tally) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition. Executor, again from the start after any error.
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a partition, each batch with its day. Executor, again from the start after any error.
 
-        Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally``,
-        which also counts each request as soon as it is sent, where the vendor limits them. One that could not be sent
-        does not count: ``retry_budget_seconds`` bounds those.
+        Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally.of(day)``,
+        requests and bytes to ``tally`` itself: each request as soon as it is sent, where the vendor limits them. One
+        that could not be sent does not count: ``retry_budget_seconds`` bounds those.
 
         :raises RetriableError: cut, refused for now, or unreachable: what was yielded is thrown away.
         :raises ConfigError: credentials, rights, options: nobody tries again.
         :raises DataError: the data is bad, and ``errors_tolerance`` does not allow it.
         """
+
+    def close(self) -> None:  # noqa: B027  # many have nothing to close
+        """Let go of clients and connections; may be called more than once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

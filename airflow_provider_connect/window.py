@@ -1,15 +1,14 @@
 """Days and windows: pure calendar arithmetic, the same on Airflow, driver and executor.
 
-A *day* is a calendar day in the source's own time zone: 24 hours long, except 23 or 25 (or another
-length) where the zone changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that
-holds a whole number of days.
+A *day* is a calendar day in the source's own time zone. It is 24 hours long, or 23 or 25 (rarely another length) when
+the zone changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that holds whole days.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -20,7 +19,7 @@ from airflow_provider_connect.wire import Wire
 ONE_DAY = dt.timedelta(days=1)
 
 SourceKind = Literal["day", "snapshot"]
-"""What a source's rows are: those of a day, or all there are as of that day."""
+"""What a source's rows are: those of one day, or all that exist as of that day."""
 
 
 @lru_cache(maxsize=64)
@@ -36,7 +35,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def start_of(date: dt.date, zone_name: str) -> dt.datetime:
-    """Return the first instant (UTC) of ``date`` in the zone, also where midnight itself is skipped or doubled."""
+    """Return the first instant (UTC) of ``date`` in the zone, even if its midnight is skipped or comes twice."""
     local = dt.datetime.combine(date, dt.time(), tzinfo=zone(zone_name))
     return local.astimezone(dt.UTC)
 
@@ -97,6 +96,17 @@ def span(first: dt.date, last: dt.date, zone_name: str) -> list[Day]:
     return [Day(date=first + ONE_DAY * i, zone=zone_name) for i in range((last - first).days + 1)]
 
 
+def groups(days: Sequence[Day], size: int) -> list[tuple[Day, ...]]:
+    """Cut ascending days into groups of at most ``size`` that follow each other without a gap."""
+    found: list[tuple[Day, ...]] = []
+    for day in days:
+        if found and len(found[-1]) < size and found[-1][-1].date + ONE_DAY == day.date:
+            found[-1] += (day,)
+        else:
+            found.append((day,))
+    return found
+
+
 def parse_days(text: str, zone_name: str) -> list[Day]:
     """Read ``2026-10-05``, or ``2026-10-05..2026-10-11`` with both ends included.
 
@@ -119,7 +129,7 @@ def parse_days(text: str, zone_name: str) -> list[Day]:
 
 
 class DaySet(Wire):
-    """A set of dates, kept as sorted ranges with both ends included: what an offset is."""
+    """A set of dates, as an offset keeps it: sorted ranges, both ends included."""
 
     ranges: tuple[tuple[dt.date, dt.date], ...] = ()
 
@@ -151,7 +161,7 @@ class DaySet(Wire):
     def position(self, origin: dt.date | None) -> dt.date | None:
         """Return the last date up to which every day since ``origin`` is in the set; None if ``origin`` is not.
 
-        Without an origin the first date of the set is taken for it.
+        Without an origin, the first date of the set counts as one.
         """
         for first, last in self.ranges:
             if origin is None or first <= origin <= last:

@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Wire(BaseModel):
-    """Base of every value that is written here and read elsewhere; an unknown field is an error on arrival.
+    """A value that one process writes and another reads. The reader refuses a field it does not know.
 
-    Its validator is built at first use: a DAG file imports most of these classes and uses none.
+    Validators are built at first use: a DAG file imports most of these classes and uses none of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)

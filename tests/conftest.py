@@ -17,9 +17,10 @@ os.environ.update(
 
 from hypothesis import settings  # noqa: E402
 
-# A busy machine may stop a test for seconds: pytest's own limit ends one that hangs.
-settings.register_profile("busy", deadline=None)
-settings.load_profile("busy")
+# A busy machine may stop a test for seconds: pytest's own limit ends one that hangs. Every run of `make check` tries
+# other examples, so few are enough; `make campaign` tries many at once.
+settings.register_profile("ours", deadline=None, max_examples=int(os.environ.get("CONNECT_TEST_EXAMPLES", "25")))
+settings.load_profile("ours")
 
 from tests.equipment.bigquery.fixtures import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
 from tests.equipment.kafka.fixtures import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402

@@ -1,1 +1,1 @@
-"""How systems are spoken to: no day, no stage, no ledger."""
+"""Clients of other systems; they know no day, no stage and no ledger."""

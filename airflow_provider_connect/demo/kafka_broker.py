@@ -20,8 +20,8 @@ from pathlib import Path
 
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-from airflow_provider_connect import launch
 from airflow_provider_connect.demo import server
+from airflow_provider_connect.submit import launch
 
 VERSION = "4.3.1"  # 4.4.0 does not resolve: its pom names a kafka-tools-api that is not there
 SCALA = "2.13"

@@ -1,4 +1,7 @@
-"""Reads topics as any consumer would, with confluent-kafka alone: for the demo, and for tests of what others see."""
+"""Reads all there is in a topic, as any consumer would, with confluent-kafka alone: for the demo and for tests.
+
+What a consumer of days wants, the newest generation of each, is in :mod:`airflow_provider_connect.readers.kafka`.
+"""
 
 from __future__ import annotations
 
@@ -121,16 +124,6 @@ class Reader:
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         return True
-
-
-def newest(bootstrap: str, topic: str) -> Iterator[Record]:
-    """Yield the records of each day's newest generation: the topic is read twice, and no more than a few are held."""
-    generations: dict[str, int] = {}
-    with Reader(bootstrap, topic) as reader:
-        for record in reader.read():
-            generations[record.day] = max(record.generation, generations.get(record.day, 0))
-    with Reader(bootstrap, topic) as reader:
-        yield from (record for record in reader.read() if record.generation == generations.get(record.day))
 
 
 def ledger_entries(bootstrap: str, topic: str) -> list[tuple[list[Any], dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""The demo's Kafka topic: in a broker of its own, read by a consumer of confluent-kafka's."""
+"""The demo's Kafka topic: in a broker of its own, read by the package's reader and by a plain consumer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker, fetched
-from airflow_provider_connect.demo.kafka_reader import Reader, ledger_entries, newest
+from airflow_provider_connect.demo.kafka_reader import Reader, ledger_entries
 from airflow_provider_connect.demo.target import Target
+from airflow_provider_connect.readers.kafka import newest_days, records
 
 TOPIC = "mixpanel_events"
 LEDGER = "__connect_ledger"
@@ -57,9 +58,10 @@ class KafkaTarget(Target):
 
     def events(self) -> Iterator[tuple[dt.date, str, str]]:
         """Yield day, event and properties of every record of its day's newest generation."""
-        for record in newest(self.broker.bootstrap, TOPIC):
-            value = json.loads(record.value or b"null")
-            yield dt.date.fromisoformat(record.day), value["event"], json.dumps(value["properties"])
+        settings = self.broker.connection_extra
+        for day, message in records(settings, newest_days(settings, TOPIC, ledger_topic=LEDGER)):
+            value = json.loads(message.value() or b"null")
+            yield day.day, value["event"], json.dumps(value["properties"])
 
     def sample(self) -> list[tuple[Any, ...]]:
         """Return place, headers and value of the first three records."""

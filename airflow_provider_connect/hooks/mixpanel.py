@@ -8,17 +8,17 @@ from typing import Any
 
 from airflow.sdk import BaseHook
 
-from airflow_provider_connect.clients.http.client import Answer, get
+from airflow_provider_connect.clients.http.client import Answer, request
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.operators import credentials
+from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
 
 _LIMITS = Limits(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 
 
 class MixpanelHook(BaseHook):
-    """Reads a connection of type ``mixpanel``; what its fields mean stands in ``sources/mixpanel.py``.
+    """Reads a connection of type ``mixpanel``. Its fields are explained in ``sources/mixpanel.py``.
 
     :param mixpanel_conn_id: the connection.
     """
@@ -33,14 +33,14 @@ class MixpanelHook(BaseHook):
         self.mixpanel_conn_id = mixpanel_conn_id
 
     def get_conn(self) -> Access:
-        """Return where and as whom to ask.
+        """Return which address to ask, and with which credentials.
 
-        :raises ConfigError: if the connection is missing, or naming everything that is wrong with it.
+        :raises ConfigError: if the connection is missing, or with everything that is wrong with it.
         """
         return Access.of(credentials.resolve(self.mixpanel_conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Ask for at most one event of yesterday; it counts as one of the project's 60 queries an hour."""
+        """Ask for at most one event of yesterday. This is one of the 60 queries that a project has in an hour."""
         try:
             access = self.get_conn()
             with _one_event(access) as answer:
@@ -51,19 +51,19 @@ class MixpanelHook(BaseHook):
 
 
 def _one_event(access: Access) -> Answer:
-    # Yesterday in UTC is at most today in any zone, and a later day is refused.
+    # Yesterday in UTC lies ahead in no zone, and Mixpanel refuses days ahead.
     yesterday = (dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)).isoformat()
     params = {"from_date": yesterday, "to_date": yesterday, "limit": "1"}
     if access.project_id is not None:
         params["project_id"] = access.project_id
     url = access.url + "/api/2.0/export"
-    return get(url, params, access.auth, _LIMITS, proxy=access.proxy, ca_bundle=access.ca_bundle)
+    return request(url, params, access.auth, _LIMITS, proxy=access.proxy, ca_bundle=access.ca_bundle)
 
 
 def _check(answer: Answer, access: Access) -> None:
-    """Look whether an answer is an export.
+    """Require that an answer is an export.
 
-    :raises ConnectError: if it is not, with what it is.
+    :raises ConnectError: if it is not, with what it is instead.
     """
     said, retry_after = answer.text(), answer.header("Retry-After")
     if answer.status != 200 or not _is_export(said.text):
@@ -72,7 +72,7 @@ def _check(answer: Answer, access: Access) -> None:
 
 
 def _is_export(body: str) -> bool:
-    """Tell whether the beginning of a body is an export's: empty, or a record's line, cut where reading stopped."""
+    """Tell whether a body begins like an export: with nothing, or with a record, which may be cut."""
     line, is_whole, _ = body.partition("\n")
     if not is_whole:
         return not line.strip() or line.startswith('{"event"')

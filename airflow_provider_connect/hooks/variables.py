@@ -1,4 +1,4 @@
-"""Airflow Variables, from a task (over its API server) and from a plain script (by the database) alike."""
+"""Airflow Variables, alike in a task (through the API server) and in a plain script (from the database)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
 
 def read(key: str) -> str | None:
-    """Return a Variable's text, None if there is none."""
+    """Return a Variable's text; None if there is no such Variable."""
     if not _in_task():
         from airflow.models.variable import Variable as Stored  # noqa: PLC0415  # a task must not load the database
 
@@ -33,7 +33,7 @@ def write(key: str, text: str, description: str) -> None:
 
 
 def delete(key: str) -> None:
-    """Delete a Variable; there may be none."""
+    """Delete a Variable, if there is one."""
     if not _in_task():
         from airflow.models.variable import Variable as Stored  # noqa: PLC0415
 
@@ -43,7 +43,7 @@ def delete(key: str) -> None:
 
 
 def keys(prefix: str) -> list[str]:
-    """Return the keys that start with ``prefix``, sorted; those of secrets backends are not listed by Airflow."""
+    """Return the keys that start with ``prefix``, sorted, without those of secrets backends: Airflow lists none."""
     if _in_task():
         return sorted(Variable.keys(prefix=prefix))
     from airflow.models.variable import Variable as Stored  # noqa: PLC0415
@@ -56,5 +56,5 @@ def keys(prefix: str) -> list[str]:
 
 
 def _in_task() -> bool:
-    # The way Airflow's own models tell a task process from one that may use the database.
+    # Airflow's own models tell a task's process in the same way.
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")

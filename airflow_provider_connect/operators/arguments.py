@@ -1,4 +1,4 @@
-"""The operator's own arguments: what is wrong with them is told when the DAG file is read, all of it at once."""
+"""The operator's own arguments, checked when the DAG file is read: every mistake is reported at once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from airflow_provider_connect.source import Source
 
 AssetEvents = Literal["task", "day"]
 OWNED = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
-"""Arguments of spark-submit's operator that are ours to set."""
+"""Arguments of Airflow's spark-submit operator that this one sets itself."""
 _FROM_AIRFLOW = ("default_args", "task_concurrency")
 
 
 def require_known(operator: type, names: Iterable[str]) -> None:
-    """Refuse arguments that the operator does not have, each with the nearest name it has.
+    """Refuse arguments that the operator does not have, and name the ones that were probably meant.
 
     :raises ConfigError: with every wrong one.
     """
@@ -42,7 +42,7 @@ def require_known(operator: type, names: Iterable[str]) -> None:
 
 
 def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse values of the operator's own arguments that cannot be right; those that are missing are.
+    """Refuse wrong values of the operator's own arguments; a missing argument is not checked.
 
     :raises ConfigError: with every wrong one.
     """

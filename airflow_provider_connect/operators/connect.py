@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,13 @@ from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of, with_outlet
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import remove, run_folder
+from airflow_provider_connect.operators.window import as_text, require_begun, resolve_days
 
 if TYPE_CHECKING:
-    import datetime as dt
-
     from airflow.sdk import Asset, Context, RetryPolicy
 
     from airflow_provider_connect.job import JobReport
+    from airflow_provider_connect.operators.run import Order, Submission
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
 
@@ -29,39 +30,39 @@ if TYPE_CHECKING:
 class ConnectOperator(SparkSubmitOperator):
     """Move the days of a run from a source into a sink, each exactly once.
 
-    The task resolves the days and the connections, starts one Spark application for all of them with
-    ``spark-submit``, believes its report only after a look into the sink's ledger, and lets the stream's
-    :class:`~airflow_provider_connect.offsets.Offset` follow that ledger. A retry publishes nothing twice; a
+    The task finds out which days are meant, resolves the connections, and starts one Spark application for all days
+    with ``spark-submit``. It checks the job's report against the sink's ledger, and brings the stream's
+    :class:`~airflow_provider_connect.offsets.Offset` up to date with that ledger. A retry publishes nothing twice; a
     clear or a backfill loads its days again.
 
-    :param source: where the days come from; texts among its options may be templates, and so the sink's.
-    :param sink: where they go to.
+    :param source: where the days come from. Text options of source and sink may be templates.
+    :param sink: where they go.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
-        (templated). Without it, or if it renders empty, the run's partition key counts, then its data interval.
-    :param staging: path or URL where polled days are kept until they are published, for a sink that has no place
-        of its own for them (templated). On a cluster the workers must reach it, and it must be given; where Spark
-        runs in the task's own machine, a private folder below the system's temporary one will do.
-    :param on_empty: what an answer without rows does to a day that has rows in the sink's ledger: ``fail`` (default)
-        fails the task and leaves them, ``accept`` publishes the empty day in their place. A first load may be empty.
+        (templated). If missing or empty, the run's partition key counts, else its data interval.
+    :param staging: path or URL where polled days wait until they are published, for a sink that has no place of its own
+        for them (templated). Required on a cluster, whose workers must reach it. If Spark runs on the task's own
+        machine, a private folder in the system's temporary one is used by default.
+    :param on_empty: what to do if the source answers without rows for a day that has rows in the sink's ledger:
+        ``fail`` (default) fails the task and keeps them, ``accept`` replaces them with the empty day. A first load may
+        be empty.
     :param progress_seconds: seconds between two progress lines in the log.
-    :param asset: what the task writes, as an Airflow asset: the sink's own by default. Give one where the address
-        stands only in the connection (a topic's cluster, a table's project) and others know the asset by it, and where
-        the sink's name is a template.
+    :param asset: what the task writes, as an Airflow asset; the sink's own by default. Give one if the sink's target is
+        a template, or if others know the asset by an address that only the connection has (a topic's cluster, a
+        table's project).
     :param asset_events: ``task`` (default) emits one event of the sink's asset with the report as its extra, and
         starts DAGs that are scheduled on the asset; ``day`` emits one for each day, with the day as its partition
         key, and starts only DAGs with a partitioned timetable (Airflow passes over all others).
-    :param origin: first day that is wanted, a date or ``YYYY-MM-DD``: where the offset's position counts from. Without
-        it the first day of the DAG's start date, or the earliest of the DAGs that load the stream.
-    :param outlets: more outlets, as everywhere; one with the asset's URI takes its place.
+    :param origin: the first day wanted, a date or ``YYYY-MM-DD``, from which the offset's position counts. By default
+        the first day of the DAG's start date, or the earliest of all DAGs that load the stream.
+    :param outlets: more outlets, as for any operator. One with the asset's URI replaces the asset.
     :param conn_id: the Spark connection, which must exist.
     :param name: of the Spark application (templated).
-    :param retries: as everywhere, but 3 unless the task or ``default_args`` say otherwise.
-    :param retry_policy: default: wait as long as the source asked for, else the task's ``retry_delay``.
-    :param kwargs: everything else that :class:`SparkSubmitOperator` takes; ``application`` and its arguments are
-        this operator's own, and so is ``durable``: a job is always submitted anew, and the ledger keeps it from
-        publishing twice.
+    :param retries: as for any operator, but 3 by default.
+    :param retry_policy: by default wait as long as the source asked for, else for the task's ``retry_delay``.
+    :param kwargs: everything else that :class:`SparkSubmitOperator` takes, except ``application``, its arguments and
+        ``durable``: every try submits a new job, and the ledger keeps it from publishing twice.
 
-    XCom and the outlet asset's event carry the small report.
+    XCom and the asset's event carry a short report.
     """
 
     template_fields: Sequence[str] = (
@@ -74,7 +75,7 @@ class ConnectOperator(SparkSubmitOperator):
     template_fields_renderers = {"source": "json", "sink": "json"}
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
-    overwrite_rtif_after_execution = True  # so that the rendered days are those that were moved
+    overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
 
     def __init__(
         self,
@@ -114,33 +115,34 @@ class ConnectOperator(SparkSubmitOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> ConnectPartial:
-        """Prepare a mapped task, as every operator does; what it writes becomes its outlets here, too."""
+        """Prepare a mapped task, as for any operator; what it writes becomes its outlets, too."""
         require_known(cls, kwargs)
         require_sound(cls.__name__, kwargs)
         made = super().partial(**kwargs)
-        made._expand_called = True  # the one below is to be mapped
+        made._expand_called = True  # the one returned below is to be mapped instead
         return ConnectPartial(operator_class=made.operator_class, kwargs=made.kwargs, params=made.params)
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field; of a source or a sink, the texts among its options."""
+        """Render a templated field; of a source or sink, its text options."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
         return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's own returns nothing
-        """Move the days; return the small report.
+        """Move the days; return the short report.
 
         :raises AirflowFailException: a person must act, or the data is bad.
         :raises TryAgainError: the same may succeed later.
         """
-        from airflow_provider_connect.operators.run import Run  # noqa: PLC0415  # DAG parsing does without it
+        # A DAG file does not pay for it.
+        from airflow_provider_connect.operators.run import Run  # noqa: PLC0415
 
-        submit = super().execute
         try:
             self._take_rendered()
             with run_folder() as self._folder:
-                report = Run.plan(self, context, self._folder).move(lambda: submit(context))
+                run = Run.plan(self._order(context), context, self._folder)
+                report = run.move(lambda submission: self._submit(submission, context))
         except ConnectError as error:
             raise airflow_error(error) from None
         self.published_link = next((day.link for day in reversed(report.days) if day.link), "")
@@ -148,7 +150,7 @@ class ConnectOperator(SparkSubmitOperator):
         return report.summary()
 
     def on_kill(self) -> None:
-        """End Spark, and remove what the task left on disk."""
+        """Stop Spark, and remove what the task left on disk."""
         try:
             if self._hook is not None:
                 super().on_kill()
@@ -159,7 +161,7 @@ class ConnectOperator(SparkSubmitOperator):
     def _take_rendered(self) -> None:
         """Validate source and sink again, now that their templates are rendered.
 
-        :raises ConfigError: with what is wrong with either.
+        :raises ConfigError: with everything that is wrong with either.
         """
         problems = []
         for name in ("source", "sink"):
@@ -169,6 +171,38 @@ class ConnectOperator(SparkSubmitOperator):
                 problems.append(str(error))
         if problems:
             raise ConfigError("\n".join(problems))
+
+    def _order(self, context: Context) -> Order:
+        """Gather what the run needs. From now on the field ``days`` shows which days are meant.
+
+        :raises ConfigError: if that cannot be told, or one of them has not begun.
+        """
+        from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
+
+        days = resolve_days(self.days, context["dag_run"], self.source.timezone)
+        require_begun(days, dt.datetime.now(dt.UTC))
+        self.days = as_text(days)
+        return Order(
+            source=self.source,
+            sink=self.sink,
+            days=tuple(days),
+            staging=self.staging,
+            on_empty=self.on_empty,
+            progress_seconds=self.progress_seconds,
+            origin=self.origin,
+            conn_id=self._conn_id,
+            deploy_mode=self._deploy_mode,
+            conf=self.conf or {},
+            env_vars=self.env_vars or {},
+            py_files=self.py_files,
+            files=self.files,
+            log=self.log,
+        )
+
+    def _submit(self, submission: Submission, context: Context) -> None:
+        for name, value in vars(submission).items():
+            setattr(self, name, value)
+        super().execute(context)
 
     def _tell(self, context: Context, report: JobReport) -> None:
         event = context["outlet_events"][self.asset]

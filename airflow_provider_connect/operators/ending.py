@@ -1,4 +1,4 @@
-"""Why a spark-submit ended badly: what its exit code says, in words, and what to do."""
+"""Why spark-submit failed: what its exit code means, and what to do."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _AFTERWARDS = "What is published stays, and the next try goes on from there"
 
 
 def reason(failure: Exception) -> RetriableError | None:
-    """Return the error that says why Spark's driver is gone; None if the failure is not one of spark-submit's.
+    """Return the error that says why Spark's driver is gone; None if the failure did not come from spark-submit.
 
-    :param failure: what the Spark provider raised: a command line, the exit code, and once more what the log has.
+    :param failure: what the Spark provider raised: the command line, the exit code, and the end of the output.
     """
     code = _code(failure)
     if code is None:
@@ -29,9 +29,10 @@ def reason(failure: Exception) -> RetriableError | None:
 
 
 def with_reason(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Return what a job reported; led by how its JVM was killed, where the job itself only saw that Spark was gone.
+    """Return the error that a job reported; if its JVM was killed, say so first, as the job only saw Spark vanish.
 
-    What a person must mend, a bad day, or who has published it meanwhile, stays what it is.
+    Errors that have nothing to do with that stay as they are: a person must act, a day is bad, or it was published
+    meanwhile.
     """
     code = None if failure is None else _code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
@@ -43,23 +44,23 @@ def with_reason(reported: ConnectError, failure: Exception | None) -> ConnectErr
 
 
 def _code(failure: Exception) -> int | None:
-    """Return the exit code that the Spark provider's text holds."""
+    """Return the exit code from the Spark provider's message; None if it has none."""
     found = _CODES.search(str(failure))
-    # On Kubernetes spark-submit may end well, and tell how the driver's pod ended.
+    # On Kubernetes spark-submit itself may succeed, and report the exit code of the driver's pod.
     return None if found is None else int(found[1]) or int(found[2] or 0)
 
 
 def _killed(code: int, when: str) -> str | None:
-    """Say how the JVM was killed, None if it was not; ``when`` is a part of the sentence."""
+    """Say how the JVM was killed; None if it was not. ``when`` becomes part of the sentence."""
     if code == _OUT_OF_HEAP:
         return f"Spark's JVM ran out of its heap {when}: give it more with driver_memory=. {_AFTERWARDS}."
-    # A shell between us and the JVM adds 128 to the number of a signal.
+    # A shell reports a signal as its number plus 128.
     number = -code if code < 0 else code - 128
     return f"{_what(number, when)} {_AFTERWARDS}." if number in signal.valid_signals() else None
 
 
 def _said(text: str) -> str:
-    """Return the line of spark-submit's output that names the cause: an exception's, else the last."""
+    """Return the line of spark-submit's output that names the cause: the first exception, else the last line."""
     lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
     if not lines:
         return "; see its output above"
@@ -78,7 +79,7 @@ def _what(number: int, when: str) -> str:
     if number in _CRASHES:
         return (
             f"Spark's driver crashed ({name}) {when}: its output above, or hs_err_pid*.log in the "
-            "task's working folder, says where. A full disk or memory does that, too."
+            "task's working folder, says where. A full disk or memory has the same effect."
         )
     return (
         f"Spark's driver was ended from outside ({name}) {when}: somebody, or whoever manages this machine, stopped it."

@@ -1,9 +1,9 @@
-"""Which intent is at work: the same over retries, crashes and scheduler resets, another after a clear.
+"""Which intent a task serves: retries, crashes and scheduler resets keep it, a clear changes it.
 
-Of all that a task can see, only ``dag_run.clear_number`` moves with every clear and with every backfill that
-reprocesses, and with nothing else. It starts at 0 again when a run is deleted and made anew, and
-``dag_run.start_date`` tells those two apart (both measured on Airflow 3.3.2). Both only tell intents apart: which
-answer is the newer one is decided by the ledger's generations (:mod:`airflow_provider_connect.publishing`).
+Of all that a task can see, only ``dag_run.clear_number`` changes with each clear and each backfill that reprocesses,
+and with nothing else. It restarts at 0 when a run is deleted and made anew; ``dag_run.start_date`` tells those runs
+apart (both measured on Airflow 3.3.2). They only tell intents apart. Which answer is newer is for the ledger's
+generations to say (:mod:`airflow_provider_connect.publishing`).
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
 
 
 def new_attempt(intent: Intent) -> str:
-    """Return a name no other attempt has; it starts like the token, so that a retry finds its forerunners."""
+    """Return a unique name. It starts like the intent's token, so that a retry finds its earlier attempts."""
     return f"{intent.token[:16]}-{secrets.token_hex(4)}"

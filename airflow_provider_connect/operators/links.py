@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class PublishedLink(BaseOperatorLink):
-    """Leads to the last publish of a task in the sink's own console, for sinks that have one.
+    """Leads to the task's last publish in the sink's own console, if it has one.
 
-    Airflow asks in the task's own process, when it has ended, and keeps the answer as an XCom.
+    Airflow asks for the link in the task's process, after it has run, and keeps it as an XCom.
     """
 
     name = "Published"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """Return the link the newest published day has; empty when there is none."""
+        """Return the link of the newest day that has one; else an empty text."""
         return str(getattr(operator, "published_link", ""))

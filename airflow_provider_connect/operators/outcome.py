@@ -1,4 +1,4 @@
-"""What came of a Spark job: its report, held against the sink's ledger before anybody believes it."""
+"""What a Spark job did: its report, checked against the sink's ledger before it is believed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def read_report(config: JobConfig) -> JobReport | None:
-    """Return the report of a job that has ended; None if it left none, or the one there is another attempt's."""
+    """Return the report of a job that has ended; None if there is none, or only another attempt's."""
     text = _read(config.report)
     if text is None:
         return None
@@ -36,11 +36,11 @@ def read_report(config: JobConfig) -> JobReport | None:
 
 
 def verify(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Hold a report that claims success against the days that were asked for, and against the sink's ledger.
+    """Check a report of success against the days that were asked for, and against the sink's ledger.
 
-    A superseded day has no row of its own where it never was published: what stands for it is a later day's.
+    A superseded day that was never published has no row in the ledger; a later day must have one instead.
 
-    :raises RetriableError: if a day is missing in either.
+    :raises RetriableError: if a day is missing from either.
     """
     outcomes = {day.day: day for day in report.days}
     lost = [str(day) for day in config.days if not _is_settled(outcomes.get(day.date))]
@@ -60,7 +60,7 @@ def verify(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
 
 
 def table(report: JobReport) -> str:
-    """Return the days of a report as aligned text, a line each."""
+    """Return the days of a report as a table in text."""
     rows = [_COLUMNS, *(_cells(day) for day in report.days)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -87,14 +87,13 @@ def _is_settled(outcome: DayReport | None) -> bool:
 
 
 def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
-    # The generation alone counts: a sink may tell it at less cost than a whole row. Asked for as a snapshot, a day may
-    # be answered with another one's.
+    # Asked for "day", as for a snapshot the ledger may answer with another day's row. Only the generation counts.
     newest = ledger.newest(outcome.day, "day")
     return newest is not None and newest.generation >= (outcome.generation or 1)
 
 
 def _read(location: str) -> str | None:
-    """Return a report's text; one in a shared place is deleted there, as nobody else will."""
+    """Return a report's text, and delete it: in a shared place nobody else would."""
     place, _, name = location.rpartition("/")
     folder = Folder(place)
     try:

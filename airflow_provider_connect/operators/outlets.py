@@ -1,7 +1,7 @@
-"""Which Airflow asset stands for what a task writes; of a mapped task, one for each of its instances.
+"""Which Airflow asset stands for what a task writes; for a mapped task, one for each of its instances.
 
-Airflow takes events only of assets that it knew when it read the DAG file, and asks the mapped task for them. The
-instance that runs emits one event for each of *its own* outlets, so it must have the asset of its own sink alone.
+Airflow accepts events only for assets that it saw when it read the DAG file, where they are outlets of the mapped task.
+An instance emits an event for each outlet *it* has, so of these it must keep only the asset of its own sink.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _GIVE = "give asset=Asset(…), which then stands for what the task writes"
 
 
 def asset_of(sink: Sink, asset: Asset | None) -> Asset:
-    """Return the asset of what a task writes: the user's own, or else the sink's.
+    """Return the asset of what a task writes: the user's, or else the sink's.
 
-    :raises ConfigError: the sink's name for itself holds a template, and nobody gave an asset.
+    :raises ConfigError: if there is no asset from the user and the sink's target is a template.
     """
     if asset is None and has_template(sink.target):
         raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is not known yet: {_GIVE}")
@@ -38,10 +38,10 @@ def asset_of(sink: Sink, asset: Asset | None) -> Asset:
 
 
 class MappedOutlets(list[Any]):
-    """Outlets of a mapped task: the user's, and what all its instances write.
+    """Outlets of a mapped task: the user's, and the assets that its instances write.
 
-    :param given: the user's; one that has the URI of what an instance writes takes its place.
-    :param written: what the instances write.
+    :param given: the user's outlets. One with the URI of an instance's asset replaces it.
+    :param written: the assets of the instances.
     """
 
     def __init__(self, given: list[Any], written: Iterable[Asset]) -> None:
@@ -52,7 +52,7 @@ class MappedOutlets(list[Any]):
     def of(self, asset: Asset) -> list[Any]:
         """Return the outlets of the instance that writes ``asset``.
 
-        :raises ConfigError: Airflow did not hear of it when it read the DAG file.
+        :raises ConfigError: if Airflow did not see it when it read the DAG file.
         """
         own = _known(asset, self.written)
         if own not in self.written:
@@ -61,9 +61,9 @@ class MappedOutlets(list[Any]):
 
 
 def with_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
-    """Return a task's outlets with the asset of what it writes among them, and that asset.
+    """Return a task's outlets, what it writes among them, and the asset of what it writes.
 
-    One of the user's own that has the same URI takes its place.
+    If the user has an outlet with the same URI, that is the asset.
     """
     given = outlets.of(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
     own = _known(asset, given)
@@ -71,25 +71,25 @@ def with_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
 
 
 class ConnectPartial(OperatorPartial):
-    """A mapped task on its way: what :meth:`ConnectOperator.partial` returns."""
+    """What :meth:`ConnectOperator.partial` returns: an operator that is yet to be mapped."""
 
     def expand(self, **mapped_kwargs: Any) -> MappedOperator:
         """Map over lists of arguments, as every operator does."""
-        self._expand_called = True  # also where it is refused: a warning that it was never mapped would hide why
+        self._expand_called = True  # even if it is refused: a warning that it was never mapped would hide why
         require_known(self.operator_class, mapped_kwargs)
         return super().expand(**mapped_kwargs)
 
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
-        """Make the mapped task, with all that its instances write as its outlets."""
+        """Make the mapped task, with the assets of all its instances as outlets."""
         self._expand_called = True
         written = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
         self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), written)
         return super()._expand(expand_input, strict=strict)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield sink and asset of every instance; what another task will say stands as Airflow stands for it."""
+        """Yield each instance's sink and asset. A value of another task is yielded as its placeholder."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
-        if isinstance(mapped, Mapping):  # expand() crosses every value of one argument with every one of the others
+        if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each of the others
             lists = {name: _values(values) for name, values in mapped.items()}
             for name, values in lists.items():
                 for value in values:
@@ -128,7 +128,7 @@ def _values(values: Any) -> list[Any]:
 
 
 def _comes_later(value: object) -> bool:
-    """Tell whether a value is one that another task will say."""
+    """Tell whether another task will provide a value."""
     return isinstance(value, ResolveMixin)
 
 

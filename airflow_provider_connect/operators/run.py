@@ -1,6 +1,6 @@
-"""One run of the operator's task: plan, start Spark, believe nothing the ledger does not say, move the offset.
+"""One run of the operator's task: plan, start Spark, check its report against the ledger, move the offset.
 
-Apart from the operator, so that the parsing of a DAG file need not import it.
+It is kept apart from the operator, so that parsing a DAG file does not import it.
 """
 
 from __future__ import annotations
@@ -11,36 +11,76 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from airflow_provider_connect import launch, offsets, sealed
+from airflow_provider_connect import offsets
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.job import JobConfig, JobReport
-from airflow_provider_connect.operators import credentials, ending, outcome
+from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
-from airflow_provider_connect.operators.window import require_begun, resolve_days, start_day
-from airflow_provider_connect.sink import Connections, Ledger, StreamKey
+from airflow_provider_connect.operators.window import as_text, start_day
+from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
+from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage
+from airflow_provider_connect.submit import launch, sealed
+from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.types import Logger
 
-    from airflow_provider_connect.operators.connect import ConnectOperator
+
+@dataclass(frozen=True)
+class Order:
+    """What the user told the operator, templates rendered: its own parameters by their names, and Spark's.
+
+    :param days: the days to move, sorted.
+    :param conn_id: the Spark connection.
+    :param log: the task's log.
+    """
+
+    source: Source
+    sink: Sink
+    days: tuple[Day, ...]
+    staging: str | None
+    on_empty: OnEmpty
+    progress_seconds: float
+    origin: dt.date | None
+    conn_id: str
+    deploy_mode: str | None
+    conf: dict[str, Any]
+    env_vars: dict[str, Any]
+    py_files: str | None
+    files: str | None
+    log: Logger
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What to start with spark-submit: parameters of Airflow's own operator, by their names."""
+
+    application: str
+    application_args: list[str]
+    conf: dict[str, Any]
+    env_vars: dict[str, Any] | None
+    py_files: str | None
+    files: str | None
 
 
 @dataclass(frozen=True)
 class Run:
-    """What goes to Spark, and what stays here.
+    """A planned run: what goes to Spark, and what stays in the task.
 
     :param folder: the private folder through which both talk.
     """
 
-    operator: ConnectOperator
+    order: Order
     key: StreamKey
     config: JobConfig
     connections: Connections
@@ -52,79 +92,76 @@ class Run:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the driver runs elsewhere, and cannot see the folder."""
+        """Whether the driver runs on another machine, which does not see the folder."""
         return self.deploy_mode == "cluster"
 
     @classmethod
-    def plan(cls, operator: ConnectOperator, context: Context, folder: Path) -> Run:
+    def plan(cls, order: Order, context: Context, folder: Path) -> Run:
         """Decide all that can be decided before anything is started.
 
-        :raises ConfigError: with what a person must mend.
+        :raises ConfigError: with what a person must put right.
         """
-        source, sink = operator.source, operator.sink
+        source, sink = order.source, order.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
-        days = resolve_days(operator.days, context["dag_run"], source.timezone)
-        require_begun(days, dt.datetime.now(dt.UTC))
-        operator.days = str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
-        connections = credentials.resolve_all(source, sink, operator._conn_id)
-        # The hook itself knows how a connection becomes a master. Any keytab given here keeps it from writing the
-        # connection's own to disk for a mere look.
-        hook = SparkSubmitHook(conn_id=operator._conn_id, deploy_mode=operator._deploy_mode, keytab="not-used")
+        connections = credentials.resolve_all(source, sink, order.conn_id)
+        # The hook knows how a connection becomes a master. Given any keytab, it does not write the connection's own to
+        # disk when it is only asked.
+        hook = SparkSubmitHook(conn_id=order.conn_id, deploy_mode=order.deploy_mode, keytab="not-used")
         master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
-        _check_mode(operator._conn_id, master, deploy_mode)
-        staging = _staging(operator, sink.stage_root(connections), master, f"{key} {sink.target}")
-        # The task itself reads the sink's ledger there; a stage alone may lie where only the cluster sees it.
+        _check_mode(order.conn_id, master, deploy_mode)
+        staging = _staging(order, sink.stage_root(connections), master, f"{key} {sink.target}")
+        # The task reads the sink's ledger there. A mere stage may lie where only the cluster sees it.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
         report, halves = str(folder / "report.json"), None
         if deploy_mode == "cluster":
             shared = _shared_folder(sink.stage_root(connections) or staging)
             report = f"{shared}/reports/{attempt}.json"
             halves = sealed.seal(shared, attempt, connections)
-        operator.log.info("Days %s of %s into %s, attempt %s", operator.days, key, sink.target, attempt)
+        order.log.info("Days %s of %s into %s, attempt %s", as_text(order.days), key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,
             source=source.serialize(),
             sink_name=sink.name,
             sink=sink.serialize(),
-            days=tuple(days),
+            days=order.days,
             intent=intent,
             attempt=attempt,
             report=report,
             staging=staging,
             sealed_connections=halves,
             labels=_labels(context),
-            on_empty=operator.on_empty,
-            progress_seconds=operator.progress_seconds,
+            on_empty=order.on_empty,
+            progress_seconds=order.progress_seconds,
         )
         start = start_day(context["dag"].start_date, source.timezone)
         binary = hook._connection["spark_binary"]
-        return cls(operator, key, config, connections, folder, master, deploy_mode, binary, start)
+        return cls(order, key, config, connections, folder, master, deploy_mode, binary, start)
 
-    def move(self, submit: Callable[[], None]) -> JobReport:
-        """Run the job, believe it only with the ledger, and let the offset follow, whatever happened.
+    def move(self, submit: Callable[[Submission], None]) -> JobReport:
+        """Run the job, believe it only if the ledger agrees, and bring the offset up to date, whatever happened.
 
-        :param submit: starts what :meth:`_prepare` set on the operator, and waits for its end.
+        :param submit: starts a submission, and waits for its end.
         :raises ConnectError: what the job's report says, or that it cannot be believed.
         """
-        log, source, sink = self.operator.log, self.operator.source, self.operator.sink
-        ledger = sink.ledger(self.key, self.connections)
-        try:
-            report = self._report_of(submit)
-            outcome.verify(report, self.config, ledger)
-        except Exception:
-            self._follow_after_failure(ledger)
-            raise
-        offset = offsets.follow(source, sink, ledger, self.start, origin=self.operator.origin)
+        log, source, sink = self.order.log, self.order.source, self.order.sink
+        with sink.open(self.key, self.connections) as publisher:
+            ledger = publisher.ledger
+            try:
+                report = self._report_of(submit)
+                outcome.verify(report, self.config, ledger)
+            except Exception:
+                self._follow_after_failure(ledger)
+                raise
+            offset = offsets.follow(source, sink, ledger, self.start, origin=self.order.origin)
         log.info("Offset %s: %d days done, %s", self.key, len(offset.done), _position(offset))
         return report
 
-    def _report_of(self, submit: Callable[[], None]) -> JobReport:
+    def _report_of(self, submit: Callable[[Submission], None]) -> JobReport:
         failure: Exception | None = None
         try:
-            self._prepare()
-            submit()
+            submit(self._submission())
         except Exception as error:  # noqa: BLE001  # the report knows better what went wrong
             failure = error
         finally:
@@ -134,52 +171,53 @@ class Run:
         if report is None:
             if failure is None:
                 raise RetriableError("spark-submit ended without an error, but its job left no report")
-            # An operator that is being killed removes the folder, and ends Spark itself.
+            # Without the folder, the operator was killed and has stopped Spark itself.
             raise (ending.reason(failure) if self.folder.exists() else None) or failure
-        self.operator.log.info("Outcome by day:\n%s", outcome.table(report))
+        self.order.log.info("Outcome by day:\n%s", outcome.table(report))
         if report.failure is not None:
             raise ending.with_reason(report.failure.error(), failure)
         if failure is not None:
-            self.operator.log.warning("Spark did not end well, but its job had: the ledger decides")
+            self.order.log.warning("spark-submit failed, but its job had succeeded: the ledger decides")
         return report
 
-    def _prepare(self) -> None:
-        operator = self.operator
-        job = self.folder / "job.json"
+    def _submission(self) -> Submission:
+        """Write what the driver needs, and return how it is started."""
+        order, job = self.order, self.folder / "job.json"
         job.touch(mode=0o600)
         job.write_text(self.config.model_dump_json(), encoding="utf-8")
         if not self.is_cluster:
             write_connections(self.folder / "connections.json", self.connections)
         how = launch.prepare(
-            master=self.master, deploy_mode=self.deploy_mode, user_conf=operator.conf or {}, run_folder=self.folder
+            master=self.master, deploy_mode=self.deploy_mode, user_conf=order.conf, run_folder=self.folder
         )
-        operator.application = how.application
-        operator.conf = dict(how.conf)
-        operator.env_vars = {**how.env_vars, **(operator.env_vars or {})} or None
-        _check_binary(self.binary, {**os.environ, **(operator.env_vars or {})}.get("PATH"))
-        operator.py_files = _joined(operator.py_files, how.py_files)
-        operator.application_args = [str(job)]
-        if self.is_cluster:
-            # Spark puts it into the driver's working directory.
-            operator.files = _joined(operator.files, str(job))
-            operator.application_args = [job.name]
+        env_vars = {**how.env_vars, **order.env_vars}
+        _check_binary(self.binary, {**os.environ, **env_vars}.get("PATH"))
+        return Submission(
+            application=how.application,
+            # Spark puts the files into the working directory of a driver elsewhere.
+            application_args=[job.name if self.is_cluster else str(job)],
+            conf=dict(how.conf),
+            env_vars=env_vars or None,
+            py_files=_joined(order.py_files, how.py_files),
+            files=_joined(order.files, str(job)) if self.is_cluster else order.files,
+        )
 
     def _unseal(self) -> None:
-        """Delete the sealed connections of a driver that never came to read them."""
+        """Delete the sealed connections if no driver has read them."""
         if self.config.sealed_connections is not None:
             try:
                 sealed.drop(self.config.sealed_connections)
             except ConnectError as error:
-                # It must not hide what became of the days; alone it tells nothing, and a later task sweeps it.
-                self.operator.log.warning("The sealed connections could not be deleted: %s", error)
+                # This must not hide what became of the days. Alone the half is noise, and a later task sweeps it.
+                self.order.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _follow_after_failure(self, ledger: Ledger) -> None:
-        """Let the offset follow what a failed task did publish; that it cannot must not hide why the task failed."""
+        """Bring the offset up to date with what was published; an error here must not hide why the task failed."""
         try:
-            operator = self.operator
-            offsets.follow(operator.source, operator.sink, ledger, self.start, origin=operator.origin)
+            order = self.order
+            offsets.follow(order.source, order.sink, ledger, self.start, origin=order.origin)
         except Exception as error:  # noqa: BLE001
-            self.operator.log.warning("The offset of %s could not follow the ledger: %s", self.key, error)
+            self.order.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
 
 
 def _check_mode(conn_id: str, master: str, deploy_mode: str) -> None:
@@ -198,18 +236,18 @@ def _check_binary(binary: str, path: str | None) -> None:
         )
 
 
-def _staging(operator: ConnectOperator, own: str | None, master: str, what: str) -> str | None:
-    """Return where polled days wait for their publish; None if the sink has a place of its own.
+def _staging(order: Order, own: str | None, master: str, what: str) -> str | None:
+    """Return where polled days wait until they are published; None if the sink has a place of its own.
 
-    :raises ConfigError: nobody says where, and the workers may be elsewhere.
+    :raises ConfigError: if that is not given, and the workers may be other machines.
     """
     if own is not None:
         return None
-    if operator.staging:
-        return operator.staging
+    if order.staging:
+        return order.staging
     if not master.startswith("local"):
         raise ConfigError(
-            f"sink {operator.sink.name!r} needs a place where polled days wait until they are published: give the "
+            f"sink {order.sink.name!r} needs a place where polled days wait until they are published: give the "
             f"operator staging=, a path or URL that every worker of {master!r} reaches"
         )
     return local_stage(what)
@@ -218,7 +256,7 @@ def _staging(operator: ConnectOperator, own: str | None, master: str, what: str)
 def _require_folder(place: str | None) -> None:
     """Refuse a local path whose parent is missing: a wrong name, or a volume that is not mounted.
 
-    :raises ConfigError: before Spark is started, which would only find the same.
+    :raises ConfigError: before Spark is started, which would fail for the same reason.
     """
     path = normalised(place) if place else ""
     if not path.startswith("/"):
@@ -227,9 +265,9 @@ def _require_folder(place: str | None) -> None:
     try:
         there = parent.is_dir()
     except PermissionError:
-        raise ConfigError(f"folder {str(parent)!r} may not be looked into by the user this task runs as") from None
+        raise ConfigError(f"folder {str(parent)!r} cannot be read by the user that this task runs as") from None
     if not there:
-        raise ConfigError(f"folder {str(parent)!r} does not exist: make it, or mend the path {path!r}")
+        raise ConfigError(f"folder {str(parent)!r} does not exist: make it, or correct the path {path!r}")
 
 
 def _shared_folder(root: str | None) -> str:

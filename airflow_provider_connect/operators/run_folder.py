@@ -1,13 +1,13 @@
-"""The private folder through which a task and the Spark driver it started talk.
+"""The private folder through which a task talks with the Spark driver it started.
 
 ::
 
     job.json            what to do                                   no secret
     connections.json    the resolved connections                     secrets; the driver reads and deletes it
-    alive.lock          the task holds its lock as long as it lives  whoever gets the lock knows the task is gone
-    report.json         what came of it, written by the driver
+    alive.lock          locked by the task as long as it lives       who can lock it knows that the task is gone
+    report.json         what was done, written by the driver
 
-The lock is the kernel's, so it falls with the task however the task dies, SIGKILL included.
+The kernel holds the lock, and releases it however the task dies, SIGKILL included.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PREFIX = "airflow-connect-"
 _REMOVE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 _LOCK = "alive.lock"
-_UNLOCKED_SECONDS = 3600.0  # a folder that has no lock file after so long belongs to a task that died at once
+_UNLOCKED_SECONDS = 3600.0  # without a lock file for so long, a folder belongs to a task that died at once
 
 
 @contextlib.contextmanager
 def run_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Make a folder only this user can read, with its lock held; remove it and what it holds at the end.
+    """Make a locked folder that only this user can read, and remove it at the end.
 
-    Folders that dead tasks left are removed on the way.
+    Folders that dead tasks left behind are removed, too.
 
     :param parent: where the folders lie; the system's temporary folder if None.
     """
@@ -43,7 +43,7 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
     try:
         with (folder / f"{_LOCK}.new").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Renamed only once it is locked: a lock file that can be locked means a dead task, always.
+            # Renamed only once it is locked, so a lock file that can be locked always means a dead task.
             (folder / f"{_LOCK}.new").rename(folder / _LOCK)
             yield folder
     finally:
@@ -51,10 +51,10 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Delete a run's folder; it may be gone already, and a JVM that is being killed may still write into it.
+    """Delete a run's folder. It may be gone already, or a JVM that is being killed may still write to it.
 
-    What cannot be deleted within a few seconds is logged, and swept by a later task: it must not hide what became
-    of this one.
+    If that takes longer than a few seconds, it is left to a later task with a warning: it must not hide how this task
+    ended.
     """
     deadline = time.monotonic() + _REMOVE_SECONDS
     while folder.exists():

@@ -1,7 +1,7 @@
-"""Which days a task is for: given, or the run's partition key, or its data interval. Never its logical date.
+"""Which days a task is for: those given, else of the run's partition key, else of its data interval.
 
-A run triggered by hand for the logical date D has the data interval of the day before D, so a logical date
-does not say which day is meant; the data interval does, for scheduled, backfilled and manual runs alike.
+Never of its logical date: a run triggered by hand for the logical date D has the data interval of the day before D. The
+data interval says which day is meant, for scheduled, backfilled and manual runs alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str) -> list[Day]:
     """Return the days to move, oldest first.
 
-    :param days: the operator's rendered option; None or empty takes the run's own day.
+    :param days: the operator's rendered option; None or empty means the run's own day.
     :param run: ``context["dag_run"]``.
     :param zone_name: the source's zone, whose calendar days are meant.
     :raises ConfigError: if the run names no day, or its interval is not a whole number of them.
@@ -41,18 +41,24 @@ def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str) -> list[
 
 
 def require_begun(days: Sequence[Day], now: dt.datetime) -> None:
-    """Refuse days that lie ahead; of one that has begun, the source knows whether it can be read already.
+    """Refuse days that lie ahead. Whether a day that has begun can be read already is for the source to say.
 
     :raises ConfigError: with the days.
     """
     ahead = [day for day in days if day.start > now]
     if ahead:
-        names = str(ahead[0]) if len(ahead) == 1 else f"{ahead[0]}..{ahead[-1]}"
-        raise ConfigError(f"days {names} lie ahead: in {ahead[0].zone} they begin at {ahead[0].start.isoformat()}")
+        raise ConfigError(
+            f"days {as_text(ahead)} lie ahead: in {ahead[0].zone} they begin at {ahead[0].start.isoformat()}"
+        )
+
+
+def as_text(days: Sequence[Day]) -> str:
+    """Return days that follow one another the way the operator's ``days=`` writes them."""
+    return str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
 
 
 def start_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first whole day in the zone at or after a DAG's start date: the first that it wants."""
+    """Return the first whole day in the zone at or after a DAG's start date, which is the first day it wants."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()
@@ -64,7 +70,7 @@ def _day_of_key(key: str, zone_name: str) -> Day:
         moment = dt.datetime.fromisoformat(key)
     except ValueError:
         raise ConfigError(f"partition key {key!r} is not a day: it must look like 2026-10-05, or give days=") from None
-    # A key without an offset is a label: the day it names, whatever zone the timetable counts in.
+    # A key without a zone names a day, whatever zone the timetable counts in.
     date = moment.date() if moment.tzinfo is None else moment.astimezone(zone(zone_name)).date()
     starts = moment.time() == dt.time() if moment.tzinfo is None else start_of(date, zone_name) == moment
     if not starts:

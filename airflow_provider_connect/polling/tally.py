@@ -4,34 +4,54 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.window import Day
 
 
-@dataclass
 class Tally:
-    """Running counts of one attempt at one partition; read by the progress thread while it grows.
+    """Running counts of one attempt at one partition; the progress thread reads it while it grows.
 
-    :param rows: rows read, before duplicates are dropped.
-    :param counts: other counts by name: ``duplicates``, ``rejected``, …; a source documents its own.
-    :param requests: what was sent to the other side, answered or not: see ``retry_budget_requests``. A connection
+    Rows, counts, times and rejects are a day's: a source counts them in :meth:`of` that day. A partition of one day
+    has no other tally than this one.
+
+    :ivar rows: rows read, before duplicates are dropped.
+    :ivar counts: other counts by name: ``duplicates``, ``rejected``, …; a source documents its own.
+    :ivar requests: what was sent to the other side, answered or not: see ``retry_budget_requests``. A connection
         that could not be made is none.
-    :param wire_bytes: bytes as they came over the network.
-    :param raw_bytes: bytes after decoding.
-    :param digest: sum of the 128-bit keys of the kept rows, modulo 2**128: equal rows in any order give
-        equal digests.
+    :ivar wire_bytes: bytes as they came over the network.
+    :ivar raw_bytes: bytes after decoding.
     """
 
-    rows: int = 0
-    requests: int = 0
-    wire_bytes: int = 0
-    raw_bytes: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    earliest: dt.datetime | None = None
-    latest: dt.datetime | None = None
-    digest: int = 0
-    rejects: list[Reject] = field(default_factory=list)
+    def __init__(self, days: Sequence[Day] = ()) -> None:
+        """Begin to count.
+
+        :param days: the partition's.
+        """
+        self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
+        self.counts: Counter[str] = Counter()
+        self.earliest: dt.datetime | None = None
+        self.latest: dt.datetime | None = None
+        self.rejects: list[Reject] = []
+        self._days = {day: Tally() for day in days} if len(days) > 1 else {}
+
+    def of(self, day: Day) -> Tally:
+        """Return the counts of one day.
+
+        :raises ConnectError: if the partition does not name it.
+        """
+        if not self._days:
+            return self
+        if day not in self._days:
+            raise ConnectError(f"the source counted for day {day}, which its partition does not name")
+        return self._days[day]
+
+    @property
+    def rows_of_all_days(self) -> int:
+        """Rows read so far."""
+        return self.rows + sum(tally.rows for tally in self._days.values())
 
     def seen(self, earliest: dt.datetime, latest: dt.datetime) -> None:
         """Widen the span of event times by those of a batch (UTC)."""

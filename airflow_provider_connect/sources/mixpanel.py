@@ -66,102 +66,22 @@ read so far; so do 408, 429 (with the time to wait) and 5xx. Credentials, role, 
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-from pydantic import BeforeValidator, Field, model_validator
+from typing import ClassVar
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.source import InputPartition, Source
-from airflow_provider_connect.sources._mixpanel.access import problems
-from airflow_provider_connect.sources._mixpanel.columns import COLUMNS, PromotedType, Regime, schema
-from airflow_provider_connect.window import Day, zone
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_provider_connect.polling.tally import Tally
-
-_SOON = dt.timedelta(hours=1)
+from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 
 
-def now() -> dt.datetime:
-    """Return the present instant; tests put another clock here."""
-    return dt.datetime.now(dt.UTC)
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-class MixpanelSource(Source):
+class MixpanelSource(MixpanelOptions, Source):
     """Raw events of one Mixpanel project.
 
     :raises ConfigError: if an option is wrong, or two promoted properties would share a column.
     """
 
     name: ClassVar[str] = "mixpanel"
-    kind: ClassVar[Literal["day", "snapshot"]] = "day"
-    connection_type: ClassVar[str] = "mixpanel"
+    connection_types: ClassVar[tuple[str, ...]] = ("mixpanel",)
     connection_fields: ClassVar[tuple[str, ...]] = ("project_id", "region", "timestamps")
-
-    conn_id: str = Field(default="mixpanel_default", description="Airflow connection of type mixpanel.")
-    stream: Literal["export"] = Field(default="export", description="What to read: the raw event export.")
-    project_timezone: str = Field(default="UTC", description="The project's time zone (IANA name): whose days count.")
-    timestamps: Regime | None = Field(
-        default=None,
-        description="What dates and times of the project mean: utc (created since 2023) or project_local (before); "
-        "the connection's extra may say it instead.",
-    )
-    event: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
-        default=None, min_length=1, description="Only events of these names."
-    )
-    where: str | None = Field(default=None, description="Only events for which this Mixpanel expression is true.")
-    deduplicate: Literal["key", "off"] = Field(
-        default="key", description="Keep the first of the records of a day that have one key, or keep all."
-    )
-    promote: dict[str, PromotedType] = Field(
-        default_factory=dict,
-        description="Properties that become typed columns. A value that does not fit is null there, and counted.",
-    )
-    errors_tolerance: Literal["none", "all"] = Field(
-        default="none", description="Fail the day at a line that is no record, or set such lines aside and count them."
-    )
-    max_rejects: int = Field(default=1000, ge=0, description="How many lines may be set aside before the day fails.")
-    connect_timeout_seconds: float = Field(default=10.0, gt=0, description="For a connection to be accepted.")
-    read_timeout_seconds: float = Field(default=120.0, gt=0, description="For the next bytes to come.")
-    request_deadline_seconds: float = Field(
-        default=3600.0,
-        gt=0,
-        description="For a whole request: name service, connection, TLS, headers and body, however steadily bytes "
-        "trickle in.",
-    )
-    max_record_bytes: int = Field(
-        default=16 << 20, ge=1 << 10, description="The longest line that is read, not counting its newline."
-    )
-
-    @model_validator(mode="after")
-    def _is_consistent(self) -> MixpanelSource:
-        try:
-            zone(self.project_timezone)
-        except ConfigError as error:
-            raise ValueError(f"project_timezone: {error}") from None
-        taken = {name.lower(): "a column every row has" for name in (*COLUMNS, "day")}
-        for name, column, _ in self.promoted:
-            if column.lower() in taken:
-                raise ValueError(
-                    f"promote: property {name!r} would become column {column!r}, which is {taken[column.lower()]}"
-                )
-            taken[column.lower()] = f"the column of property {name!r}"
-        return self
-
-    @property
-    def promoted(self) -> tuple[tuple[str, str, PromotedType], ...]:
-        """The promoted properties as (property, column, type)."""
-        return tuple((name, re.sub(r"[ ,;{}()\n\t=.]", "_", name), kind) for name, kind in self.promote.items())
 
     @property
     def stream_key(self) -> str:
@@ -175,60 +95,10 @@ class MixpanelSource(Source):
 
     def check(self, connection: Connection) -> list[str]:
         """Say what is wrong with these options and this connection together."""
-        found = problems(connection)
-        if not found and self._regime(connection) is None:
-            found.append(
-                f"timestamps: required, since project_timezone is {self.project_timezone!r} and not UTC. Mixpanel "
-                "projects created before 1 January 2023 need 'project_local', later ones 'utc'; the day of creation "
-                "stands in Mixpanel under Settings, Overview. Set it on the source, or as 'timestamps' in the extra of "
-                f"connection {connection.conn_id!r}"
-            )
-        return found
+        return self.problems(connection)
 
-    def row_schema(self) -> pa.Schema:
-        """Return the schema of the rows: see the module's DDL."""
-        return schema(self.promoted)
+    def open(self, connection: Connection) -> Poller:
+        """Return what polls the export."""
+        from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # a DAG file does without it
 
-    def plan(self, day: Day, connection: Connection) -> list[InputPartition]:
-        """Return the one request that reads the day.
-
-        :raises ConfigError: if something is wrong with the options or the connection, or the day lies ahead.
-        :raises RetriableError: if the day ends within the hour: a clock may be off.
-        """
-        regime = self._checked_regime(connection)
-        if day.zone != self.project_timezone:
-            raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {self.project_timezone}")
-        rest = day.end - now()
-        if rest > _SOON:
-            raise ConfigError(f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}")
-        if rest > dt.timedelta(0):
-            raise RetriableError(
-                f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}",
-                retry_after_seconds=rest.total_seconds(),
-            )
-        first = last = day.date
-        if regime == "utc":
-            first, last = day.start.date(), (day.end - dt.timedelta(microseconds=1)).date()
-        params = {"from_date": first.isoformat(), "to_date": last.isoformat(), "timestamps": regime}
-        return [InputPartition(day=day, params=params)]
-
-    def poll(self, part: InputPartition, connection: Connection, tally: Tally) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a day: one request, read to its end.
-
-        :raises RetriableError: if it is refused for now, cut, or no export.
-        :raises ConfigError: if credentials, rights, plan or options are at fault.
-        :raises DataError: if a line is no record and that is not tolerated.
-        """
-        from airflow_provider_connect.sources._mixpanel.poll import poll_day  # noqa: PLC0415  # a DAG file need not pay for it
-
-        return poll_day(self, part, connection, tally, now=now)
-
-    def _regime(self, connection: Connection) -> Regime | None:
-        said: Any = self.timestamps or connection.option("timestamps")
-        return said or ("utc" if self.project_timezone == "UTC" else None)
-
-    def _checked_regime(self, connection: Connection) -> Regime:
-        regime = self._regime(connection) if not problems(connection) else None
-        if regime is None:
-            raise ConfigError("; ".join(self.check(connection)))
-        return regime
+        return MixpanelPoller(self, connection)

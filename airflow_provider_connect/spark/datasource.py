@@ -44,7 +44,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.reference import resolve
-from airflow_provider_connect.window import Day, parse_days
+from airflow_provider_connect.window import Day, groups, parse_days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,19 +87,27 @@ class SourceData(spark_api.DataSource):
         return cls.connector
 
     def schema(self) -> StructType:
-        """Return the source's columns and ``day``."""
-        columns = [field for field in self._source.row_schema() if field.name != "day"]
-        return from_arrow_schema(pa.schema([*columns, pa.field("day", pa.date32(), nullable=False)]))
-
-    def reader(self, schema: StructType) -> SourceReader:
-        """Return the reader; the connection is resolved here, on the driver.
+        """Return the source's columns and ``day``.
 
         :raises ConfigError: if there is no such connection, or it does not fit the options.
         """
+        with self._source.open(self._connection()) as poller:
+            columns = [field for field in poller.schema() if field.name != "day"]
+        return from_arrow_schema(pa.schema([*columns, pa.field("day", pa.date32(), nullable=False)]))
+
+    def reader(self, schema: StructType) -> SourceReader:
+        """Return the reader.
+
+        :raises ConfigError: as :meth:`schema` does.
+        """
+        return SourceReader(self._source, self._days, self._connection(), schema)
+
+    def _connection(self) -> Connection:
+        """Return the connection; it is resolved on the driver."""
         connection = resolve(self.options.get("connection"), self._source.conn_id)
         if problems := self._source.check(connection):
             raise ConfigError("; ".join(problems))
-        return SourceReader(self._source, self._days, connection, schema)
+        return connection
 
 
 class SourceReader(spark_api.DataSourceReader):
@@ -112,12 +120,13 @@ class SourceReader(spark_api.DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[spark_api.InputPartition]:
-        """Return what the source's plan says for each day, oldest first. Driver."""
-        return [
-            spark_api.InputPartition(part.model_dump_json())
-            for day in self._days
-            for part in self._source.plan(day, self._connection)
-        ]
+        """Return what the source plans for the days, oldest first. Driver."""
+        with self._source.open(self._connection) as poller:
+            return [
+                spark_api.InputPartition(part.model_dump_json())
+                for group in groups(self._days, poller.days_per_plan)
+                for part in poller.plan(group)
+            ]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition. Executor.
@@ -126,14 +135,17 @@ class SourceReader(spark_api.DataSourceReader):
         """
         part = InputPartition.model_validate_json(partition.value)
         target = to_arrow_schema(self._schema, timezone="UTC")
-        tally = Tally()
+        tally = Tally(part.days)
         try:
-            for batch in self._source.poll(part, self._connection, tally):
-                yield _with_day(batch, part.day, target)
+            with self._source.open(self._connection) as poller:
+                for day, batch in poller.poll(part, tally):
+                    yield _with_day(batch, day, target)
         except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold anything
             raise Failure.of(error).error() from None
-        counts = ", ".join(f"{name} {count:,}" for name, count in sorted(tally.counts.items()))
-        say(f"day {part.day}, partition {part.index}: {tally.rows:,} rows read; {counts or 'nothing dropped'}")
+        for day in part.days:
+            rows, dropped = tally.of(day).rows, sorted(tally.of(day).counts.items())
+            counts = ", ".join(f"{name} {count:,}" for name, count in dropped)
+            say(f"day {day}, partition {part.index}: {rows:,} rows read; {counts or 'nothing dropped'}")
 
 
 def _config(text: str) -> dict[str, object]:

@@ -17,7 +17,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,13 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
-from airflow_provider_connect.sink import Connections, Sink, StreamKey
+from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.window import Day, groups
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -75,38 +76,50 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
     source: Source = registry.source_class(job.source_name).of(job.source)
     sink: Sink = registry.sink_class(job.sink_name).of(job.sink)
     key = StreamKey(connector=job.source_name, stream=source.stream_key)
-    schema = source.row_schema()
-    problems = sink.preflight(schema, key, job.days, connections, source.kind)
-    if problems:
-        raise ConfigError("; ".join(problems))
-    own = sink.stage_root(connections)
-    root = _stage(own, job)
+    connection = connections[source.conn_id]
+    with source.open(connection) as poller, sink.open(key, connections) as publisher:
+        schema = poller.schema()
+        if problems := publisher.preflight(schema, job.days, source.kind):
+            raise ConfigError("; ".join(problems))
+        own = sink.stage_root(connections)
+        root = _stage(own, job)
 
-    from airflow_provider_connect.spark.days import Days  # noqa: PLC0415  # pyarrow loads while the JVM starts
+        # pyarrow loads while the JVM starts
+        from airflow_provider_connect.spark.days import Days  # noqa: PLC0415
+        from airflow_provider_connect.spark.freezer import Freezer  # noqa: PLC0415
 
-    sc = starting()
-    seconds = {"start": time.monotonic() - started}
-    with Progress(root, job.progress_seconds, len(job.days)) as progress:
-        days = Days(
-            job=job,
-            source=source,
-            sink=sink,
-            source_connection=connections[source.conn_id],
-            connections=connections,
-            key=key,
-            schema=schema,
-            root=root,
-            keeps_stage=own is not None,
-            progress=progress,
-            poll_parts=functools.partial(_poll_parts, sc, connections[source.conn_id]),
-            put_shares=_putter(sc, job, schema, connections) if type(sink).put is not Sink.put else None,
-            task_lives=watchdog.sees_task,
-        )
-        reports = _all_days(days, min(source.parallel_days, sc.defaultParallelism))
-    seconds["work"] = time.monotonic() - started - seconds["start"]
-    swept = _swept(sink.target, lambda: sink.sweep(key, connections))
-    if own is None:
-        swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
+        sc = starting()
+        seconds = {"start": time.monotonic() - started}
+        with Progress(root, job.progress_seconds, len(job.days)) as progress:
+            freezer = Freezer(
+                job=job,
+                source=source,
+                sink=sink,
+                connection=connection,
+                poller=poller,
+                root=root,
+                progress=progress,
+                poll_parts=_pollster(sc, schema, connection),
+            )
+            days = Days(
+                job=job,
+                source=source,
+                sink=sink,
+                publisher=publisher,
+                key=key,
+                schema=schema,
+                root=root,
+                keeps_stage=own is not None,
+                progress=progress,
+                freezer=freezer,
+                put_shares=_putter(sc, job, key, root.url, connections) if _has_put(publisher) else None,
+                task_lives=watchdog.sees_task,
+            )
+            reports = _all_days(days, poller.days_per_plan, min(source.parallel_days, sc.defaultParallelism))
+        seconds["work"] = time.monotonic() - started - seconds["start"]
+        swept = _swept(sink.target, publisher.sweep)
+        if own is None:
+            swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
     _hush(sc)
     return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept)
 
@@ -169,35 +182,38 @@ def _swept(place: str, sweep: Callable[[], int]) -> int:
         return 0
 
 
-def _all_days(days: Days, width: int) -> list[DayReport]:
-    """Move every day, ``width`` at a time, oldest first.
+def _has_put(publisher: Publisher) -> bool:
+    return type(publisher).put is not Publisher.put
+
+
+def _all_days(days: Days, together: int, width: int) -> list[DayReport]:
+    """Move every day, oldest first.
+
+    :param together: how many days one plan takes.
+    :param width: how many plans are under way at once.
 
     After a ConfigError, when the source asked for more time than a task may wait, or when a poll has spent its budget
     of requests, no further day is begun: each would only ask once more, of a source that counts what it is asked.
     """
     stop = threading.Event()
 
-    def move(day: Any) -> DayReport:
+    def move(group: Sequence[Day]) -> list[DayReport]:
         if stop.is_set():
-            return DayReport.of(day, "not_started")
-        report = days.move(day)
-        if report.failure is not None and _stops(report.failure):
+            return [DayReport.of(day, "not_started") for day in group]
+        reports = days.move(group)
+        if any(report.failure is not None and report.failure.forbids_more for report in reports):
             stop.set()
-        return report
+        return reports
 
     with ThreadPoolExecutor(max_workers=max(1, width), thread_name_prefix="day") as pool:
-        return list(pool.map(move, days.job.days))
+        return [report for reports in pool.map(move, groups(days.job.days, together)) for report in reports]
 
 
-def _stops(failure: Failure) -> bool:
-    return failure.type == "ConfigError" or bool(failure.retry_after_seconds) or failure.request_budget_spent
-
-
-def _poll_parts(sc: SparkContext, connection: Connection, tasks: list[str]) -> list[str]:
+def _pollster(sc: SparkContext, schema: Any, connection: Connection) -> Callable[[list[str]], list[str]]:
     from airflow_provider_connect.spark import poll  # noqa: PLC0415
 
-    run = functools.partial(poll.run, connection=connection)
-    return _collect(sc, tasks, run)
+    run = functools.partial(poll.run, schema=schema, connection=connection)
+    return lambda tasks: _collect(sc, tasks, run)
 
 
 def _collect(sc: SparkContext, items: list[Any], run: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
@@ -221,12 +237,20 @@ def _cause(text: str) -> str:
     return (ends or lines or ["no message"])[0][:300]
 
 
-def _putter(sc: SparkContext, job: JobConfig, schema: Any, connections: Connections) -> Callable[..., list[Any]]:
+def _putter(
+    sc: SparkContext, job: JobConfig, key: StreamKey, stage: str, connections: Connections
+) -> Callable[..., list[Any]]:
     from airflow_provider_connect.spark import put  # noqa: PLC0415
 
     def put_shares(token: Any, shares: list[tuple[StagedFile, ...]]) -> list[Any]:
         run = functools.partial(
-            put.run, sink_name=job.sink_name, sink=job.sink, token=token, schema=schema, connections=connections
+            put.run,
+            sink_name=job.sink_name,
+            sink=job.sink,
+            key=key,
+            token=token,
+            stage=stage,
+            connections=connections,
         )
         return put.receipts(_collect(sc, shares, run))
 
@@ -251,7 +275,7 @@ def _connections(job: JobConfig, job_file: Path) -> Connections:
     :raises ConnectError: they are gone, or not what the task wrote.
     """
     if job.sealed_connections is not None:
-        from airflow_provider_connect import sealed  # noqa: PLC0415  # it takes the stage's library, pyarrow
+        from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it takes the stage's library, pyarrow
 
         return sealed.unseal(job.sealed_connections)
     file = job_file.with_name(CONNECTIONS_FILE)

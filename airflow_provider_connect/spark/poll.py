@@ -6,16 +6,18 @@ the JVM to the driver.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_connect import registry
@@ -23,15 +25,19 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Source
-from airflow_provider_connect.stage.manifest import Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.stage.digest import Digest
+from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_file, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rejects import write_rejects
 from airflow_provider_connect.stage.storage import Folder
 
 
 class PollTask(BaseModel):
-    """What an executor needs to poll one partition; plain data, no secret."""
+    """What an executor needs to poll one partition; plain data, no secret.
+
+    :param attempts: the attempt's name for each of the partition's days, in their order.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,30 +45,31 @@ class PollTask(BaseModel):
     source: dict[str, Any]
     part: InputPartition
     root: str
-    attempt: str
+    attempts: tuple[str, ...]
     progress_seconds: float
 
 
 class PollOutcome(BaseModel):
     """The answer of a task: what it polled, or why it could not.
 
+    :param polled: by day; bytes, seconds and further polls of the whole partition stand with its first day.
     :param retries: why it was polled again, each time, and after how long a wait.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    polled: Polled | None = None
+    polled: dict[dt.date, Polled] | None = None
     failure: Failure | None = None
     retries: tuple[str, ...] = ()
 
 
-def run(tasks: Iterable[str], *, connection: Connection) -> Iterator[str]:
+def run(tasks: Iterable[str], *, schema: pa.Schema, connection: Connection) -> Iterator[str]:
     """Poll partitions; both ends are JSON. What ``mapPartitions`` calls."""
     for text in tasks:
         task = PollTask.model_validate_json(text)
         retries: list[str] = []
         try:
-            outcome = PollOutcome(polled=freeze(task, connection, retries=retries))
+            outcome = PollOutcome(polled=freeze(task, schema, connection, retries=retries))
         except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
             outcome = PollOutcome(failure=Failure.of(error))
         outcome = outcome.model_copy(update={"retries": tuple(retries)})
@@ -71,13 +78,15 @@ def run(tasks: Iterable[str], *, connection: Connection) -> Iterator[str]:
 
 def freeze(
     task: PollTask,
+    schema: pa.Schema,
     connection: Connection,
     sleep: Callable[[float], None] = time.sleep,
     *,
     retries: list[str] | None = None,
-) -> Polled:
+) -> dict[dt.date, Polled]:
     """Poll one partition into immutable files, again from the start after retriable errors within the budget.
 
+    :param schema: of the source's rows.
     :param retries: takes a line for each further poll.
     :raises ConnectError: what the source raised last, with what was tried.
     """
@@ -86,60 +95,71 @@ def freeze(
     started = time.monotonic()
     notes = [] if retries is None else retries
     requests = 0
-    while True:
-        tally = Tally()
-        try:
-            polled = _poll_once(source, root, task, connection, tally=tally, retries=notes)
-        except RetriableError as error:
-            delay = _delay(error, len(notes))
-            spent = time.monotonic() - started
-            requests += tally.requests
-            are_requests_spent = requests >= source.retry_budget_requests
-            if spent + delay > source.retry_budget_seconds or are_requests_spent:
-                tried = f"polled {len(notes) + 1} times in {spent:.0f} s of {source.retry_budget_seconds:.0f} s"
-                if requests:
-                    tried += f", with {requests} of retry_budget_requests={source.retry_budget_requests}"
-                raise RetriableError(
-                    f"{error} ({tried})",
-                    retry_after_seconds=error.retry_after_seconds,
-                    request_budget_spent=are_requests_spent,
-                ) from None
-            notes.append(f"waits {delay:.1f} s, then polls again ({error})")
-            with _Progress(root, task, Tally(), notes, note=notes[-1]):
-                sleep(delay)
-        else:
-            return polled.model_copy(update={"retries": len(notes), "seconds": time.monotonic() - started})
+    with source.open(connection) as poller:
+        while True:
+            tally = Tally(task.part.days)
+            try:
+                polled = _poll_once(poller, root, task, schema, tally=tally, retries=notes)
+            except RetriableError as error:
+                delay = _delay(error, len(notes))
+                spent = time.monotonic() - started
+                requests += tally.requests
+                are_requests_spent = requests >= source.retry_budget_requests
+                if spent + delay > source.retry_budget_seconds or are_requests_spent:
+                    tried = f"polled {len(notes) + 1} times in {spent:.0f} s of {source.retry_budget_seconds:.0f} s"
+                    if requests:
+                        tried += f", with {requests} of retry_budget_requests={source.retry_budget_requests}"
+                    raise RetriableError(
+                        f"{error} ({tried})",
+                        retry_after_seconds=error.retry_after_seconds,
+                        request_budget_spent=are_requests_spent,
+                    ) from None
+                notes.append(f"waits {delay:.1f} s, then polls again ({error})")
+                with _Progress(root, task, Tally(), notes, note=notes[-1]):
+                    sleep(delay)
+            else:
+                first = task.part.days[0].date
+                whole = {"retries": len(notes), "seconds": time.monotonic() - started}
+                return polled | {first: polled[first].model_copy(update=whole)}
 
 
 def _poll_once(
-    source: Source, root: Folder, task: PollTask, connection: Connection, *, tally: Tally, retries: list[str]
-) -> Polled:
+    poller: Poller, root: Folder, task: PollTask, schema: pa.Schema, *, tally: Tally, retries: list[str]
+) -> dict[dt.date, Polled]:
     copy = secrets.token_hex(4)
-    path = data_file(task.part.day, task.attempt, task.part.index, copy)
-    with (
-        _Progress(root, task, tally, retries),
-        RowWriter(root, path, source.row_schema()) as writer,
-        closing(prefetch(source.poll(task.part, connection, tally), depth=1)) as batches,
-    ):
-        for batch in batches:
-            writer.write(batch)
-    rejects_path = f"{attempt_folder(task.attempt)}/rejects-{task.part.index:05d}-{copy}.parquet"
-    rejects = write_rejects(root, rejects_path, tally.rejects)
-    return _polled(tally, writer.file, rejects)
+    index = task.part.index
+    attempts = dict(zip(task.part.days, task.attempts, strict=True))
+    with ExitStack() as stack:
+        stack.enter_context(_Progress(root, task, tally, retries))
+        writers = {
+            day: stack.enter_context(RowWriter(root, data_file(day, attempt, index, copy), schema))
+            for day, attempt in attempts.items()
+        }
+        digests = {day: Digest(schema) for day in attempts}
+        for day, batch in stack.enter_context(closing(prefetch(poller.poll(task.part, tally), depth=1))):
+            if day not in writers:
+                raise ConnectError(f"the source sent rows of day {day}, which its partition does not name")
+            writers[day].write(batch)
+            digests[day].add(batch)
+    polled = {}
+    for day, attempt in attempts.items():
+        rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.of(day).rejects)
+        polled[day.date] = _polled(tally.of(day), writers[day].file, rejects, digests[day].text)
+    first = task.part.days[0].date
+    shared = {"wire_bytes": tally.wire_bytes, "raw_bytes": tally.raw_bytes}
+    return polled | {first: polled[first].model_copy(update=shared)}
 
 
-def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None) -> Polled:
+def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None, digest: str | None) -> Polled:
     return Polled(
         files=(file,) if file else (),
         rejects=(rejects,) if rejects else (),
         rows_read=tally.rows,
         rows_written=file.rows if file else 0,
         counts=dict(tally.counts),
-        wire_bytes=tally.wire_bytes,
-        raw_bytes=tally.raw_bytes,
         earliest=tally.earliest,
         latest=tally.latest,
-        digest=f"{tally.digest:032x}",
+        digest=digest,
     )
 
 
@@ -189,11 +209,11 @@ class _Progress:
     def _tell(self) -> None:
         tally = self.tally
         sign = {
-            "rows": tally.rows,
+            "rows": tally.rows_of_all_days,
             "raw_bytes": tally.raw_bytes,
             "wire_bytes": tally.wire_bytes,
             "retries": self.retries,
             "note": self.note,
         }
-        name = f"{attempt_folder(self.task.attempt)}/progress-{self.task.part.index:05d}.json"
-        self.root.write(name, json.dumps(sign).encode())
+        for attempt in self.task.attempts:
+            self.root.write(progress_file(attempt, self.task.part.index), json.dumps(sign).encode())

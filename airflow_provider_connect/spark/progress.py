@@ -9,17 +9,34 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.stage.manifest import attempt_folder
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import Day
 
 
 def say(text: str) -> None:
     """Print a line to the driver's output, which spark-submit hands to the task log."""
     print(f"connect: {text}", file=sys.stderr, flush=True)  # noqa: T201  # the driver's log is its stderr
+
+
+def named(days: Sequence[Day]) -> str:
+    """Return how lines and messages name days that follow each other."""
+    return f"day {days[0]}" if len(days) == 1 else f"days {days[0]}..{days[-1]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Poll:
+    """One poll of a day, or of the days that one plan took together.
+
+    :param signs: where each partition, by its index, writes its signs of life.
+    """
+
+    days: Sequence[Day]
+    signs: Mapping[int, str]
 
 
 @dataclass
@@ -33,9 +50,9 @@ class Progress:
     interval_seconds: float
     total: int
     done: int = 0
-    _active: dict[str, tuple[str, int, float]] = field(default_factory=dict)
-    _publishing: dict[str, tuple[int, float]] = field(default_factory=dict)
-    _retries: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    _polls: dict[Poll, float] = field(default_factory=dict)
+    _publishing: dict[Day, tuple[int, float]] = field(default_factory=dict)
+    _retries: dict[Day, dict[str, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _end: threading.Event = field(default_factory=threading.Event)
 
@@ -46,36 +63,45 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._end.set()
 
-    def begin(self, day: str, attempt: str, parts: int) -> None:
-        """Start to tell about a day."""
+    @contextmanager
+    def polling(self, poll: Poll) -> Iterator[None]:
+        """Tell about a poll while the block runs."""
         with self._lock:
-            self._active[day] = (attempt, parts, time.monotonic())
+            self._polls[poll] = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._polls[poll]
 
-    def retried(self, day: str, attempt: str, part: int, reasons: Sequence[str]) -> None:
+    def retried(self, poll: Poll, part: int, reasons: Sequence[str]) -> None:
         """Tell why a partition was polled again, each time once: an executor repeats all that it told before."""
         with self._lock:
-            told = self._retries.setdefault(day, {})
-            already = told.get((attempt, part), 0)
-            told[attempt, part] = max(already, len(reasons))
+            told = self._retries.setdefault(poll.days[0], {})
+            already = told.get(poll.signs[part], 0)
+            told[poll.signs[part]] = max(already, len(reasons))
         for number, reason in enumerate(reasons[already:], already + 1):
-            say(f"day {day}: retry {number} of partition {part}: {reason}")
+            say(f"{named(poll.days)}: retry {number} of partition {part}: {reason}")
 
-    def retries(self, day: str) -> int:
-        """Return how often partitions of a day were polled again in this job."""
+    def retries(self, day: Day) -> int:
+        """Return how often partitions of a day were polled again; days polled together count for the first of them."""
         with self._lock:
             return sum(self._retries.get(day, {}).values())
 
-    def publish(self, day: str, rows: int) -> None:
-        """Tell from now on that a day is being published."""
+    @contextmanager
+    def publishing(self, day: Day, rows: int) -> Iterator[None]:
+        """Tell how long a day has been published while the block runs."""
         with self._lock:
-            self._active.pop(day, None)
             self._publishing[day] = (rows, time.monotonic())
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._publishing[day]
 
-    def end(self, day: str, text: str) -> None:
-        """Tell how a day ended, and no more about it."""
+    def end(self, day: Day, text: str) -> None:
+        """Tell how a day ended."""
         with self._lock:
-            self._active.pop(day, None)
-            self._publishing.pop(day, None)
             self.done += 1
             done = self.done
         say(f"day {day}: {text} ({done} of {self.total} days)")
@@ -83,23 +109,23 @@ class Progress:
     def _run(self) -> None:
         while not self._end.wait(self.interval_seconds):
             with self._lock:
-                active, publishing = dict(self._active), dict(self._publishing)
-            for day, (attempt, parts, since) in active.items():
-                say(f"day {day}: {self._line(day, attempt, parts, time.monotonic() - since)}")
+                polls, publishing = dict(self._polls), dict(self._publishing)
+            for poll, since in polls.items():
+                say(f"{named(poll.days)}: {self._line(poll, time.monotonic() - since)}")
             for day, (rows, since) in publishing.items():
                 say(f"day {day}: publishing {rows:,} rows for {time.monotonic() - since:.0f} s")
 
-    def _line(self, day: str, attempt: str, parts: int, seconds: float) -> str:
+    def _line(self, poll: Poll, seconds: float) -> str:
         rows = raw = 0
         notes = []
-        for part in range(parts):
+        for part, sign in poll.signs.items():
             try:
-                seen = json.loads(self.root.read(f"{attempt_folder(attempt)}/progress-{part:05d}.json"))
+                seen = json.loads(self.root.read(sign))
             except (OSError, ConnectError, ValueError):
                 continue  # not begun yet, or being replaced at this moment
             rows += seen["rows"]
             raw += seen["raw_bytes"]
-            self.retried(day, attempt, part, seen["retries"])
+            self.retried(poll, part, seen["retries"])
             if seen["note"]:
                 notes.append(seen["note"])
         text = f"{rows:,} rows, {raw / 1e6:,.1f} MB, {raw / 1e6 / max(seconds, 0.1):,.1f} MB/s"

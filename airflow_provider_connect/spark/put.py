@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from airflow_provider_connect import registry
 from airflow_provider_connect.errors import Failure, worst
-from airflow_provider_connect.sink import Connections, Sink
+from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import StagedFile
 
 
@@ -18,17 +16,21 @@ def run(
     *,
     sink_name: str,
     sink: dict[str, Any],
+    key: StreamKey,
     token: Any,
-    schema: pa.Schema,
+    stage: str,
     connections: Connections,
 ) -> Iterator[tuple[Any, Failure | None]]:
     """Send shares of a day; yield a receipt or a failure for each. What ``mapPartitions`` calls."""
     target: Sink = registry.sink_class(sink_name).of(sink)
-    for files in shares:
+    for share in shares:
         try:
-            yield target.put(token, files, schema, connections), None
+            with target.open(key, connections) as publisher:
+                receipt = publisher.put(token, stage, share)
         except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
             yield None, Failure.of(error)
+        else:
+            yield receipt, None
 
 
 def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field
@@ -23,6 +24,7 @@ from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
 CONTROL = "_connect"
+MANIFEST = "manifest.json"
 
 
 class StagedFile(Wire):
@@ -44,7 +46,7 @@ class Polled(Wire):
 
     :param rows_read: records in the answer, before duplicates were dropped.
     :param counts: ``duplicates``, ``rejected`` and the source's own counts.
-    :param digest: 32 hex digits; equal multisets of rows have equal digests.
+    :param digest: 32 hex digits; equal multisets of rows have equal digests. None where rows have no key.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -58,7 +60,7 @@ class Polled(Wire):
     seconds: float = 0.0
     earliest: dt.datetime | None = None
     latest: dt.datetime | None = None
-    digest: str = "0" * 32
+    digest: str | None = None
 
     @property
     def all_counts(self) -> dict[str, int]:
@@ -84,7 +86,7 @@ class Polled(Wire):
             seconds=max((part.seconds for part in parts), default=0.0),
             earliest=min((part.earliest for part in parts if part.earliest), default=None),
             latest=max((part.latest for part in parts if part.latest), default=None),
-            digest=f"{sum(int(part.digest, 16) for part in parts) % 2**128:032x}",
+            digest=_added(part.digest for part in parts),
         )
 
 
@@ -138,9 +140,34 @@ class Manifest(Wire):
         return found
 
 
+def _added(digests: Iterable[str | None]) -> str | None:
+    """Return the digest of several parts together; None if one of them has none."""
+    total = 0
+    for digest in digests:
+        if digest is None:
+            return None
+        total += int(digest, 16)
+    return f"{total % 2**128:032x}"
+
+
 def attempt_folder(attempt: str) -> str:
     """Return the folder of an attempt's own files, relative to the stage root."""
     return f"{CONTROL}/attempts/{attempt}"
+
+
+def manifest_file(attempt: str) -> str:
+    """Return the path of an attempt's manifest, relative to the stage root."""
+    return f"{attempt_folder(attempt)}/{MANIFEST}"
+
+
+def progress_file(attempt: str, part: int) -> str:
+    """Return the path of the sign of life that a partition's poll gives, relative to the stage root."""
+    return f"{attempt_folder(attempt)}/progress-{part:05d}.json"
+
+
+def rejects_file(attempt: str, part: int, copy: str) -> str:
+    """Return the path of a file of rejects, relative to the stage root; ``copy`` as in :func:`data_file`."""
+    return f"{attempt_folder(attempt)}/rejects-{part:05d}-{copy}.parquet"
 
 
 def data_file(day: Day, attempt: str, part: int, copy: str) -> str:

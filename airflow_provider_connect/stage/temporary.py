@@ -9,7 +9,15 @@ import tempfile
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.manifest import ATTEMPT, CONTROL, DATA_FILE, Manifest, attempt_folder
+from airflow_provider_connect.stage.manifest import (
+    ATTEMPT,
+    CONTROL,
+    DATA_FILE,
+    MANIFEST,
+    Manifest,
+    attempt_folder,
+    manifest_file,
+)
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 
@@ -36,7 +44,7 @@ def local_stage(name: str) -> str:
 def forget(folder: Folder, manifest: Manifest) -> None:
     """Delete a published day; its manifest first, so that nobody publishes what is left of it."""
     control = attempt_folder(manifest.attempt)
-    folder.delete(f"{control}/manifest.json")
+    folder.delete(manifest_file(manifest.attempt))
     for file in manifest.polled.files:
         folder.delete(file.path)
     folder.delete_folder(control)
@@ -54,7 +62,7 @@ def sweep(folder: Folder, silent_since: dt.datetime) -> int:
     dead = [attempt for attempt, modified in newest.items() if modified < silent_since]
     for attempt in dead:
         # The manifest first, for the same reason as above.
-        for name in sorted(files[attempt], key=lambda name: not name.endswith("/manifest.json")):
+        for name in sorted(files[attempt], key=lambda name: not name.endswith(f"/{MANIFEST}")):
             folder.delete(name)
         folder.delete_folder(attempt_folder(attempt))
     return sum(len(files[attempt]) for attempt in dead)

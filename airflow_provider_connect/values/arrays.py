@@ -1,7 +1,6 @@
-"""Values as bytes, made column by column: what all converters of Kafka records share.
+"""Columns as bytes: a value is put together from pieces, which are joined for all rows in one pass.
 
-A value is cut into pieces: bytes that are the same in every row, and arrays with one entry a row. All pieces of a
-record are joined in one pass, so that Python sees no single row.
+A piece is either the same bytes in every row, or an array with one entry a row. So Python never handles a single row.
 """
 
 from __future__ import annotations
@@ -9,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_connect.values.arrow import not_utf8, true_rows
+from airflow_provider_connect.values.arrow import not_utf8, shape_of, true_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Piece: TypeAlias = "bytes | pa.Array"
-"""Bytes for all rows, or an array of ``large_binary``; an entry that is NULL counts for nothing."""
+"""Bytes for all rows, or an array of ``large_binary`` whose NULLs add nothing."""
 
 Refuse = Callable[[Any, str], None]
-"""Takes a mask (Arrow or numpy) of rows and the reason, which completes "rows with …" without a value of theirs."""
+"""Takes a mask (Arrow or numpy) of rows and why they are refused: words that complete "rows with …", not a value."""
 
 
 class Refused:
-    """The rows of a batch that cannot be written: index, then the first column that is the reason, and why."""
+    """The rows of a batch that cannot be written: by index, the first column to blame, and why."""
 
     def __init__(self) -> None:
         self.rows: dict[int, tuple[str, str]] = {}
 
-    def of(self, column: str) -> Refuse:
-        """Return what takes the rows that a column refuses."""
+    def in_column(self, column: str) -> Refuse:
+        """Return what refuses rows because of a column."""
 
         def refuse(mask: Any, reason: str) -> None:
             for row in true_rows(mask).tolist():
@@ -37,8 +36,8 @@ class Refused:
         return refuse
 
 
-def below(refuse: Refuse, lengths: Any) -> Refuse:
-    """Return what refuses the rows that hold the refused elements of their lists.
+def refuse_by_element(refuse: Refuse, lengths: Any) -> Refuse:
+    """Return what takes a mask of list elements, and refuses the rows that hold them.
 
     :param lengths: how many elements each row has; a numpy array.
     """
@@ -53,7 +52,7 @@ def below(refuse: Refuse, lengths: Any) -> Refuse:
 
 
 def join(pieces: Sequence[Piece], rows: int) -> pa.Array:
-    """Return each row's pieces, one after the other; none of them is NULL."""
+    """Return each row's pieces, one after the other; no row is NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -75,7 +74,7 @@ def join(pieces: Sequence[Piece], rows: int) -> pa.Array:
 def optional(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
     """Return the pieces of a column that may hold NULL.
 
-    :param body: what a value becomes; whatever there is in the rows of a NULL is dropped.
+    :param body: the pieces of the values; those of NULL rows are dropped.
     :param present: before a value.
     :param absent: what NULL becomes.
     """
@@ -90,31 +89,56 @@ def optional(array: pa.Array, body: Sequence[Piece], present: bytes, absent: byt
     return [pc.if_else(array.is_valid(), joined, pa.scalar(absent, joined.type))]
 
 
-def values(array: pa.Array) -> list[bytes | None]:
+def bytes_list(array: pa.Array) -> list[bytes | None]:
     """Return an array of binaries as Python's bytes."""
     found: list[bytes | None] = array.to_numpy(zero_copy_only=False).tolist()
     return found
 
 
-def decoded(array: pa.Array) -> pa.Array:
-    """Return an array without dictionary; its nested parts may still have theirs."""
+def without_dictionary(array: pa.Array) -> pa.Array:
+    """Return an array with the entries of its dictionary in place; parts inside may still have a dictionary."""
     import pyarrow as pa
 
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def binary(array: pa.Array) -> pa.Array:
+def as_binary(array: pa.Array) -> pa.Array:
     """Return strings or binaries of any layout as ``large_binary``; the bytes are not copied."""
     import pyarrow as pa
 
-    if pa.types.is_string(array.type) or pa.types.is_string_view(array.type):
+    if shape_of(array.type) == "text":
         array = array.cast(pa.large_string())
-    elif not pa.types.is_large_string(array.type):
-        array = array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array
+    elif pa.types.is_fixed_size_binary(array.type):
+        array = array.cast(pa.binary())
     return array.cast(pa.large_binary())
 
 
-def bytes_of(array: pa.Array) -> tuple[Any, Any]:
+def as_utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
+    """Return strings as ``large_binary``; refuse rows that are not UTF-8, which Arrow and Parquet let through."""
+    import numpy as np
+    import pyarrow as pa
+
+    texts = as_binary(array)
+    bad = not_utf8(texts.view(pa.large_string()))
+    if bad:
+        mask = np.zeros(len(texts), bool)
+        mask[bad] = True
+        refuse(mask, "a text that is not UTF-8")
+    return texts
+
+
+def as_numbers(array: pa.Array) -> Any:
+    """Return booleans, integers or floats as numpy's: booleans as uint8, half floats as float32, NULL as 0."""
+    import numpy as np
+    import pyarrow as pa
+
+    numbers = array.fill_null(pa.scalar(0, pa.int8()).cast(array.type)).to_numpy(zero_copy_only=False)
+    if numbers.dtype == np.bool_:
+        return numbers.astype(np.uint8)
+    return numbers.astype(np.float32) if numbers.dtype == np.float16 else numbers
+
+
+def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
     """Return the bytes of a ``large_binary`` array as one numpy array, and where each row ends in it."""
     import numpy as np
 
@@ -129,36 +153,25 @@ def from_parts(data: Any, lengths: Any) -> pa.Array:
     import numpy as np
     import pyarrow as pa
 
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+    buffers = [None, pa.py_buffer(_offsets(lengths)), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
 
 
-def utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return strings as ``large_binary``; refuse rows that are no UTF-8, which Arrow and Parquet let through."""
-    import numpy as np
-    import pyarrow as pa
-
-    texts = binary(array)
-    bad = not_utf8(texts.view(pa.large_string()))
-    if bad:
-        mask = np.zeros(len(texts), bool)
-        mask[bad] = True
-        refuse(mask, "a text that is no UTF-8")
-    return texts
-
-
-def gathered(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
+def joined_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
     """Return, for each row, its elements (``large_binary``) one after the other.
 
     :param lengths: how many elements each row has; a numpy array.
     """
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    grouped = pa.LargeListArray.from_arrays(pa.array(_offsets(lengths)), elements)
+    return pc.binary_join(grouped, pa.scalar(separator, pa.large_binary()))
+
+
+def _offsets(lengths: Any) -> Any:
+    import numpy as np
+
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    grouped = pa.LargeListArray.from_arrays(pa.array(offsets), elements)
-    return pc.binary_join(grouped, pa.scalar(separator, pa.large_binary()))
+    return offsets

@@ -1,46 +1,60 @@
-"""What every sink asks of Arrow's types and arrays."""
+"""What is asked of Arrow's types and arrays, whatever their layout."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Shape = Literal[
+    "null", "boolean", "integer", "float", "decimal", "text", "binary", "date", "time", "timestamp", "struct", "list",
+    "map",
+]  # fmt: skip
+_TYPE_NAMES: dict[Shape, str] = {
+    "null": "NA",
+    "boolean": "BOOL",
+    "integer": "INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64",
+    "float": "HALF_FLOAT FLOAT DOUBLE",
+    "decimal": "DECIMAL32 DECIMAL64 DECIMAL128 DECIMAL256",
+    "text": "STRING LARGE_STRING STRING_VIEW",
+    "binary": "BINARY LARGE_BINARY BINARY_VIEW FIXED_SIZE_BINARY",
+    "date": "DATE32 DATE64",
+    "time": "TIME32 TIME64",
+    "timestamp": "TIMESTAMP",
+    "struct": "STRUCT",
+    "list": "LIST LARGE_LIST FIXED_SIZE_LIST LIST_VIEW LARGE_LIST_VIEW",
+    "map": "MAP",
+}
 
-def is_list(kind: pa.DataType) -> bool:
-    """Tell whether a type is a list of whatever layout; a map is none."""
+
+def shape_of(kind: pa.DataType) -> Shape | None:
+    """Return what the values of a type are; those of a dictionary are its entries. None for durations and the like."""
     from pyarrow import types
 
-    tests = (
-        types.is_list,
-        types.is_large_list,
-        types.is_fixed_size_list,
-        types.is_list_view,
-        types.is_large_list_view,
-    )
-    return any(test(kind) for test in tests)
+    return shape_of(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
+
+
+@lru_cache(maxsize=1)
+def _shapes_by_id() -> dict[int, Shape]:
+    from pyarrow import lib
+
+    return {getattr(lib, f"Type_{name}"): shape for shape, names in _TYPE_NAMES.items() for name in names.split()}
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a type is a list; a map is not."""
+    return shape_of(kind) == "list"
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type is a string of whatever layout, or a dictionary of such."""
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        return is_text(kind.value_type)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    """Tell whether a type is a string."""
+    return shape_of(kind) == "text"
 
 
-def is_binary(kind: pa.DataType) -> bool:
-    """Tell whether a type is a binary of whatever layout."""
-    from pyarrow import types
-
-    tests = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
-    return any(test(kind) for test in tests)
-
-
-def parts(kind: pa.DataType) -> list[pa.DataType]:
-    """Return the types inside a type, one level down; a leaf has none."""
+def inner_types(kind: pa.DataType) -> list[pa.DataType]:
+    """Return the types inside a type, one level down; [] for a type without parts."""
     from pyarrow import types
 
     if types.is_dictionary(kind) or is_list(kind):
@@ -51,7 +65,7 @@ def parts(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def json_mark(field: pa.Field) -> str | None:
-    """Return ``checked`` or ``unchecked`` for a field of JSON documents (:mod:`.source`), None for any other."""
+    """Return ``checked`` or ``unchecked`` for a column of JSON documents, None for any other."""
     mark: bytes | None = (field.metadata or {}).get(b"json")
     return mark.decode() if mark is not None else None
 
@@ -65,8 +79,8 @@ def true_rows(mask: Any) -> Any:
     return mask.nonzero()[0]
 
 
-def lists(array: pa.Array) -> tuple[Any, pa.Array]:
-    """Return how many elements each list or map has (numpy), NULL none, and all elements; a map's as structs."""
+def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
+    """Return how many elements each list or map has (numpy; NULL has none), and all elements; a map's as structs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -79,7 +93,7 @@ def lists(array: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def not_utf8(texts: pa.Array) -> list[int]:
-    """Return the rows of a ``string`` or ``large_string`` array that are no UTF-8, which Arrow lets through."""
+    """Return the rows of a ``string`` or ``large_string`` array that are not UTF-8, which Arrow lets through."""
     import pyarrow as pa
 
     try:

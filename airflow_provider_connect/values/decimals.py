@@ -1,4 +1,4 @@
-"""Arrow's decimals as Avro and Connect have them: the unscaled number in two's complement, the highest byte first."""
+"""Arrow's decimals as Avro and Kafka Connect write them: the unscaled number in two's complement, big-endian."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _DECIMAL128_DIGITS = 38
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return precision and scale (0 or more) of what becomes a decimal, uint64 among it; None for any other type."""
+    """Return precision and scale (0 or more) of a type that is written as a decimal; None for any other.
+
+    uint64 is one: Avro and Kafka Connect have no unsigned integers.
+    """
     from pyarrow import types
 
     if types.is_uint64(kind):
@@ -31,13 +34,13 @@ def width_bytes(kind: pa.DataType) -> int:
 
 
 def big_endian(array: pa.Array) -> pa.Array:
-    """Return a column's unscaled numbers (``large_binary``), all of one width; NULL as any number."""
+    """Return a column's unscaled numbers (``large_binary``), all of one width; NULL becomes any number."""
     import numpy as np
     import pyarrow as pa
 
     digits = decimal_digits(array.type)
     if digits is None:
-        raise TypeError(f"{array.type} is no decimal")
+        raise TypeError(f"{array.type} is not a decimal")
     width = width_bytes(array.type)
     stored = array.cast((pa.decimal128 if width == 16 else pa.decimal256)(*digits))
     start, end = stored.offset * width, (stored.offset + len(stored)) * width

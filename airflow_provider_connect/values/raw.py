@@ -1,23 +1,23 @@
-"""Values that are one column alone: a text or bytes, without a field's name or a schema."""
+"""Values that are one column alone: its text or its bytes, without a name or a schema."""
 
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from airflow_provider_connect.values.arrays import Refused, binary, decoded, utf8, values
-from airflow_provider_connect.values.arrow import is_binary, is_text
-from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef, checked
+from airflow_provider_connect.values.arrays import Piece, Refused, as_binary, as_utf8, without_dictionary
+from airflow_provider_connect.values.arrow import is_text, shape_of
+from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef, column_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class StringConverter(Converter):
-    """The UTF-8 text of one string column; NULL is a record without a value, which compaction takes as a deletion."""
+    """The UTF-8 text of one string column; a NULL has no value."""
 
-    wanted = "strings"
-    only_text = True
+    form = "strings"
+    is_only_text: ClassVar[bool] = True
 
     def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str, value_field: str | None) -> None:
         super().__init__(schema, day, record_name)
@@ -26,31 +26,29 @@ class StringConverter(Converter):
     def problems(self) -> list[str]:
         """Say what is wrong with ``value_field``."""
         if self.value_field is None:
-            return [f"value_field is missing: name the column of {self.wanted} that is the value"]
+            return [f"value_field is missing: name the column of {self.form} that is the value"]
         if self.value_field not in self.schema.names:
             return [f"value_field: the source has no column {self.value_field!r}"]
         kind = self.schema.field(self.value_field).type
-        if self.holds(kind):
+        if is_text(kind) or (shape_of(kind) == "binary" and not self.is_only_text):
             return []
-        return [f"value_field: column {self.value_field!r} is {kind}; this converter writes {self.wanted}: use json"]
-
-    def holds(self, kind: pa.DataType) -> bool:
-        """Tell whether a column of that type may be the value."""
-        return is_text(kind) or (is_binary(kind) and not self.only_text)
+        return [f"value_field: column {self.value_field!r} is {kind}; this converter writes {self.form}: use json"]
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return the column's values as they are."""
         refused = Refused()
+        (values,) = self.pieces(batch, ref, refused)
+        return Encoded.from_array(values, refused)
+
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+        """Return the column; its NULLs are still there."""
         field = self.schema.field(self.value_field)
-        array = decoded(checked(batch, field, refused))
-        found = values(utf8(array, refused.of(field.name)) if self.only_text else binary(array))
-        for row in refused.rows:
-            found[row] = None
-        return Encoded(found, refused.rows)
+        array = without_dictionary(column_of(batch, field, refused))
+        return [as_utf8(array, refused.in_column(field.name)) if self.is_only_text else as_binary(array)]
 
 
 class BytesConverter(StringConverter):
-    """The bytes of one binary or string column; NULL as :class:`StringConverter` has it."""
+    """The bytes of one binary or string column; a NULL has no value."""
 
-    wanted = "bytes or strings"
-    only_text = False
+    form = "bytes or strings"
+    is_only_text = False

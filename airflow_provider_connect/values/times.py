@@ -1,20 +1,19 @@
-"""Arrow's times as whole numbers and as text, checked to lie where every reader can follow."""
+"""Arrow's times as whole numbers and as text; refused where readers would disagree about them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values.arrays import Refuse
+from airflow_provider_connect.values.arrow import shape_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FINER = "a time finer than a microsecond"
 EPOCH_ORDINAL = 719_163
 """``date.toordinal()`` of 1970-01-01."""
-_YEARS = "a time outside of the years 1 to 9999"
-_RANGES = {
-    "timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999, _YEARS),
+_RANGES: dict[str | None, tuple[int, int, str]] = {
+    "timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999, "a time outside of the years 1 to 9999"),
     "date": (-719_162, 2_932_896, "a date outside of the years 1 to 9999"),
     "time": (0, 86_399_999_999, "a time of day outside of 00:00 to 23:59:59.999999"),
 }
@@ -23,25 +22,23 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def is_time(kind: pa.DataType) -> bool:
     """Tell whether a type is a timestamp, a date or a time of day."""
-    from pyarrow import types
-
-    return bool(types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind))
+    return shape_of(kind) in _RANGES
 
 
-def whole(array: pa.Array, refuse: Refuse) -> Any:
-    """Return a column of times as int64: days of a date, else microseconds; NULL and refused rows are 0.
+def whole_numbers(array: pa.Array, refuse: Refuse) -> Any:
+    """Return a column of times as int64: dates in days, all others in microseconds; NULL and refused rows are 0.
 
-    Refused is what is finer than that, or outside of the years 1 to 9999 or of a day.
+    Refused are times finer than that, and those outside of the years 1 to 9999 or of a day.
     """
     import numpy as np
 
     per, over = _scale(array.type)
     numbers = _integers(array)
-    low, high, outside = _RANGES[_family(array.type)]
+    low, high, outside = _RANGES[shape_of(array.type)]
     if over > 1:
         numbers, rest = np.divmod(numbers, over)
         if rest.any():
-            refuse(rest != 0, FINER)
+            refuse(rest != 0, "a time finer than a microsecond")
     bad = (numbers < -(-low // per)) | (numbers > high // per)
     if bad.any():
         refuse(bad, outside)
@@ -49,15 +46,15 @@ def whole(array: pa.Array, refuse: Refuse) -> Any:
     return numbers * per
 
 
-def text(array: pa.Array, refuse: Refuse) -> pa.Array:
+def iso_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
     """Return a column of times as ISO 8601 texts, ``large_binary``; timestamps with a zone in UTC, with ``Z``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = array.type
-    numbers = whole(array, refuse)
+    numbers = whole_numbers(array, refuse)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    plain = {"timestamp": pa.timestamp("us"), "date": pa.date32(), "time": pa.time64("us")}[_family(kind)]
+    plain = pa.date32() if pa.types.is_date(kind) else pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
     small = numbers.astype("int32") if pa.types.is_date(kind) else numbers
     written = pa.array(small, mask=~valid).view(plain).cast(pa.large_string()).cast(pa.large_binary())
     if not pa.types.is_timestamp(kind):
@@ -69,16 +66,8 @@ def text(array: pa.Array, refuse: Refuse) -> pa.Array:
     return pc.binary_join_element_wise(written, *scalars)
 
 
-def _family(kind: pa.DataType) -> str:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(kind):
-        return "timestamp"
-    return "date" if pa.types.is_date(kind) else "time"
-
-
 def _scale(kind: pa.DataType) -> tuple[int, int]:
-    """Return what to multiply a stored number with, and what to divide it by, to get microseconds, or days."""
+    """Return what to multiply a stored number by, and what to divide it by, to get microseconds, or days."""
     import pyarrow as pa
 
     if pa.types.is_date(kind):

@@ -1,10 +1,10 @@
-"""Whole numbers as Avro and Protobuf write them: seven bits a byte, the lowest first; a column at once."""
+"""Numbers as Avro and Protobuf write them, a column at once: varints have seven bits a byte, the lowest first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.values.arrays import Piece, bytes_of, from_parts
+from airflow_provider_connect.values.arrays import Piece, data_and_ends, from_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,12 +22,12 @@ def varint(number: int) -> bytes:
 
 
 def zigzag(number: int) -> bytes:
-    """Return one whole number so that small ones are short, whatever their sign: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Return a whole number as a varint that is short for small ones: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return varint(number << 1 if number >= 0 else (-number << 1) - 1)
 
 
 def varints(numbers: Any) -> pa.Array:
-    """Return a numpy array of whole numbers as varints; negative ones as their two's complement of 64 bits."""
+    """Return a numpy array of whole numbers as varints; negative ones as 64 bits in two's complement."""
     import numpy as np
 
     left = np.ascontiguousarray(numbers).astype(np.uint64, copy=False)
@@ -56,26 +56,20 @@ def zigzags(numbers: Any) -> pa.Array:
     return varints(((signed << 1) ^ (signed >> 63)).view(np.uint64))
 
 
-def lengths_of(texts: pa.Array) -> Any:
-    """Return how many bytes each row of a ``large_binary`` array has, as numpy; NULL has none."""
-    import numpy as np
-
-    _, ends = bytes_of(texts)
-    return np.diff(ends, prepend=0)
-
-
-def fixed(numbers: Any) -> pa.Array:
-    """Return each number of a numpy array as its bytes in memory, the lowest first on every machine."""
+def little_endian(numbers: Any) -> pa.Array:
+    """Return each number of a numpy array as its own bytes, little-endian."""
     import numpy as np
 
     little = np.ascontiguousarray(numbers.astype(numbers.dtype.newbyteorder("<"), copy=False))
     return from_parts(little.view(np.uint8), np.full(len(numbers), little.itemsize, np.int64))
 
 
-def prefixed(texts: pa.Array, *, signed: bool) -> list[Piece]:
-    """Return binaries with their length before them.
+def length_prefixed(texts: pa.Array, *, signed: bool) -> list[Piece]:
+    """Return binaries, each after its length; NULL has the length 0.
 
-    :param signed: write the length as Avro does, in zigzag; Protobuf does not.
+    :param signed: whether the length is in zigzag, as Avro wants it; Protobuf does not.
     """
-    lengths = lengths_of(texts)
+    import numpy as np
+
+    lengths = np.diff(data_and_ends(texts)[1], prepend=0)
     return [zigzags(lengths) if signed else varints(lengths), texts]

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-from day import DAYS, SOURCE, Bench, show, standin
+from day import DAYS, Bench, show, standin
 from staged_day import KEY, in_new_process, publish_of, stage_day
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
-from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.manifest import Polled
 
 
@@ -45,18 +44,20 @@ class Published(NamedTuple):
 def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled, order: int, pid: int) -> Any:
     """Publish a staged day, as driver and executor do together."""
     sink, emulator = BigQuerySink.of(options), psutil.Process(pid)
-    schema = MixpanelSource.of(SOURCE).row_schema()
     connections = {sink.conn_id: connection}
-    problems = sink.preflight(schema, KEY, (), connections)
-    assert problems == [], problems
     job = publish_of(stage, polled, order)
+    driver, executor = sink.open(KEY, connections), sink.open(KEY, connections)
+    problems = driver.preflight(job.schema, (), "day")
+    assert problems == [], problems
     cpu, theirs, started = time.process_time(), sum(emulator.cpu_times()[:2]), time.perf_counter()
-    token = sink.begin(job, schema, connections)
+    token = driver.begin(job)
     putting = time.perf_counter()
-    receipts = [sink.put(token, (file,), schema, connections) for file in polled.files]
+    receipts = [executor.put(token, stage, (file,)) for file in polled.files]
     committing = time.perf_counter()
-    row = sink.commit(job, schema, token, receipts, connections)
+    row = driver.commit(job, token, receipts)
     ended = time.perf_counter()
+    driver.close()
+    executor.close()
     assert row.rows == polled.rows_written, (row.rows, polled.rows_written)
     return Published(
         ended - started,

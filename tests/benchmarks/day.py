@@ -29,11 +29,11 @@ from typing import NamedTuple
 
 import psutil
 
-from airflow_provider_connect import launch
 from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.submit import launch
 from airflow_provider_connect.window import Day
 
 ROOT = Path(__file__).parents[2]
@@ -140,11 +140,12 @@ def poll_and_stage(connection: Connection, date: dt.date, stage: str) -> Polled:
     """Poll and stage one day."""
     from airflow_provider_connect.spark.poll import PollTask, freeze
 
-    (part,) = MixpanelSource.of(SOURCE).plan(Day(date=date), connection)
-    task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempt="a-1", progress_seconds=5)
+    with MixpanelSource.of(SOURCE).open(connection) as poller:
+        schema, (part,) = poller.schema(), poller.plan([Day(date=date)])
+    task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5)
     Path(stage).mkdir()
     cpu, started = time.process_time(), time.perf_counter()
-    polled = freeze(task, connection)
+    polled = freeze(task, schema, connection)[date]
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     shutil.rmtree(stage)

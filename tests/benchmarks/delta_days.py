@@ -31,24 +31,24 @@ def publish(sink: DeltaSink, date: dt.date) -> None:
     assert writer.file is not None
     manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=Polled(files=(writer.file,)))
     intent = Intent(token=str(date), run="benchmark")
-    publish = Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=sink.path)
-    sink.commit(publish, SCHEMA, None, [], {})
+    publish = Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=sink.path)
+    sink.open(KEY, {}).commit(publish, None, [])
 
 
 def main() -> None:
     """Publish days eleven years apart; time the questions that each task asks."""
     with tempfile.TemporaryDirectory() as folder:
         sink = DeltaSink(path=str(Path(folder) / "table"))
-        assert sink.preflight(SCHEMA, KEY, (), {}) == []
+        assert sink.open(KEY, {}).preflight(SCHEMA, (), "day") == []
         started = time.perf_counter()
         for date in DATES:
             publish(sink, date)
         print(f"a commit: {(time.perf_counter() - started) / len(DATES) * 1000:.0f} ms, mean of {len(DATES)}")
-        ledger = sink.ledger(KEY, {})
+        ledger = sink.open(KEY, {}).ledger
         questions: dict[str, Callable[[], object]] = {
             "days()": ledger.days,
             "newest()": lambda: ledger.newest(DATES[0], "day"),
-            "preflight()": lambda: sink.preflight(SCHEMA, KEY, (), {}),
+            "preflight()": lambda: sink.open(KEY, {}).preflight(SCHEMA, (), "day"),
         }
         for state in ("a log with all its commits", "a cleaned log"):
             if state == "a cleaned log":

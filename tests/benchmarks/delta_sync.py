@@ -39,7 +39,9 @@ def publish(sink: DeltaSink, date: dt.date, batch: pa.RecordBatch) -> float:
     name = f"{attempt_folder(attempt)}/manifest.json"
     folder.write(name, manifest.model_dump_json().encode(), durable=True)
     intent = Intent(token=str(date), run="benchmark")
-    sink.commit(Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=sink.path), SCHEMA, None, [], {})
+    sink.open(KEY, {}).commit(
+        Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=sink.path), None, []
+    )
     return time.perf_counter() - started
 
 
@@ -56,7 +58,7 @@ def main(parent: str | None) -> None:
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         sinks = {name: DeltaSink(path=str(Path(folder) / name)) for name in ways}
         for sink in sinks.values():
-            assert sink.preflight(SCHEMA, KEY, (), {}) == []
+            assert sink.open(KEY, {}).preflight(SCHEMA, (), "day") == []
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for i in range(DAYS):
             for name, sync in ways.items():

@@ -17,13 +17,12 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from day import DAYS, SOURCE, Bench, show, standin
+from day import DAYS, Bench, show, standin
 from staged_day import KEY, in_new_process, publish_of, stage_day
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker, class_path, fetch_jars, fetched, java
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.manifest import Polled
 
 PARTITIONS = 3
@@ -41,17 +40,16 @@ class Published(NamedTuple):
 def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled, order: int) -> Published:
     """Publish a staged day, as driver and executor do together."""
     sink = KafkaSink.of(options)
-    schema = MixpanelSource.of(SOURCE).row_schema()
-    connections = {sink.conn_id: connection}
-    problems = sink.preflight(schema, KEY, (), connections)
-    assert problems == [], problems
+    publisher = sink.open(KEY, {sink.conn_id: connection})
     job = publish_of(stage, polled, order)
+    problems = publisher.preflight(job.schema, (), "day")
+    assert problems == [], problems
     cpu, started = time.process_time(), time.perf_counter()
-    token = sink.begin(job, schema, connections)
+    token = publisher.begin(job)
     putting = time.perf_counter()
-    receipts = [sink.put(token, files, schema, connections) for files in sink.shares(polled.files)]
+    receipts = [publisher.put(token, stage, files) for files in publisher.shares(polled.files)]
     put_seconds = time.perf_counter() - putting
-    row = sink.commit(job, schema, token, receipts, connections)
+    row = publisher.commit(job, token, receipts)
     seconds = time.perf_counter() - started
     assert row.rows == polled.rows_written, (row.rows, polled.rows_written)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -63,7 +61,7 @@ def values_of(stage: str, polled: Polled, path: Path, most: int = 50_000) -> Non
     from airflow_provider_connect.sinks._kafka.converters import converter
     from airflow_provider_connect.stage.rows import batches
 
-    made = converter("json", MixpanelSource.of(SOURCE).row_schema(), DAYS[0], record_name="r")
+    made = converter("json", publish_of(stage, polled, 1).schema, DAYS[0], record_name="r")
     left = most
     with path.open("wb") as file:
         for staged in polled.files:
@@ -114,9 +112,9 @@ def measure(bench: Bench, broker: KafkaBroker, tools: Path, rounds: int, times: 
         if not turn:
             values_of(stage, polled, payload)
         one = in_new_process(publish, options, connection, stage, polled, turn + 1)
-        KafkaSink.of(options | {"topic": f"{topic}-java"}).preflight(
-            MixpanelSource.of(SOURCE).row_schema(), KEY, (), {"kafka_default": connection}
-        )
+        schema = publish_of(stage, polled, 1).schema
+        with KafkaSink.of(options | {"topic": f"{topic}-java"}).open(KEY, {"kafka_default": connection}) as publisher:
+            publisher.preflight(schema, (), "day")
         their_seconds = java_producer(broker, tools, f"{topic}-java", payload, polled.rows_written)
         if turn:  # the first one makes the ledger, and the broker's Java compiles what it needs
             polls.append(poll_seconds)

@@ -57,15 +57,15 @@ def ask(connection: Connection, days: list[Publish]) -> tuple[float, float, list
     from airflow_provider_connect.sinks._kafka import publisher as _kafka_publisher  # noqa: F401
 
     started = time.perf_counter()
-    assert sink.ledger(KEY, connections).row(FIRST) is not None
+    assert sink.open(KEY, connections).ledger.row(FIRST) is not None
     first = time.perf_counter() - started
     started = time.perf_counter()
-    assert sink.ledger(KEY, connections).row(days[0].day.date) is None
+    assert sink.open(KEY, connections).ledger.row(days[0].day.date) is None
     again = time.perf_counter() - started
     each = []
     for one in days:
         started = time.perf_counter()
-        assert sink.ledger(KEY, connections).published(one.day.date, one.intent.token) is None
+        assert sink.open(KEY, connections).ledger.published(one.day.date, one.intent.token) is None
         publish(OPTIONS, connection, one)
         each.append(time.perf_counter() - started)
     return first, again, each, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -83,7 +83,8 @@ def main() -> int:
         broker.start()
         try:
             connection = Connection(conn_id="kafka_default", conn_type="kafka", extra=broker.connection_extra)
-            assert KafkaSink.of(OPTIONS).preflight(SCHEMA, KEY, (), {"kafka_default": connection}) == []
+            publisher = KafkaSink.of(OPTIONS).open(KEY, {"kafka_default": connection})
+            assert publisher.preflight(SCHEMA, (), "day") == []
             fill(connection, options.days, options.streams)
             found = []
             for turn in range(options.rounds):

@@ -51,16 +51,17 @@ def staged(root: str, date: dt.date, rows: int) -> Publish:
     assert writer.file is not None
     polled = Polled(files=(writer.file,), rows_read=rows, rows_written=rows)
     manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled)
-    return Publish(key=KEY, day=day, intent=Intent(token=f"{date}", run="dag/run/task"), manifest=manifest, stage=root)
+    intent = Intent(token=f"{date}", run="dag/run/task")
+    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=root)
 
 
 def publish(options: dict[str, Any], connection: Connection, one: Publish) -> float:
     """Publish a day as driver and executor do together; return its seconds."""
-    sink, connections = KafkaSink.of(options), {"kafka_default": connection}
     started = time.perf_counter()
-    token = sink.begin(one, SCHEMA, connections)
-    receipts = [sink.put(token, share, SCHEMA, connections) for share in sink.shares(one.manifest.polled.files)]
-    row = sink.commit(one, SCHEMA, token, receipts, connections)
+    with KafkaSink.of(options).open(KEY, {"kafka_default": connection}) as publisher:
+        token = publisher.begin(one)
+        shares = publisher.shares(one.manifest.polled.files)
+        row = publisher.commit(one, token, [publisher.put(token, one.stage, share) for share in shares])
     assert row.generation == 1
     return time.perf_counter() - started
 
@@ -107,7 +108,8 @@ def main() -> int:
                         name = f"{kind}-{turn}-{turns}"
                         given = {"topic": name, "ledger_topic": f"{name}-ledger", "turns": turns}
                         given |= {"partitions": PARTITIONS, "timeout_seconds": TIMEOUT_SECONDS}
-                        assert KafkaSink.of(given).preflight(SCHEMA, KEY, (), {"kafka_default": connection}) == []
+                        publisher = KafkaSink.of(given).open(KEY, {"kafka_default": connection})
+                        assert publisher.preflight(SCHEMA, (), "day") == []
                         warm = kind == "warm"
                         seconds[turns].append(run(given, connection, days, options.at_once, warm=warm))
                 print(f"{kind}: {options.days} days of {options.rows:,} rows, {options.at_once} at once")

@@ -32,10 +32,11 @@ def stage_day(bench: Bench, stage: str) -> tuple[float, Polled]:
 def _freeze(connection: Connection, date: dt.date, stage: str) -> tuple[float, Polled]:
     from airflow_provider_connect.spark.poll import PollTask, freeze
 
-    (part,) = MixpanelSource.of(SOURCE).plan(Day(date=date), connection)
-    task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempt="a-1", progress_seconds=5)
+    with MixpanelSource.of(SOURCE).open(connection) as poller:
+        schema, (part,) = poller.schema(), poller.plan([Day(date=date)])
+    task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5)
     started = time.perf_counter()
-    polled = freeze(task, connection)
+    polled = freeze(task, schema, connection)[date]
     return time.perf_counter() - started, polled
 
 
@@ -47,7 +48,9 @@ def publish_of(stage: str, polled: Polled, order: int) -> Publish:
     day = Day(date=DAYS[0])
     manifest = Manifest(day=day, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled)
     intent = Intent(token=f"{order:032x}", run="dag/run/task")
-    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=stage)
+    with MixpanelSource.of(SOURCE).open(Connection(conn_id="benchmark")) as poller:
+        schema = poller.schema()
+    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=schema, stage=stage)
 
 
 def in_new_process(function: Any, *arguments: Any) -> Any:

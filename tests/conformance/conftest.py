@@ -106,10 +106,10 @@ def connection_to(source: Source, holder: socket.socket) -> Connection:
     """Return a connection as the form would make it, to a port of this machine."""
     return Connection(
         conn_id=source.conn_id,
-        conn_type=source.connection_type,
+        conn_type=source.connection_types[0],
         host="http://127.0.0.1",
         port=holder.getsockname()[1],
         login=LOGIN,
         password=PASSWORD,
-        extra=_extra(source.connection_type),
+        extra=_extra(source.connection_types[0]),
     )

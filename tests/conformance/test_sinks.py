@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.publishing import seen_in
-from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Sink, StreamKey
+from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rejects import rejects_schema
@@ -49,6 +49,7 @@ class Bench:
 
     sink: Sink
     connections: Connections
+    publisher: Publisher
     root: Path
     rows: Callable[[], list[tuple[dt.date, str]]] | None = None
 
@@ -90,6 +91,7 @@ class Bench:
             day=day,
             intent=intent(number, clear_number),
             manifest=manifest,
+            schema=SCHEMA,
             stage=str(self.root),
             labels={"dag_id": "dag"},
         )
@@ -106,20 +108,24 @@ class Bench:
 
     def send(self, staged: Publish, copies: int = 1) -> tuple[Any, list[Any]]:
         """Take the steps before the commit; each share is sent as often as Spark may run its task."""
-        token = self.sink.begin(staged, SCHEMA, self.connections)
-        puts = type(self.sink).put is not Sink.put
-        shares = self.sink.shares(staged.manifest.polled.files) if puts else []
-        sent = [[self.sink.put(token, files, SCHEMA, self.connections) for _ in range(copies)] for files in shares]
-        return token, [receipts[-1] for receipts in sent]
+        token = self.publisher.begin(staged)
+        puts = type(self.publisher).put is not Publisher.put
+        shares = self.publisher.shares(staged.manifest.polled.files) if puts else []
+        return token, [[self._put(token, share) for _ in range(copies)][-1] for share in shares]
+
+    def _put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
+        """Put a share as an executor does: with a publisher of its own."""
+        with self.sink.open(KEY, self.connections) as publisher:
+            return publisher.put(token, str(self.root), share)
 
     def publish(self, staged: Publish, copies: int = 1) -> LedgerRow:
         """Take the steps of the driver and the executors."""
         token, receipts = self.send(staged, copies)
-        return self.sink.commit(staged, SCHEMA, token, receipts, self.connections)
+        return self.publisher.commit(staged, token, receipts)
 
     @property
     def ledger(self) -> Any:
-        return self.sink.ledger(KEY, self.connections)
+        return self.publisher.ledger
 
     def seen(self) -> tuple[Any, ...]:
         """Return everything that may not change when nothing is published."""
@@ -142,7 +148,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(sink: Sink, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
+def bench(sink: Sink, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
     connections = {}
     for conn_id in sink.connection_ids:
         connections[conn_id] = Connection(conn_id=conn_id, login=LOGIN, password=PASSWORD)
@@ -151,10 +157,11 @@ def bench(sink: Sink, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
         server = request.getfixturevalue(f"{sink.name}_target")
         sink, connections, rows = server.sink, server.connections, server.rows
     assert sink.check(connections) == []
-    assert sink.preflight(SCHEMA, KEY, DAYS, connections) == []
-    root = Path(sink.stage_root(connections) or tmp_path / "stage")
-    root.mkdir(parents=True, exist_ok=True)
-    return Bench(sink, connections, root, rows)
+    with sink.open(KEY, connections) as publisher:
+        assert publisher.preflight(SCHEMA, DAYS, "day") == []
+        root = Path(sink.stage_root(connections) or tmp_path / "stage")
+        root.mkdir(parents=True, exist_ok=True)
+        yield Bench(sink, connections, publisher, root, rows)
 
 
 def test_its_names_hold_no_secret(sink: Sink) -> None:
@@ -175,10 +182,11 @@ def test_the_ledger_of_what_does_not_exist_is_empty(sink: Sink, request: pytest.
     if sink.name in SERVED:
         server = request.getfixturevalue(f"{sink.name}_target")
         sink, connections = server.sink, server.connections
-    ledger = sink.ledger(KEY, connections)
-    assert len(ledger.days()) == 0
-    assert ledger.row(MONDAY) is None
-    assert ledger.published(MONDAY, intent(1).token) is None
+    with sink.open(KEY, connections) as publisher:
+        ledger = publisher.ledger
+        assert len(ledger.days()) == 0
+        assert ledger.row(MONDAY) is None
+        assert ledger.published(MONDAY, intent(1).token) is None
 
 
 def test_a_frozen_day_is_published_once(bench: Bench) -> None:
@@ -203,9 +211,9 @@ def test_days_are_apart(bench: Bench) -> None:
 
 def test_another_stream_has_another_ledger(bench: Bench) -> None:
     bench.publish(bench.stage(MONDAY, ["a"], 1))
-    other = bench.sink.ledger(StreamKey(connector="conformance", stream="others"), bench.connections)
-    assert other.row(MONDAY) is None
-    assert len(other.days()) == 0
+    with bench.sink.open(StreamKey(connector="conformance", stream="others"), bench.connections) as other:
+        assert other.ledger.row(MONDAY) is None
+        assert len(other.ledger.days()) == 0
 
 
 def test_the_same_intent_again_changes_nothing(bench: Bench) -> None:
@@ -303,9 +311,9 @@ def test_a_share_that_spark_sends_twice_counts_once(bench: Bench) -> None:
 def test_a_commit_whose_answer_was_lost_is_safe_to_repeat(bench: Bench) -> None:
     staged = bench.stage(MONDAY, ["a", "b"], 1)
     token, receipts = bench.send(staged)
-    row = bench.sink.commit(staged, SCHEMA, token, receipts, bench.connections)
+    row = bench.publisher.commit(staged, token, receipts)
     before = bench.seen()
-    assert bench.sink.commit(staged, SCHEMA, token, receipts, bench.connections) == row
+    assert bench.publisher.commit(staged, token, receipts) == row
     assert bench.seen() == before
 
 
@@ -341,8 +349,8 @@ def test_an_abort_touches_nothing_and_the_day_can_still_be_published(bench: Benc
     bench.publish(bench.stage(MONDAY, ["a"], 1))
     staged = bench.stage(MONDAY, ["b"], 2)
     before, files = bench.seen(), bench.files()
-    token = bench.sink.begin(staged, SCHEMA, bench.connections)
-    bench.sink.abort(staged, token, bench.connections)
+    token = bench.publisher.begin(staged)
+    bench.publisher.abort(staged, token)
     assert bench.seen() == before
     assert files.items() <= bench.files().items()
     assert bench.publish(staged).generation == 2
@@ -350,10 +358,10 @@ def test_an_abort_touches_nothing_and_the_day_can_still_be_published(bench: Benc
 
 def test_an_abort_after_the_commit_takes_nothing_back(bench: Bench) -> None:
     staged = bench.stage(MONDAY, ["a"], 1)
-    token = bench.sink.begin(staged, SCHEMA, bench.connections)
+    token = bench.publisher.begin(staged)
     bench.publish(staged)
     before = bench.seen()
-    bench.sink.abort(staged, token, bench.connections)
+    bench.publisher.abort(staged, token)
     assert bench.seen() == before
 
 
@@ -361,7 +369,7 @@ def test_a_sweep_spares_what_is_published_and_what_is_alive(bench: Bench) -> Non
     bench.publish(bench.stage(MONDAY, ["a"], 1))
     alive = bench.stage(MONDAY, ["b"], 2)
     before, files = bench.seen(), bench.files()
-    assert bench.sink.sweep(KEY, bench.connections) == 0
+    assert bench.publisher.sweep() == 0
     assert bench.seen() == before
     assert bench.files() == files
     assert bench.publish(alive).rows == 1
@@ -369,7 +377,7 @@ def test_a_sweep_spares_what_is_published_and_what_is_alive(bench: Bench) -> Non
 
 def test_problems_are_found_before_the_first_request_and_are_texts(bench: Bench) -> None:
     odd = pa.schema([pa.field("event", pa.duration("us"))])
-    problems = bench.sink.preflight(odd, KEY, DAYS, bench.connections)
+    problems = bench.publisher.preflight(odd, DAYS, "day")
     assert problems
     assert all(isinstance(text, str) and "event" in text.lower() for text in problems)
     assert not any(LOGIN in text or PASSWORD in text for text in problems)
@@ -379,6 +387,6 @@ def test_a_changed_type_fails_with_the_columns_name_and_nothing_changes(bench: B
     bench.publish(bench.stage(MONDAY, ["a"], 1))
     before = bench.seen()
     changed = SCHEMA.set(2, pa.field("amount", pa.string()))
-    problems = bench.sink.preflight(changed, KEY, DAYS, bench.connections)
+    problems = bench.publisher.preflight(changed, DAYS, "day")
     assert any("'amount'" in text for text in problems)
     assert bench.seen() == before

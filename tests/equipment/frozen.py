@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,11 +38,15 @@ def freeze(
     attempt: str = "1",
     rejects: Sequence[bytes] = (),
     seen: int | Seen = 0,
+    schema: pa.Schema | None = None,
+    **fields: Any,
 ) -> Publish:
     """Freeze a day of some files, numbered as their partitions are.
 
     :param order: number of the intent; it says nothing about which answer is newer.
     :param seen: the day's generation before the poll, or what a snapshot found.
+    :param schema: of the rows; that of the first file, or of :func:`events`, without it.
+    :param fields: more of the publish.
     """
     folder, name = Folder(str(root)), f"{order:016x}-{attempt}-{day:%Y%m%d}"
     staged = []
@@ -62,7 +67,16 @@ def freeze(
     found = seen if isinstance(seen, Seen) else Seen(day=day, generation=seen) if seen else Seen()
     manifest = Manifest(day=Day(date=day), attempt=name, fingerprint="f", polled=polled, seen=found)
     labels = {"dag_id": "Dag", "task_id": "load", "run_id": f"run {order}"}
-    return Publish(key=KEY, day=manifest.day, intent=intent(order), manifest=manifest, stage=str(root), labels=labels)
+    return Publish(
+        key=KEY,
+        day=manifest.day,
+        intent=intent(order),
+        manifest=manifest,
+        schema=schema or (files[0].schema if files else SCHEMA),
+        stage=str(root),
+        labels=labels,
+        **fields,
+    )
 
 
 def _rejects(folder: Folder, attempt: str, records: Sequence[bytes]) -> tuple[StagedFile, ...]:

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect import launch
 from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.submit import launch
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.publish_bench import bench, publish_api
 from tests.equipment.kafka.secured import cluster

@@ -67,11 +67,20 @@ def send(target: KafkaTarget, day: str, generation: int, events: list[str]) -> P
     producer = Producer({**target.broker.connection_extra, "transactional.id": f"{day}-{generation}"})
     producer.init_transactions(30)
     producer.begin_transaction()
+    places: list[tuple[int, int]] = []
     for event in events:
         value = json.dumps({"day": day, "event": event, "properties": {"b": 1, "a": [2]}})
-        headers = [("connect.day", day.encode()), ("connect.generation", str(generation).encode())]
-        producer.produce(TOPIC, value.encode(), event.encode(), headers=headers)
-    entry = {"row": {"generation": generation, "rows": len(events), "run": "dag/run/task"}}
+        told = {"connector": "mixpanel", "stream": "export", "day": day, "generation": str(generation)}
+        headers = [(f"connect.{name}", text.encode()) for name, text in told.items()]
+        producer.produce(
+            TOPIC, value.encode(), event.encode(), headers=headers,
+            on_delivery=lambda _, sent: places.append((sent.partition(), sent.offset())),
+        )  # fmt: skip
+    assert producer.flush(30) == 0
+    spans = {part: [offset for p, offset in places if p == part] for part, _ in places}
+    offsets = {TOPIC: {part: (min(found), max(found) + 1) for part, found in spans.items()}}
+    row = {"generation": generation, "rows": len(events), "run": "dag/run/task", "token": f"{day}-{generation}"}
+    entry = {"row": row, "offsets": offsets}
     producer.produce(LEDGER, json.dumps(entry), json.dumps(["mixpanel", "export", TOPIC, day, "day"]))
     assert producer.flush(30) == 0
     return producer
@@ -81,19 +90,18 @@ def test_kafka_target_counts_and_shows_committed_records_of_the_newest_generatio
     target = KafkaTarget(tmp_path)
     try:
         assert target.broker.bootstrap in target.start(dict(os.environ))
-        assert (target.rows(), list(target.events()), target.sample()) == (0, [], [])
+        assert (target.rows(), target.sample()) == (0, [])
         admin = AdminClient(target.broker.connection_extra)
         made = admin.create_topics([NewTopic(TOPIC, -1), NewTopic(LEDGER, 1)])
         assert [future.result(10) for future in made.values()] == [None, None]
         send(target, DAY, 1, ["e0", "e1", "old"]).commit_transaction(30)
         send(target, DAY, 2, ["e0", "e1"]).commit_transaction(30)
         send(target, OTHER, 1, ["e2"]).commit_transaction(30)
-        still_open = send(target, OTHER, 2, ["not yet"])
-
-        assert target.rows() == 3
         days = {dt.date.fromisoformat(DAY): ["e0", "e1"], dt.date.fromisoformat(OTHER): ["e2"]}
         expected = [(day, event, '{"b": 1, "a": [2]}') for day, events in days.items() for event in events]
         assert sorted(target.events()) == expected
+        still_open = send(target, OTHER, 2, ["not yet"])
+        assert target.rows() == 3
         shown = target.sample()
         assert len(shown) == 3
         assert all("connect.generation=" in str(row) for row in shown)

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: five here, many in the campaign."""
+"""SIGKILL at random moments: three here, many in the campaign."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ CAMPAIGNS = {
 
 
 @pytest.mark.slow
-def test_five_kills_at_once(system: System):
+def test_three_kills_at_once(system: System):
+    """A driver and a worker die in test_kafka.py, and without Airflow in test_job.py."""
     first = dt.date(2026, 8, 1)
-    kills = [Kill.seeded(victim, first + dt.timedelta(days=i), seed=i) for i, victim in enumerate(VICTIMS)]
+    victims = ("jvm", "task", "supervisor")
+    kills = [Kill.seeded(victim, first + dt.timedelta(days=i), seed=i) for i, victim in enumerate(victims)]
     assert any(kill_and_recover(system, kills))
     tries = {kill.victim: system.task(kill.run_id)["try_number"] for kill in kills}
     assert max(tries.values()) > 1, tries

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from airflow_provider_connect import archive
+from airflow_provider_connect.submit import archive
 
 MAGIC = archive._MAGIC.to_bytes(4, sys.byteorder)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect import __version__, launch
+from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.submit import launch
 
 SETTINGS = ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_CONF_DIR", "PYTHONPATH")
 

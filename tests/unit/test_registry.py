@@ -14,13 +14,11 @@ from airflow_provider_connect.source import Source
 
 class {cls}(Source):
     name: ClassVar[str] = {name!r}
-    connection_type: ClassVar[str] = "x"
+    connection_types: ClassVar[tuple[str, ...]] = ("x",)
 
     @property
     def stream_key(self): return "s"
-    def row_schema(self): ...
-    def plan(self, day, connection): return []
-    def poll(self, part, connection, tally): yield from ()
+    def open(self, connection): ...
 """
 
 

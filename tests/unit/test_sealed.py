@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sealed import KEPT, drop, seal, unseal
+from airflow_provider_connect.submit.sealed import KEPT, drop, seal, unseal
 
 SECRETS = ["it's", 'a "quote"', "100%", "{{ ds }}", "two\nlines", "x", "sécrèt✓", "$HOME `id` \\"]
 CONNECTIONS = {"c": Connection(conn_id="c", host="api.example.com", password="canary")}

@@ -1,12 +1,13 @@
 import datetime as dt
 import zoneinfo
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.window import Day, DaySet, days_of_window, parse_days, span
+from airflow_provider_connect.window import ONE_DAY, Day, DaySet, days_of_window, groups, parse_days, span
 
 ZONES = sorted(zoneinfo.available_timezones() - {"localtime", "Factory"})
 dates = st.dates(dt.date(1975, 1, 1), dt.date(2035, 12, 31))
@@ -151,3 +152,15 @@ def test_a_backfill_of_the_past_does_not_move_the_position():
     origin = dt.date(2026, 10, 1)
     assert live.position(origin) == both.position(origin) == dt.date(2026, 10, 20)
     assert DaySet().position(None) is None
+
+
+@given(st.sets(st.integers(0, 40)), st.integers(1, 5))
+def test_groups_hold_every_day_once_in_order_and_have_neither_gaps_nor_too_many(offsets, size):
+    days = [Day(date=dt.date(2026, 2, 20) + ONE_DAY * offset) for offset in sorted(offsets)]
+    found = groups(days, size)
+    assert [day for group in found for day in group] == days
+    for group in found:
+        assert 1 <= len(group) <= size
+        assert (group[-1].date - group[0].date).days == len(group) - 1
+    for group, after in pairwise(found):
+        assert len(group) == size or group[-1].date + ONE_DAY < after[0].date, "they could have been one group"

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from airflow_provider_connect.clients.bigquery.credentials import credentials, proxy
-from airflow_provider_connect.clients.bigquery.endpoint import DEFAULT_UNIVERSE, Endpoints, field
+from airflow_provider_connect.clients.bigquery.endpoint import DEFAULT_UNIVERSE, Endpoints, extra_field
 from airflow_provider_connect.clients.bigquery.errors import (
     ConflictError,
     ExistsError,
@@ -66,9 +66,10 @@ class Api:
     :param retry_budget_seconds: for a call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
     :param location: where jobs run; None lets BigQuery find it by the tables. :meth:`locate` sets it.
-    :param labels: of every job, beside those that a job is given.
-    :param kms_key: that protects what a SELECT leaves in BigQuery's cache for a day. Scripts, DDL and DML take none:
-        BigQuery refuses it there, and under an organization's rule for such keys asks for the project's default key.
+    :param labels: of every job and new table, beside those that it is given.
+    :param kms_key: of new tables, and of what a SELECT leaves in BigQuery's cache for a day. Scripts, DDL and DML take
+        none: BigQuery refuses it there, and under an organization's rule for such keys asks for the project's default
+        key.
     """
 
     connection: Connection = attribute(repr=False)
@@ -100,7 +101,7 @@ class Api:
         """
         _import_libraries()
         who, own_project = credentials(connection)
-        project = field(connection, "project") or own_project or sink_project
+        project = extra_field(connection, "project") or own_project or sink_project
         if not project:
             raise ConfigError(f"connection {connection.conn_id!r}: no project; fill in its project field")
         return cls(connection, str(project), who, timeout_seconds, retry_budget_seconds, maximum_bytes_billed)
@@ -108,7 +109,7 @@ class Api:
     @cached_property
     def endpoints(self) -> Endpoints:
         """Where both services are; the first look may ask the metadata server whose credentials these are."""
-        return Endpoints.of(self.connection, self.credentials.universe_domain)
+        return Endpoints.from_connection(self.connection, self.credentials.universe_domain)
 
     @cached_property
     def client(self) -> Any:

@@ -1,7 +1,7 @@
-"""PENDING streams become rows of a staging table: up to :data:`STREAMS_PER_COMMIT` at once, or none of them.
+"""Commits PENDING streams to a staging table: up to :data:`STREAMS_PER_COMMIT` at once, all of them or none.
 
-A day of more streams takes several commits. That is no harm: nobody reads the staging table before the publish script,
-which counts its rows.
+A day of more streams takes several commits. That does no harm: the publish script counts the staging table's rows
+before it reads them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, Api
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, made_before
-from airflow_provider_connect.clients.bigquery.messages import told
+from airflow_provider_connect.clients.bigquery.messages import shown_message
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import StreamReceipt
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
@@ -24,11 +24,11 @@ _ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
 
 
 def finalize_and_commit(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
-    """Seal the streams, compare their rows with the receipts, and show them.
+    """Seal the streams, compare their rows with the receipts, and commit them.
 
     May be repeated with the same receipts: streams that are committed already count as done.
 
-    :raises RetriableError: a stream is gone or short of rows: the rows must be appended again.
+    :raises RetriableError: a stream is gone or lacks rows; all must be appended again.
     """
     full = [receipt for receipt in receipts if receipt.rows]
     together = [full[start : start + STREAMS_PER_COMMIT] for start in range(0, len(full), STREAMS_PER_COMMIT)]
@@ -51,7 +51,7 @@ def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
 
 
 def _committed(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> bool:
-    """Ask whether streams of one commit are committed: they are so together or not at all, so the first one knows."""
+    """Tell whether the streams of one commit are committed; the first one answers for all of them."""
     try:
         stream = api.call(f"asking for a write stream of {table.id}", api.write.get_write_stream, name=receipts[0].name)
     except (MissingError, HiddenError):
@@ -88,7 +88,7 @@ class _Commit:
         )
 
     def _error(self, answer: Any, codes: set[str]) -> ConnectError:
-        first = told(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
+        first = shown_message(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
         why = ", ".join(sorted(codes)) or "no reason given"
         text = f"{self.doing}: nothing is committed: {why}" + (f": {first}" if first else "")
         if any(code.startswith(("CMEK", "INVALID_CMEK", "KMS_PERMISSION")) for code in codes):

@@ -1,4 +1,4 @@
-"""Who we are for Google: the fields of the Google provider's own connection type, read with google-auth alone.
+"""Google credentials from the fields of the Google provider's own connection type, read with google-auth alone.
 
 The names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with and without its older
 prefix ``extra__google_cloud_platform__``. Nothing secret is written to a file.
@@ -11,7 +11,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.endpoint import DEFAULT_UNIVERSE, endpoint_problems, field, is_anonymous
+from airflow_provider_connect.clients.bigquery.endpoint import (
+    DEFAULT_UNIVERSE,
+    endpoint_problems,
+    extra_field,
+    is_anonymous,
+)
 from airflow_provider_connect.clients.bigquery.errors import classify
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -23,7 +28,7 @@ _ACCOUNT = re.compile(r"[^@\s,]+@[^@\s,]+")
 
 
 def check_connection(connection: Connection) -> list[str]:
-    """Say what is wrong with a connection as far as it can be told without the network; an empty list if nothing."""
+    """Say what is wrong with a connection, as far as one can tell without the network; [] when nothing is."""
     where = f"connection {connection.conn_id!r}"
     found = [f"{where}: {text}" for text in endpoint_problems(connection)]
     for check in (key_info, _external_info, impersonated, scopes, proxy):
@@ -35,18 +40,18 @@ def check_connection(connection: Connection) -> list[str]:
         f"{where}: field {name!r} is not supported here; use keyfile_dict, key_path, credential_config_file or "
         "application default credentials"
         for name in _UNSUPPORTED
-        if field(connection, name)
+        if extra_field(connection, name)
     ]
-    named = [name for name in ("keyfile_dict", "key_path", "credential_config_file") if field(connection, name)]
+    named = [name for name in ("keyfile_dict", "key_path", "credential_config_file") if extra_field(connection, name)]
     if len(named) > 1:
         found.append(f"{where}: give only one of {' and '.join(named)}")
     return found
 
 
 def key_info(connection: Connection) -> dict[str, Any] | None:
-    """Return the service account's key that the connection holds, None when it holds none.
+    """Return the service account's key that the connection holds; None if it holds none.
 
-    :raises ConfigError: it is no JSON, or a field is missing.
+    :raises ConfigError: it is not JSON, or a field is missing.
     """
     info = _object(connection, "keyfile_dict")
     if info is None:
@@ -59,7 +64,7 @@ def key_info(connection: Connection) -> dict[str, Any] | None:
 
 
 def _object(connection: Connection, name: str) -> dict[str, Any] | None:
-    value = field(connection, name)
+    value = extra_field(connection, name)
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -71,18 +76,18 @@ def _object(connection: Connection, name: str) -> dict[str, Any] | None:
 
 
 def _external_info(connection: Connection) -> dict[str, Any] | str | None:
-    value = field(connection, "credential_config_file")
+    value = extra_field(connection, "credential_config_file")
     if isinstance(value, str) and not value.lstrip().startswith("{"):
         return value
     return _object(connection, "credential_config_file")
 
 
 def impersonated(connection: Connection) -> tuple[str, ...]:
-    """Return the accounts of the impersonation chain, the one to act as last.
+    """Return the accounts of the impersonation chain; the last one is the one to act as.
 
-    :raises ConfigError: one of them is no account's address.
+    :raises ConfigError: one of them is not an account's address.
     """
-    value = field(connection, "impersonation_chain")
+    value = extra_field(connection, "impersonation_chain")
     accounts = value.split(",") if isinstance(value, str) else list(value or ())
     chain = tuple(str(account).strip() for account in accounts if str(account).strip())
     if any(not _ACCOUNT.fullmatch(account) for account in chain):
@@ -93,17 +98,17 @@ def impersonated(connection: Connection) -> tuple[str, ...]:
 
 
 def scopes(connection: Connection) -> tuple[str, ...]:
-    """Return the scopes to ask for; that of the whole cloud platform when the connection names none."""
-    value = field(connection, "scope")
+    """Return the scopes to ask for; by default that of the whole cloud platform."""
+    value = extra_field(connection, "scope")
     if value is not None and not isinstance(value, str):
         raise ConfigError(f"connection {connection.conn_id!r}: scope must be text, scopes separated by commas")
     return tuple(scope.strip() for scope in (value or "").split(",") if scope.strip()) or SCOPES
 
 
 def proxy(connection: Connection) -> str | None:
-    """Return the URL of the only proxy that is used; those that the environment names are not.
+    """Return the URL of the only proxy that is used; those of the environment are not.
 
-    :raises ConfigError: it is no URL. gRPC speaks with proxies over ``http`` alone.
+    :raises ConfigError: it is not an ``http`` URL, the only kind of proxy that gRPC can use.
     """
     value = connection.option("proxy")
     if value is not None and not re.fullmatch(r"http://[^\s/?#]+/?", value):
@@ -112,9 +117,9 @@ def proxy(connection: Connection) -> str | None:
 
 
 def credentials(connection: Connection) -> tuple[Any, str | None]:
-    """Return google-auth credentials and the project they belong to, if they know one.
+    """Return google-auth credentials, and their project if they know one.
 
-    :raises ConfigError: the connection's fields make no sense, or there are no credentials at all.
+    :raises ConfigError: the connection's fields are wrong, or there are no credentials.
     """
     from google.auth import impersonated_credentials
     from google.auth.credentials import AnonymousCredentials
@@ -137,8 +142,8 @@ def credentials(connection: Connection) -> tuple[Any, str | None]:
 
 
 def _in_universe(own: Any, connection: Connection) -> Any:
-    """Return the credentials as those of the universe domain that the connection names."""
-    asked = field(connection, "universe_domain")
+    """Return the credentials for the universe domain that the connection names."""
+    asked = extra_field(connection, "universe_domain")
     if asked is None or own.universe_domain == asked:
         return own
     if own.universe_domain != DEFAULT_UNIVERSE or not hasattr(own, "with_universe_domain"):
@@ -155,7 +160,7 @@ def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | Non
 
     where = f"connection {connection.conn_id!r}"
     info = key_info(connection) or _external_info(connection)
-    path = field(connection, "key_path") or (info if isinstance(info, str) else None)
+    path = extra_field(connection, "key_path") or (info if isinstance(info, str) else None)
     try:
         if path:
             info = json.loads(Path(path).expanduser().read_text())
@@ -173,7 +178,7 @@ def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | Non
 
 
 def _made(info: dict[str, Any], asked: tuple[str, ...]) -> Any:
-    """Make credentials of what a key file says; unlike the library's own loader this never asks the network."""
+    """Make credentials from a key file's content; unlike the library's own loader, without the network."""
     from google.auth import aws, identity_pool, pluggable
     from google.oauth2 import credentials as user
     from google.oauth2 import service_account

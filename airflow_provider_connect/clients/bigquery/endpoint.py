@@ -1,8 +1,8 @@
-"""Where both of BigQuery's services are: Google's own hosts, private endpoints, or another universe domain.
+"""Where BigQuery's two services are: at Google's own hosts, private endpoints, or in another universe domain.
 
-``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) in the connection's extra take the
-place of ``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. Without TLS, which is ``http://`` in
-front of either, nothing of an account may be sent: only loopback addresses, and only with ``is_anonymous``.
+``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) in the connection's extra replace
+``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. ``http://`` in front of either turns TLS off:
+this is allowed for loopback addresses and with ``is_anonymous`` alone, as no credential may be sent in clear.
 
 Vendor facts: https://cloud.google.com/vpc/docs/configure-private-service-connect-apis (2026-11).
 """
@@ -26,25 +26,25 @@ _GRPC = re.compile(rf"(?:(?P<scheme>https?)://)?{_HOST}/?")
 _UNIVERSE = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 
 
-def field(connection: Connection, name: str) -> Any:
-    """Return a field of the connection's extra by its short or its older long name; None when it is empty."""
+def extra_field(connection: Connection, name: str) -> Any:
+    """Return a field of the connection's extra, under its short or its older long name; None when it is empty."""
     value = connection.extra.get(name, connection.extra.get(_PREFIX + name))
     return None if value == "" else value
 
 
 def is_anonymous(connection: Connection) -> bool:
-    """Say whether the connection signs nothing."""
-    return str(field(connection, "is_anonymous") or "").lower() in ("true", "1")
+    """Tell whether requests go without credentials."""
+    return str(extra_field(connection, "is_anonymous") or "").lower() in ("true", "1")
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where to speak.
+    """The addresses of the two services.
 
     :param rest: URL of the REST API.
     :param grpc: host and port of the Storage Write API.
-    :param grpc_tls: whether it is spoken to in TLS.
-    :param universe: the domain that credentials must be of.
+    :param grpc_tls: whether the Storage Write API is reached over TLS.
+    :param universe: the universe domain that credentials must belong to.
     """
 
     rest: str
@@ -53,27 +53,27 @@ class Endpoints:
     universe: str
 
     @classmethod
-    def of(cls, connection: Connection, own_universe: str) -> Endpoints:
-        """Return what the connection says; it has passed :func:`endpoint_problems`.
+    def from_connection(cls, connection: Connection, own_universe: str) -> Endpoints:
+        """Read a connection that has passed :func:`endpoint_problems`.
 
-        :param own_universe: the credentials' own, for a connection that names none.
+        :param own_universe: that of the credentials, for a connection that names none.
         """
-        universe = str(field(connection, "universe_domain") or own_universe)
-        rest = str(field(connection, "rest_endpoint") or f"https://bigquery.{universe}").rstrip("/")
-        asked = str(field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")
+        universe = str(extra_field(connection, "universe_domain") or own_universe)
+        rest = str(extra_field(connection, "rest_endpoint") or f"https://bigquery.{universe}").rstrip("/")
+        asked = str(extra_field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")
         scheme, _, host = asked.rpartition("://")
         has_port = bool(re.search(r":\d+$", host))
         return cls(rest, host if has_port else f"{host}:443", scheme != "http", universe)
 
 
 def endpoint_problems(connection: Connection) -> list[str]:
-    """Say what is wrong with the fields that say where BigQuery is."""
+    """Say what is wrong with the fields that name endpoints and universe."""
     problems = []
     for name, pattern, example in (
         ("rest_endpoint", _REST, "https://host"),
         ("grpc_endpoint", _GRPC, "host:443"),
     ):
-        value = field(connection, name)
+        value = extra_field(connection, name)
         if value is None:
             continue
         match = pattern.fullmatch(value) if isinstance(value, str) else None
@@ -81,7 +81,7 @@ def endpoint_problems(connection: Connection) -> list[str]:
             problems.append(f"{name} must be like {example}, without a path")
         elif match["scheme"] == "http":
             problems += _clear_text_problems(connection, name, value)
-    universe = field(connection, "universe_domain")
+    universe = extra_field(connection, "universe_domain")
     if universe is not None and not (isinstance(universe, str) and _UNIVERSE.fullmatch(universe)):
         problems.append(f"universe_domain must be a domain such as {DEFAULT_UNIVERSE}")
     return problems

@@ -1,8 +1,8 @@
-"""What an error of BigQuery means: by the vendor's reason or status, never by the whole text.
+"""What an error of BigQuery means, told by the vendor's reason or status, never by the whole text.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
-Where the reason says little, known kinds of messages (:mod:`.messages`) say more. What is in no table is
-retriable, as often as Airflow's number of retries allows.
+Where the reason says little, known kinds of messages (:mod:`.messages`) say more. An error in none of the
+tables is retriable, as often as Airflow's number of retries allows.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from typing import Any
 
 import requests
 
-from airflow_provider_connect.clients.bigquery.messages import Message, read
+from airflow_provider_connect.clients.bigquery.messages import Message, parse_message
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 QUOTA_SECONDS = 3600.0  # BigQuery's longer quotas refill over a day, bit by bit
 RATE_SECONDS = 30.0
 STREAMED_SECONDS = 1800.0  # rows that were streamed cannot be changed in a transaction for 30 to 90 minutes
-UNKNOWN_SECONDS = 120.0  # longer than a task sleeps: what nobody knows is for Airflow's retries, whose number is bound
+UNKNOWN_SECONDS = 120.0  # longer than a task sleeps: unknown errors are for Airflow's retries, whose number is limited
 
 
 class MissingError(ConfigError):
-    """A project, dataset, table, stream or job is not there."""
+    """A project, dataset, table, stream or job does not exist."""
 
 
 class HiddenError(ConfigError):
-    """Either there is no such thing or the right to see it is missing; BigQuery does not say which."""
+    """Something does not exist, or the right to see it is missing; BigQuery does not say which."""
 
 
 class ColumnError(ConfigError):
-    """A statement names a column that queries do not know, or know otherwise."""
+    """A statement names a column that the table does not have, or has with another type."""
 
 
 class ExistsError(ConfigError):
-    """What was to be made is there already (409)."""
+    """What should be made exists already (409)."""
 
 
 class ConflictError(RetriableError):
-    """A transaction lost against another one; nothing of it happened."""
+    """A transaction lost against another one, and has changed nothing."""
 
 
 class GoneError(RetriableError):
-    """What this attempt itself made is there no longer, or not yet: a new attempt makes it again."""
+    """What this attempt made is gone, or not visible yet; a new attempt makes it again."""
 
 
 class StaleError(RetriableError):
@@ -66,7 +66,7 @@ _SOON = {
     "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "resourceInUse", "serviceUnavailable",
 }  # fmt: skip
 _VAGUE = {"", "invalid", "invalidQuery", "badRequest", "resourcesExceeded"}
-"""Reasons that come with errors of any kind: what is said besides tells more."""
+"""Reasons that come with errors of any kind: the message tells more."""
 _LATER = {"quotaExceeded", "dailyLimitExceeded"}
 _DENIED = {"accessDenied", "forbidden", "authError", "required", "insufficientPermissions", "accessNotConfigured"}
 _BILLING = {"bytesBilledLimitExceeded", "billingTierLimitExceeded"}
@@ -77,7 +77,7 @@ _FINAL = {
 
 
 def _says(what: str, message: Message, location: str = "") -> str:
-    # A job's error names the file, the column or the part of the request that is wrong.
+    # The location of an error is the file, the column or the part of the request that is wrong.
     where = f" in {location}" if re.fullmatch(r"[\w.:/-]{1,200}", location) else ""
     if message.shown:
         return f"BigQuery says {what}{where}: {message.shown}"
@@ -86,7 +86,7 @@ def _says(what: str, message: Message, location: str = "") -> str:
 
 @contextmanager
 def made_before(doing: str) -> Iterator[None]:
-    """Give "not found" of what this attempt itself made another meaning: it is gone, a new attempt makes it again.
+    """Turn "not found" into "gone", for what this attempt itself made: a new attempt makes it again.
 
     :raises GoneError: in place of :class:`MissingError`.
     """
@@ -141,8 +141,8 @@ def from_result(result: dict[str, Any], doing: str) -> ConnectError:
 
 
 def from_reason(reason: str, message: str, doing: str, *, status: int, location: str = "") -> ConnectError:
-    """Return our error for a reason of BigQuery's error table or, where that says little, for its words or status."""
-    said = read(message)
+    """Return our error for a reason of BigQuery's error table or, where that says little, for message and status."""
+    said = parse_message(message)
     shown = f"{doing}: {_says(str(reason or status or 'no reason'), said, location)}"
     if _CONFLICT.search(message):
         return ConflictError(f"{doing}: another transaction changed the same tables first; run it again")
@@ -177,13 +177,16 @@ _HTTP_REASONS = {
     412: "conditionNotMet",
 }  # fmt: skip
 _WRONG_STATUSES = (400, 405, 411, 413, 414, 415, 431, 501)
-"""A request that is refused so, and without a reason, is wrong in itself. Others say nothing certain."""
+"""A request refused with one of these, and without a reason, is itself wrong. Other statuses prove nothing."""
 _ACCOUNT_LACKS = "give the connection's account the right it lacks, or another account"
 _BY_REASON: dict[str, tuple[type[ConnectError], str]] = {
     "notFound": (MissingError, "create it, or correct its name, its project or its location"),
     "duplicate": (ExistsError, "it is there already"),
     "conditionNotMet": (StaleError, "somebody else changed it meanwhile"),
-    "location": (ConfigError, "the dataset lies in another location: correct location= or the table"),
+    "location": (
+        ConfigError,
+        "they lie in different locations: take a table, a staging_dataset= and a bucket of the stage in one location",
+    ),
     "tooManyPartitions": (
         ConfigError,
         "the day's rows lie in more partitions of the table than one statement may change: load into a table of larger "
@@ -235,7 +238,7 @@ _BY_CODE: dict[str, tuple[type[ConnectError], str]] = {
 
 def _grpc_error(error: Any, doing: str) -> ConnectError:
     name = error.grpc_status_code.name
-    shown = f"{doing}: {_says(name, read(str(error.message or '')))}"
+    shown = f"{doing}: {_says(name, parse_message(str(error.message or '')))}"
     if name == "RESOURCE_EXHAUSTED":
         long_term = re.search(r"(?i)per day|daily|hourly|per hour", str(error.message or ""))
         return RetriableError(shown, retry_after_seconds=QUOTA_SECONDS if long_term else RATE_SECONDS)
@@ -248,7 +251,7 @@ def _grpc_error(error: Any, doing: str) -> ConnectError:
 def _auth_error(error: Any, doing: str) -> ConnectError:
     from google.auth import exceptions as auth
 
-    # Only a code word such as invalid_grant is taken from it: the text may hold the token endpoint's whole answer.
+    # Only a code such as invalid_grant is shown: the text may hold the token endpoint's whole answer.
     word = re.match(r"\(?['\"]?(?:Error code )?([a-z]+(?:_[a-z]+)+)\b", str(error))
     code = f" ({word[1]})" if word else ""
     if isinstance(error, auth.TransportError) or getattr(error, "retryable", False):

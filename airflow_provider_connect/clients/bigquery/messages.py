@@ -1,7 +1,7 @@
-"""What a vendor's message says, and how much of it may be shown: it may hold a record's value, a secret or a request.
+"""What BigQuery's messages mean, and which may be shown: they may hold a record's value, a secret or a request.
 
-A statement of a script fails with ``Query error: … at [line:column]`` and one reason, ``invalidQuery``, for nearly
-everything. So the text behind that prefix is read too, and is shown like any other.
+A statement of a script fails with ``Query error: … at [line:column]`` and with the reason ``invalidQuery`` for nearly
+everything. So the text after that prefix is read too, and shown like any other.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/error-messages, …/quotas,
 https://cloud.google.com/bigquery/docs/multi-statement-queries (2026-11).
@@ -17,7 +17,7 @@ _OF_SCRIPT = re.compile(r"^(?:Query error: )+", re.IGNORECASE)
 _AT = re.compile(r"(?: at (\[\d{1,7}:\d{1,7}\])\.?)+$")
 _SECRETS = re.compile(r"(?i)(?:\bbearer\s+\S+|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*)")
 
-# The only messages that are shown: they name tables, columns, rights and limits, never a record's value.
+# Only these messages are shown: they name tables, columns, rights and limits, never a record's value.
 _NAME = r"[\w.:`$-]+"
 _SHOWN = re.compile(
     rf"""
@@ -68,10 +68,10 @@ _TOPIC = re.compile("|".join(f"(?P<{name}>{words})" for name, words in _TOPICS.i
 
 @dataclass(frozen=True)
 class Message:
-    """A vendor's message, taken apart.
+    """A message of BigQuery, taken apart.
 
-    :param words: one line, without what was put around it; it may hold a record's value.
-    :param at: line and column in the script, such as ``[24:9]``; empty where there are none.
+    :param words: the message itself on one line; it may hold a record's value.
+    :param at: line and column in the script, such as ``[24:9]``; may be empty.
     :param of_script: whether a statement of a script failed.
     """
 
@@ -81,13 +81,13 @@ class Message:
 
     @property
     def topic(self) -> str | None:
-        """What it is about, as a reason of BigQuery's error table or one of ours; None for words nobody knows."""
+        """What it is about: a reason of BigQuery's error table or one of ours; None for an unknown message."""
         found = _TOPIC.match(self.words)
         return found.lastgroup if found else None
 
     @property
     def shown(self) -> str:
-        """What may be shown of it, line and column included; empty if it could hold a record's value.
+        """The message with line and column, as far as it may be shown; empty if it could hold a record's value.
 
         A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known kinds of
         messages pass, never parts of others.
@@ -97,7 +97,7 @@ class Message:
         return _SECRETS.sub("…", self.words)[:300] + (f" at {self.at}" if self.at else "")
 
 
-def read(text: str) -> Message:
+def parse_message(text: str) -> Message:
     """Take a message apart."""
     line = _METHOD.sub("", " ".join(text.split()))
     words = _OF_SCRIPT.sub("", line)
@@ -105,6 +105,6 @@ def read(text: str) -> Message:
     return Message(words[: at.start()] if at else words, at[1] if at else "", words != line)
 
 
-def told(text: str) -> str:
-    """Return what may be shown of a vendor's message: one short line, or nothing if it could hold a record's value."""
-    return read(text).shown
+def shown_message(text: str) -> str:
+    """Return what may be shown of a message: one short line, or "" if it could hold a record's value."""
+    return parse_message(text).shown

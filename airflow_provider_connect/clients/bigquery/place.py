@@ -14,7 +14,7 @@ _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")
 MAX_TABLE_BYTES = 1024  # in UTF-8
 MAX_TARGET_BYTES = 750
-"""Of a sink's own table: ledger, rejects and staging tables have its name and an end."""
+"""For the name that a user gives: other tables have that name and a suffix."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Values and names as GoogleSQL text: the only place where a value becomes part of a query.
+"""Values and names as GoogleSQL text; only here does a value become part of a query.
 
-Values are literals and not parameters, so that the text in a job's history says all of what the job did, and a person
-can run it again.
+Values are literals rather than parameters: so the text in a job's history shows all that the job did, and a person can
+run it again.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/lexical (2026-11).
 """
@@ -13,25 +13,13 @@ from collections.abc import Iterable
 
 from airflow_provider_connect.errors import ConfigError
 
-_ESCAPES = str.maketrans(
-    {
-        "\\": "\\\\",
-        "'": "\\'",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\v": "\\v",
-    }
-)
+_ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 
 def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str:
     """Return a value as a literal: text, whole numbers, dates and NULL (which is cast to ``type_name``).
 
-    :raises ConfigError: the text holds what no query may hold, NUL or half of a surrogate pair.
+    :raises ConfigError: the text holds NUL or half of a surrogate pair, which no query may hold.
     """
     if value is None:
         return f"CAST(NULL AS {type_name})"
@@ -45,7 +33,7 @@ def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str
 
 
 def texts(values: Iterable[str]) -> str:
-    """Return strings as an array literal, typed also when there are none."""
+    """Return strings as an array literal; also an empty one has its type."""
     return f"CAST([{', '.join(map(literal, values))}] AS ARRAY<STRING>)"
 
 
@@ -59,23 +47,23 @@ def timestamp(value: dt.datetime | None) -> str:
 def quoted(name: str) -> str:
     """Return a column's name in backticks.
 
-    :raises ConfigError: the name holds what no column name of BigQuery may hold.
+    :raises ConfigError: BigQuery allows no such column name.
     """
     if not name or any(character in "`\\" or character < " " for character in name):
-        raise ConfigError(f"{name!r} is no column name of BigQuery")
+        raise ConfigError(f"{name!r} is not a column name of BigQuery")
     return f"`{name}`"
 
 
 def names(columns: Iterable[str], alias: str = "") -> str:
-    """Return column names in a row, each behind ``alias`` when one is given."""
+    """Return column names, separated by commas, each after ``alias`` if one is given."""
     prefix = f"{alias}." if alias else ""
     return ", ".join(prefix + quoted(column) for column in columns)
 
 
 def any_partition(column: str | None, alias: str = "") -> str:
-    """Return a condition that always holds, for tables that want one on their partition column (B14).
+    """Return a condition that always holds, for tables that want one on their partition column.
 
-    ``require_partition_filter`` is content with a comparison of the partition column, true or not; dbt does the same.
+    ``require_partition_filter`` is content with any comparison of the partition column; dbt does the same.
     """
     if column is None:
         return "TRUE"

@@ -1,4 +1,4 @@
-"""Rows into a BigQuery table through the Storage Write API: PENDING streams, seen all together or not at all.
+"""Appends rows to a BigQuery table through the Storage Write API: PENDING streams, visible only once committed.
 
 Each appender has a stream of its own and gives every request its offset, so that a request sent twice is stored once:
 ALREADY_EXISTS then means that it has arrived, OUT_OF_RANGE that one before it has not
@@ -40,7 +40,7 @@ _COLUMN = re.compile(r"(?i)(?:field|column)(?: name)?[ :=]*[`'\"]?([\w.]+)")
 class StreamReceipt:
     """What one appender has stored, to be committed by :func:`~.commit.finalize_and_commit`.
 
-    :param name: the stream; empty if there was no row, and so no stream.
+    :param name: the stream; empty without rows, when none is made.
     """
 
     name: str
@@ -52,7 +52,7 @@ class BadRow:
     """A row that BigQuery refuses.
 
     :param offset: its number among the rows appended, from 0.
-    :param column: as BigQuery names it, None if it does not.
+    :param column: None if BigQuery names none.
     """
 
     offset: int
@@ -82,7 +82,7 @@ class _Sent:
 class Appender:
     """Appends batches to a new PENDING stream of a table; leaving its ``with`` block early leaves nothing visible.
 
-    :param table: that this attempt has made, so one that is not found is not there yet, or there no longer.
+    :param table: made by this attempt: if it is not found, it is not visible yet, or gone.
     :param arrow_schema: the schema of every batch, columns named as the table's.
     """
 
@@ -200,7 +200,7 @@ class Appender:
             self._receive()
 
     def _receive(self) -> None:
-        """Take one answer; after an error that may pass, start again from the first row that is not answered."""
+        """Take one answer; after an error that may pass, start again from the first unanswered row."""
         if self._connection is None:
             self._send(self._unanswered[0])
         connection = self._connection
@@ -276,7 +276,7 @@ _WHYS = {
 
 
 def _why(row: Any) -> str:
-    """Say in our own words why a row is refused: BigQuery's may hold its values."""
+    """Say in our own words why a row is refused: BigQuery's words may hold its values."""
     found = (why for words, why in _WHYS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
     return f"{next(found, 'BigQuery does not take it')} ({getattr(row.code, 'name', row.code)})"
 
@@ -288,7 +288,7 @@ def _status(code: int) -> Any:
 
 
 class _Connection:
-    """One AppendRows call: requests go into one queue, answers and at the end an error come out of another.
+    """One AppendRows call: requests go into one queue; answers, and at the end an error, come out of another.
 
     The library's own ``AppendRowsStream`` has no timeout for an answer (600 s to open), hides why a stream did not
     open, bounds nothing in flight and forgets on a reconnect what was not answered. ``client.append_rows`` blocks until

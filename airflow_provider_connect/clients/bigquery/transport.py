@@ -1,7 +1,7 @@
-"""The wires to BigQuery: REST sessions and a gRPC channel that take nothing from the environment.
+"""REST sessions and a gRPC channel to BigQuery that take nothing from the environment.
 
-``requests`` would put the password of a ``.netrc`` file in the place of our token, and would send it to Google; it and
-gRPC would follow proxies that the environment names. Here only the connection says what is used.
+``requests`` would send Google the password of a ``.netrc`` file in place of our token, and both ``requests`` and gRPC
+would use the environment's proxies. Here only the connection says what is used.
 """
 
 from __future__ import annotations
@@ -17,24 +17,17 @@ if TYPE_CHECKING:
 
 
 class _InTime(HTTPAdapter):
-    """Gives no request more time than the thread's call has: the library wants 120 s at least for a query's rows."""
+    """Gives no request more time than the thread's call has; the library alone would wait at least 120 s for rows."""
 
     def __init__(self, limit: threading.local) -> None:
         super().__init__(pool_maxsize=32)
         self._limit = limit
 
-    def send(
-        self,
-        request: Any,
-        stream: bool = False,  # noqa: FBT001, FBT002 - the signature is that of requests
-        timeout: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> requests.Response:
+    def send(self, request: Any, *args: Any, **kwargs: Any) -> requests.Response:
         limit = getattr(self._limit, "seconds", None)
         if limit is not None:
-            timeout = min(timeout or limit, limit)
-        return super().send(request, stream, timeout, *args, **kwargs)
+            kwargs["timeout"] = min(kwargs.get("timeout") or limit, limit)
+        return super().send(request, *args, **kwargs)
 
 
 def rest_session(credentials: Any, limit: threading.local, proxy: str | None) -> Any:
@@ -50,10 +43,10 @@ def rest_session(credentials: Any, limit: threading.local, proxy: str | None) ->
 
 
 def sign_in(limit: threading.local, proxy: str | None) -> Any:
-    """Return what credentials fetch their tokens with."""
+    """Return what fetches the credentials' tokens."""
     from google.auth.transport.requests import Request
 
-    # Given a session of its own, the sign-in does not try each timeout four times over, as the default one does.
+    # With its default session, the sign-in would try four times after each timeout.
     made: Any = Request
     return made(_isolated(requests.Session(), limit, proxy))
 

@@ -1,1 +1,1 @@
-"""HTTP for sources: requests that end in time, answers that are read strictly."""
+"""HTTP: requests that end in time, answers that are read strictly."""

@@ -13,7 +13,7 @@ _PEM = "-----BEGIN"
 _CERTIFICATE = re.compile(
     r"-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END (?:TRUSTED |X509 )?CERTIFICATE-----"
 )
-"""What counts of the text: not the comments around, nor a key that somebody left in it."""
+"""What is read of the text: neither the comments around, nor a key that somebody left in it."""
 
 
 def ca_bundle_problem(ca_bundle: str) -> str | None:
@@ -31,8 +31,8 @@ def ca_bundle_problem(ca_bundle: str) -> str | None:
 def client_context(ca_bundle: str | None) -> ssl.SSLContext:
     """Return what a TLS client needs: certificates are always verified, and host names too.
 
-    :param ca_bundle: authorities beside the public ones.
-    :raises ConfigError: if there is no certificate in it.
+    :param ca_bundle: authorities to trust beside the public ones.
+    :raises ConfigError: there is no certificate in it.
     """
     from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # a DAG file need not pay for it
 
@@ -40,7 +40,7 @@ def client_context(ca_bundle: str | None) -> ssl.SSLContext:
     if ca_bundle is not None:
         _trust(context, ca_bundle)
         # Python 3.13 and later ask for key identifiers, which authorities of proxies often lack. Chain, dates and host
-        # name are looked at all the same.
+        # name are checked all the same.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 

@@ -1,69 +1,62 @@
-"""HTTP for sources: one GET whose body is read raw, and errors that say what to do and hold no secret.
+"""HTTP: one request, whose answer is read raw, and errors that say what to do and hold no secret.
 
-Nothing is retried here: the stage polls the whole partition again. Environment proxies, ``.netrc`` and
-redirects do nothing. A body must say where it ends, by its length or by chunks: one that ends with the
-connection could be cut unseen, and is refused.
+Nothing is tried again here, and redirects are not followed. Proxies of the environment and ``.netrc`` are not used.
+A body must say where it ends, by its length or by chunks: one that ends with the connection could be cut unseen, and
+is refused.
 """
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import email.utils
+import json
 import re
+import string
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
-from typing import NamedTuple
-from urllib.parse import urlencode, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
 
 from pydantic import SecretStr
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.clients.http.link import Limits, Link, proxy_credentials
-from airflow_provider_connect.clients.http.message import Head, read_body, read_head
+from airflow_provider_connect.clients.http.auth import Auth, proxy_auth
+from airflow_provider_connect.clients.http.link import Limits, Link
+from airflow_provider_connect.clients.http.message import READ_BYTES, Head, read_body, read_head
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
 ERROR_TEXT_BYTES = 8 << 10
-"""The most that is read of an answer that is an error; what it can say fits, and an endless one is left."""
+"""The most that is read of an error's body: messages fit in, and an endless one ends."""
 _ERROR_READ_BYTES = 1 << 10
 _ERROR_SECONDS = 10.0
 _CUT_ECHO_CHARACTERS = 2 << 10
 _QUOTE_CHARACTERS = 300
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 
-class BasicAuth:
-    """HTTP Basic with credentials in UTF-8."""
+class Body(NamedTuple):
+    """What a POST sends."""
 
-    def __init__(self, user: SecretStr, password: SecretStr) -> None:
-        self._user = user.get_secret_value()
-        self._password = password.get_secret_value()
+    content_type: str
+    data: bytes
 
-    def __repr__(self) -> str:
-        return "BasicAuth(***)"
 
-    @property
-    def header(self) -> str:
-        """The value of the request's ``Authorization``."""
-        return f"Basic {self._token}"
+def json_body(value: Any) -> Body:
+    """Return a value as JSON."""
+    return Body("application/json", json.dumps(value).encode())
 
-    @property
-    def secrets(self) -> list[str]:
-        """What an answer must not be quoted with: both halves, and the header's value."""
-        # Without the padding, and as URLs write it: an echo may have either.
-        token = self._token.rstrip("=")
-        return [self._user, self._password, token, token.replace("+", "-").replace("/", "_")]
 
-    @property
-    def _token(self) -> str:
-        return base64.b64encode(f"{self._user}:{self._password}".encode()).decode("ascii")
+def form_body(fields: Mapping[str, str]) -> Body:
+    """Return the fields of a form, as in a URL."""
+    return Body("application/x-www-form-urlencoded", urlencode(fields).encode())
 
 
 class ErrorText(NamedTuple):
-    """What an answer that is an error says.
+    """What an error's body says.
 
-    :param is_cut: whether its end was not seen: it may then end inside a secret.
+    :param is_cut: whether its end was not seen: then it may end inside a secret.
     """
 
     text: str
@@ -82,18 +75,16 @@ class Answer:
     def __enter__(self) -> Answer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._link.close()
 
     @property
     def wire_bytes(self) -> int:
-        """How much of the body has come."""
+        """How many bytes of the body have come."""
         return self._link.received
 
     def header(self, name: str) -> str:
-        """Return a header's value, '' when it is missing."""
+        """Return a header's value; '' if there is none."""
         return ", ".join(self._head.all(name))
 
     def require_framing(self) -> None:
@@ -103,32 +94,32 @@ class Answer:
         """
         if self._head.framing is None:
             raise RetriableError(
-                f"{self.host} sent a body with neither Content-Length nor chunks that say its length beyond doubt, so "
-                "its end cannot be told from a cut; if a proxy stands between, it breaks the answer"
+                f"{self.host} sent a body with neither Content-Length nor chunks that can be relied on, so its end "
+                "cannot be told from a cut; if there is a proxy in between, it breaks the answer"
             )
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body as it came over the wire, still encoded.
+        """Yield the body as it comes over the wire, still encoded.
 
-        :raises RetriableError: if it ends early, stalls, or outlasts the deadline.
+        :raises RetriableError: it ends early, stalls, or takes longer than the deadline.
         """
-        return self._body(None)
+        return self._body(READ_BYTES)
 
     def interrupt(self) -> None:
-        """Make a read of the body that waits in another thread end at once, with an error."""
+        """End at once, with an error, a read of the body that waits in another thread."""
         self._link.cut()
 
     def text(self) -> ErrorText:
-        """Return the beginning of the body, decoded as far as it can be: for error answers."""
+        """Return the beginning of an error's body, decoded as far as possible."""
         self._link.shorten(_ERROR_SECONDS)
         data, is_cut = b"", self._head.framing is None
         try:
             for piece in self._body(_ERROR_READ_BYTES):
                 data += piece
                 if len(data) >= ERROR_TEXT_BYTES:
-                    is_cut = True  # as far as anybody looked
+                    is_cut = True  # whether or not there is more
                     break
-        except RetriableError:  # what the status says counts, not that its words broke off
+        except RetriableError:  # the status is what counts, even if its explanation breaks off
             is_cut = True
         if self.header("Content-Encoding").strip().lower() == "gzip":
             data, is_whole = _gunzip_prefix(data)
@@ -136,9 +127,8 @@ class Answer:
         shown = data[:ERROR_TEXT_BYTES].decode("utf-8", "replace")
         return ErrorText(shown, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
 
-    def _body(self, read_bytes: int | None) -> Iterator[bytes]:
-        sizes = {} if read_bytes is None else {"read_bytes": read_bytes}
-        pieces = read_body(self._link.stream, self._head.framing, **sizes)
+    def _body(self, read_bytes: int) -> Iterator[bytes]:
+        pieces = read_body(self._link.stream, self._head.framing, read_bytes)
         while True:
             self._link.check()
             with self._link.explained():
@@ -150,53 +140,71 @@ class Answer:
             yield piece
 
 
-def get(
+def request(
     url: str,
     params: Mapping[str, str],
-    auth: BasicAuth,
+    auth: Auth,
     limits: Limits,
     *,
+    body: Body | None = None,
+    headers: Mapping[str, str] | None = None,
     proxy: SecretStr | None = None,
     ca_bundle: str | None = None,
     sent: Callable[[], None] | None = None,
 ) -> Answer:
-    """Send a GET and return the answer as soon as its head is there, whatever its status.
+    """Send a GET, or a POST if there is a body; return the answer as soon as its head is there, whatever its status.
 
+    :param url: may have a query, as the link to a next page has.
+    :param params: added to the query.
+    :param headers: sent beside those of ``auth``.
     :param proxy: URL of the only proxy that is used.
     :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     :param sent: called when the request is on its way: from then on the server may count it.
-    :raises RetriableError: if the server cannot be reached or does not answer.
-    :raises ConfigError: if its certificate is not trusted, or it redirects: neither is followed.
+    :raises RetriableError: the server cannot be reached or does not answer.
+    :raises ConfigError: its certificate is not trusted, it redirects, or a header cannot be sent.
     """
+    parts = urlsplit(url)
+    query = "&".join(part for part in (parts.query, urlencode(params)) if part)
+    target = quote(f"{parts.path or '/'}{'?' if query else ''}{query}", safe=string.punctuation)
+    own = _headers(auth, headers or {}, body)
     link = Link(url, limits, proxy=proxy, ca_bundle=ca_bundle)
     try:
-        query = f"?{urlencode(params)}" if params else ""
-        link.send(f"{urlsplit(url).path or '/'}{query}", _headers(auth))
+        link.send("GET" if body is None else "POST", target, own, b"" if body is None else body.data)
         if sent is not None:
             sent()
         with link.explained():
             head = read_head(link.stream)
         link.check()
         if 300 <= head.status < 400:
-            raise _redirect(link.host, head, Secrets([*auth.secrets, *proxy_secrets(proxy)]))
+            raise _redirect(link.host, head, Secrets([*auth.secrets, *proxy_auth(proxy).secrets]))
     except BaseException:
         link.close()
         raise
     return Answer(link, head)
 
 
-def _headers(auth: BasicAuth) -> dict[str, str]:
-    return {
+def _headers(auth: Auth, more: Mapping[str, str], body: Body | None) -> dict[str, str]:
+    found = {
         "User-Agent": f"airflow-provider-connect/{__version__}",
         "Accept": "*/*",
         "Accept-Encoding": "gzip",
-        "Authorization": auth.header,
+        **more,
+        **auth.headers,
     }
+    if body is not None:
+        found |= {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
+    for name, value in found.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise ConfigError(
+                f"the header {name[:50]!a} cannot be sent: names are letters, digits and hyphens, values are ASCII on "
+                "one line; correct it, or the credential that it holds"
+            )
+    return found
 
 
 def _redirect(host: str, head: Head, secrets: Secrets) -> ConfigError:
     try:
-        # Struck out before it is taken apart: its pieces may hold a piece of a secret each.
+        # Secrets are struck out before it is taken apart: each part could hold a part of one.
         location = secrets.struck_from(", ".join(head.all("Location")))
         target = urlsplit(location).netloc.rpartition("@")[2]
     except ValueError:
@@ -207,13 +215,8 @@ def _redirect(host: str, head: Head, secrets: Secrets) -> ConfigError:
     )
 
 
-def proxy_secrets(proxy: SecretStr | None) -> list[str]:
-    """Return what a proxy's URL holds that must not be shown."""
-    return list(proxy_credentials(urlsplit(proxy.get_secret_value()))) if proxy is not None else []
-
-
 def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
-    """Return what can be decoded, and whether that is all."""
+    """Return the beginning that can be decoded, and whether that is all."""
     decoder = zlib.decompressobj(wbits=31)
     try:
         return decoder.decompress(data, ERROR_TEXT_BYTES + 1), decoder.eof
@@ -222,14 +225,14 @@ def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
 
 
 def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
-    """Return a server's words for a message: without secrets and control characters, on one short line.
+    """Return a server's words for a message: one short line without secrets.
 
-    :param is_cut: whether more was to come, so that the text may end inside an echo of a secret.
+    :param is_cut: whether more was to come: then the text may end inside an echo of a secret.
     """
-    text = text[:ERROR_TEXT_BYTES]  # an error in the midst of an answer may be as long as a record
+    text = text[:ERROR_TEXT_BYTES]  # an error in the middle of an answer may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
     shown = secrets.struck_from(text, is_cut=is_cut and not is_long)
-    if is_long:  # there is enough without the end, which may hold half an echo
+    if is_long:  # its end may hold half an echo, and is not needed
         shown = shown[:-_CUT_ECHO_CHARACTERS]
     clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", shown)).strip()
     return clean if len(clean) <= _QUOTE_CHARACTERS else clean[: _QUOTE_CHARACTERS - 1] + "…"
@@ -238,7 +241,7 @@ def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
 def retry_after_seconds(value: str, now: dt.datetime, cap_seconds: float = 3600.0) -> float | None:
     """Read a ``Retry-After`` header: seconds, or an HTTP date.
 
-    :param now: what a date is counted from.
+    :param now: the moment from which a date is counted.
     :return: between 0 (a date in the past) and ``cap_seconds``; None if the header is missing or malformed.
     """
     value = value.strip()

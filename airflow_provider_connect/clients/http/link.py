@@ -1,13 +1,12 @@
-"""One connection to a server, perhaps through a proxy, that ends at its deadline whatever either side is doing then.
+"""One connection to a server, perhaps through a proxy, that ends at its deadline whatever either side is doing.
 
-A timeout of a socket starts anew with every byte, so a server that sends one every few seconds holds its client for as
-long as it likes: in the TLS handshake, in the status line, between chunks, in trailers. Here a timer shuts the socket
-at the deadline, and whoever waits on it wakes with an error. The name service is asked in a thread of its own.
+A socket's timeout starts anew with every byte. So a server that sends one every few seconds could hold its client for
+ever: in the TLS handshake, in the status line, between chunks, in trailers. Here a timer shuts the socket at the
+deadline, and whoever waits on it gets an error. The name service is asked in a thread of its own.
 """
 
 from __future__ import annotations
 
-import base64
 import os
 import queue
 import re
@@ -15,18 +14,20 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
-from types import TracebackType
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from airflow_provider_connect.clients.http.auth import proxy_auth
 from airflow_provider_connect.clients.http.certificates import client_context
 from airflow_provider_connect.clients.http.message import BrokenAnswerError, read_head
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 
-_BUFFER_BYTES = 16 << 10  # the head's; a body is read past it, and of an error no more than this comes unasked
+_BUFFER_BYTES = 16 << 10  # for the head; a body is read past it, and of an error no more than this comes unasked
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 
@@ -45,7 +46,7 @@ class Limits(BaseModel):
 
 
 class Link:
-    """A connection to the host of a URL, made by :meth:`send`; whoever makes a link closes it.
+    """A connection to the host of a URL. :meth:`send` opens it; whoever makes a link closes it.
 
     :param ca_bundle: authorities to trust beside the public ones.
     :param proxy: URL of the proxy to go through.
@@ -55,19 +56,20 @@ class Link:
         self._parts = urlsplit(url)
         self._limits = limits
         self._proxy = urlsplit(proxy.get_secret_value()) if proxy is not None else None
+        self._proxy_headers = proxy_auth(proxy).headers
         self._ca_bundle = ca_bundle
-        self._socket: Any = None  # of the kind that TLS and proxies make of it
+        self._socket: Any = None  # TLS and proxies wrap it
         self._stream: BufferedReader | None = None
         self.received = 0  # bytes of the answer's body, for messages
         self._lock = threading.Lock()
-        self._handle: socket.socket | None = None  # of our own on the connection: TLS takes the socket's away
+        self._handle: socket.socket | None = None  # a second one on the connection: TLS takes the first away
         self._is_over = False
         self._doing = "connect"
         self._ends = time.monotonic() + limits.deadline_seconds
         self._timer = self._timer_until(self._ends)
 
     def close(self) -> None:
-        """Let the connection go; what was not read is thrown away."""
+        """Close the connection; what was not read is thrown away."""
         self._stop_timer()
         with self._lock:
             for end in (self._stream, self._socket, self._handle):
@@ -80,11 +82,11 @@ class Link:
         """The server as messages name it."""
         return self._parts.netloc
 
-    def send(self, target: str, headers: dict[str, str]) -> None:
-        """Connect and send a GET.
+    def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+        """Connect and send a request.
 
-        :raises RetriableError: if the server cannot be reached.
-        :raises ConfigError: if it or its certificate is not the one to talk to.
+        :raises RetriableError: the server cannot be reached.
+        :raises ConfigError: its name is not valid, or its certificate is not trusted.
         """
         with self.explained():
             host, port = _address(self._parts)
@@ -93,10 +95,10 @@ class Link:
             headers = {"Host": own, **headers}
             if self._proxy is not None and self._parts.scheme == "http":
                 target = f"http://{own}{target}"
-                headers |= self._proxy_headers()
+                headers |= self._proxy_headers
             self._doing = "read"
             self._socket.settimeout(self._limits.read_timeout_seconds)
-            self._socket.sendall(_request("GET", target, headers))
+            self._socket.sendall(_request(method, target, headers) + body)
             self._stream = self._socket.makefile("rb", buffering=_BUFFER_BYTES)
 
     @property
@@ -106,13 +108,13 @@ class Link:
         return self._stream
 
     def shorten(self, seconds: float) -> None:
-        """End the connection in ``seconds`` from now, if not before."""
+        """Let the connection end ``seconds`` from now at the latest."""
         self._stop_timer()
         self._ends = min(self._ends, time.monotonic() + seconds)
         self._timer = self._timer_until(self._ends)
 
     def cut(self) -> None:
-        """End the connection now: a read that waits in another thread ends with an error."""
+        """End the connection now; a read that waits in another thread gets an error."""
         with self._lock:
             if self._handle is not None:
                 try:
@@ -121,9 +123,9 @@ class Link:
                     return
 
     def check(self) -> None:
-        """Look at the deadline, which counts also while nobody reads.
+        """Look at the deadline; it counts even while nobody reads.
 
-        :raises RetriableError: if it has passed.
+        :raises RetriableError: it has passed.
         """
         if self._is_over or time.monotonic() > self._ends:
             raise self._late()
@@ -134,11 +136,19 @@ class Link:
             f"{self._limits.deadline_seconds:g}; {self.received} bytes had come"
         )
 
-    def explained(self) -> _Explained:
+    @contextmanager
+    def explained(self) -> Iterator[None]:
         """Turn the errors of a block, which may quote anything, into ours."""
-        return _Explained(self)
+        try:
+            yield
+        except (OSError, ValueError, BrokenAnswerError) as error:
+            try:
+                self.check()
+            except RetriableError as late:
+                raise late from None
+            raise self._trouble(error) from None
 
-    def trouble(self, error: OSError | ValueError | BrokenAnswerError) -> ConnectError:
+    def _trouble(self, error: OSError | ValueError | BrokenAnswerError) -> ConnectError:
         """Return our error for one of the system's, of TLS or of the message."""
         seen = f" after {self.received} bytes of the answer" if self.received else ""
         whose = self.host if self._doing != "proxy" else f"{self.host} cannot be asked: the connection's proxy"
@@ -203,9 +213,9 @@ class Link:
         raise refused or OSError("no address")
 
     def _resolved(self, host: str, port: int) -> list[Any]:
-        """Ask the name service, in a thread: nothing else can end a question that it does not answer.
+        """Ask the name service, in a thread: a question without an answer cannot be ended in any other way.
 
-        :raises RetriableError: if there is no answer before the deadline.
+        :raises RetriableError: there is no answer before the deadline.
         """
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
@@ -225,8 +235,8 @@ class Link:
         return answer
 
     def _tunnel(self, target: str) -> None:
-        self._socket.sendall(_request("CONNECT", target, {"Host": target, **self._proxy_headers()}))
-        # Unbuffered: what follows the proxy's answer belongs to the TLS handshake.
+        self._socket.sendall(_request("CONNECT", target, {"Host": target, **self._proxy_headers}))
+        # Unbuffered: what follows the proxy's answer is part of the TLS handshake.
         with self._socket.makefile("rb", buffering=0) as raw:
             status = read_head(BufferedReader(raw, 1)).status
         if status in (401, 403, 407):
@@ -237,32 +247,6 @@ class Link:
         if not 200 <= status < 300:
             raise BrokenAnswerError(f"answered {status}")
 
-    def _proxy_headers(self) -> dict[str, str]:
-        user, password = proxy_credentials(self._proxy)
-        if not user and not password:
-            return {}
-        return {"Proxy-Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode('ascii')}"}
-
-
-class _Explained:
-    """See :meth:`Link.explained`."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, (OSError, ValueError, BrokenAnswerError)):
-            try:
-                self._link.check()
-            except RetriableError as late:
-                raise late from None
-            raise self._link.trouble(error) from None
-
 
 _UNTRUSTED = (
     "has a TLS certificate this machine does not trust (expired, other host, or an unknown authority); if a proxy "
@@ -271,7 +255,7 @@ _UNTRUSTED = (
 
 
 def _meaning(error: OSError | ValueError | BrokenAnswerError, doing: str) -> str:
-    """Say what an error tells of the other side, in words of our own."""
+    """Say in our own words what an error means."""
     if isinstance(error, BrokenAnswerError):
         return str(error)
     limit = "sent nothing for read_timeout_seconds" if doing == "read" else "did not accept a connection within "
@@ -292,7 +276,7 @@ def _meaning(error: OSError | ValueError | BrokenAnswerError, doing: str) -> str
 def _address(parts: SplitResult) -> tuple[str, int]:
     """Return host and port of a URL, the host in ASCII.
 
-    :raises ValueError: if it has none that a connection can be made to.
+    :raises ValueError: it has none that one can connect to.
     """
     name = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode("ascii")
     if not _HOST.fullmatch(name):
@@ -319,10 +303,3 @@ def _over_tls(below: socket.socket, context: ssl.SSLContext, host: str) -> Any:
 def _request(method: str, target: str, headers: dict[str, str]) -> bytes:
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii")
-
-
-def proxy_credentials(proxy: SplitResult | None) -> tuple[str, str]:
-    """Return user and password that a proxy's URL holds, '' for what it does not."""
-    if proxy is None:
-        return "", ""
-    return unquote(proxy.username or ""), unquote(proxy.password or "")

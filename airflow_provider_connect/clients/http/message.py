@@ -1,8 +1,8 @@
-"""An HTTP/1.1 answer as it comes over a connection, read strictly: what cannot be told from a cut is no answer.
+"""An HTTP/1.1 answer as it comes over a connection, read strictly: what may be cut is refused.
 
-The clients of Python read a head that breaks off as if it were whole, take ``notchunked``, ``+5`` and ``0x10`` for
-framing, and a chunk's size that was cut to its first zeros for the end of the body. Each of these could pass off a part
-of a day as the day.
+Python's own clients take a head that breaks off for a whole one, ``notchunked``, ``+5`` and ``0x10`` for framing, and a
+chunk's size that was cut after its first zeros for the end of the body. Each of these could make a part of a day pass
+for the whole day.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Framing = Literal["chunked"] | int | None
 
 
 class BrokenAnswerError(Exception):
-    """What came is no whole answer; the text says what the server did."""
+    """An answer is not whole; the text says what the server did."""
 
 
 class Head(NamedTuple):
@@ -42,7 +42,7 @@ class Head(NamedTuple):
 
     @property
     def framing(self) -> Framing:
-        """How the body's end is told; None also where what is said of it cannot be relied on."""
+        """How the body's end is told; None also where the headers contradict each other."""
         codings, lengths = self.all("Transfer-Encoding"), self.all("Content-Length")
         if codings:
             return "chunked" if [coding.lower() for coding in codings] == ["chunked"] and not lengths else None
@@ -52,7 +52,7 @@ class Head(NamedTuple):
 def read_head(stream: BufferedReader) -> Head:
     """Read up to the body, past interim answers such as ``100 Continue``.
 
-    :raises BrokenAnswerError: if it breaks off, is too long, or is no HTTP.
+    :raises BrokenAnswerError: it breaks off, is too long, or is not HTTP.
     """
     left = MAX_HEAD_BYTES
     for _ in range(_MAX_INTERIM_ANSWERS + 1):
@@ -67,13 +67,13 @@ def _one_head(stream: BufferedReader, left: int) -> tuple[Head, int]:
     left -= len(line)
     status = _STATUS.fullmatch(line)
     if status is None:
-        raise BrokenAnswerError("sent an answer that is no HTTP/1.1")
+        raise BrokenAnswerError("sent an answer that is not HTTP/1.1")
     fields: list[tuple[str, str]] = []
     while (line := _head_line(stream, left)) not in (b"\r\n", b"\n"):
         left -= len(line)
         field = _FIELD.fullmatch(line)
         if field is None:
-            raise BrokenAnswerError("sent a header that is none")
+            raise BrokenAnswerError("sent a malformed header")
         fields.append((field[1].decode("ascii").lower(), field[2].decode("latin-1")))
     return Head(int(status[1]), tuple(fields)), left - len(line)
 
@@ -89,10 +89,10 @@ def _head_line(stream: BufferedReader, left: int) -> bytes:
 
 
 def read_body(stream: BufferedReader, framing: Framing, read_bytes: int = READ_BYTES) -> Iterator[bytes]:
-    """Yield the body as one receive after another brings it.
+    """Yield the body in the pieces in which it arrives.
 
     :param read_bytes: the most of one piece.
-    :raises BrokenAnswerError: if it ends before the end that was announced.
+    :raises BrokenAnswerError: it ends before the end that was announced.
     """
     if framing == "chunked":
         yield from _chunked(stream, read_bytes)
@@ -116,12 +116,12 @@ def _chunked(stream: BufferedReader, read_bytes: int) -> Iterator[bytes]:
     while size := _chunk_size(stream):
         yield from _exactly(stream, size, read_bytes)
         if stream.read(2) != b"\r\n":
-            raise BrokenAnswerError("broke off inside a chunk, or sent chunks that are none")
+            raise BrokenAnswerError("broke off inside a chunk, or sent malformed chunks")
     _skip_trailers(stream)
 
 
 def _skip_trailers(stream: BufferedReader) -> None:
-    """Read past what may follow the last chunk. Nothing of the body is missing if the connection ends here."""
+    """Read past what may follow the last chunk; if the connection ends here, nothing of the body is missing."""
     left = MAX_HEAD_BYTES
     while (line := stream.readline(left)) not in (b"\r\n", b"\n", b""):
         left -= len(line)
@@ -135,6 +135,6 @@ def _chunk_size(stream: BufferedReader) -> int:
     if size is None:
         is_cut = not line.endswith(b"\n") and len(line) < _MAX_CHUNK_LINE_BYTES
         raise BrokenAnswerError(
-            "closed the connection before the last chunk it had announced" if is_cut else "sent chunks that are none"
+            "closed the connection before the last chunk it had announced" if is_cut else "sent malformed chunks"
         )
     return int(size[1], 16)

@@ -1,4 +1,4 @@
-"""Who and where the cluster is: Airflow's own ``kafka`` connection, read into librdkafka's settings and clients.
+"""Airflow's own ``kafka`` connection as librdkafka's settings, and clients made of it.
 
 The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka`` keeps them (``KafkaBaseHook``,
 2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host and port stand in for
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_connect.clients.kafka.errors import Heard, of
+from airflow_provider_connect.clients.kafka.errors import Heard, kafka_error_of
 from airflow_provider_connect.clients.kafka.secrets import SecretFreeLog, secrets
 from airflow_provider_connect.clients.kafka.settings import ALIASES, CONSUMER_ONLY, nearest, problems, refused
 from airflow_provider_connect.connection import Connection
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 GROUP = "airflow-connect"
-"""Name that the reader of the ledger gives itself; it joins no group and commits no offset."""
+"""The name that readers give themselves; they join no group and commit no offset."""
 
 
 def settings(connection: Connection) -> dict[str, str]:
-    """Return the connection as librdkafka's settings, by their current names, without those of consumers.
+    """Return the connection as librdkafka's settings, under their current names and without those of consumers.
 
-    :raises ConfigError: a setting is neither text, number nor boolean, or is given twice under two names.
+    :raises ConfigError: a setting is neither text, number nor boolean, or is given under two names.
     """
     found: dict[str, str] = {}
     for written, value in connection.extra.items():
@@ -64,7 +64,7 @@ def _text(connection: Connection, name: str, value: Any) -> str:
 
 
 def _servers(connection: Connection) -> str | None:
-    """Return the host field, which may list several, with the port where a host has none of its own."""
+    """Return the hosts of the host field, each with the connection's port where it has none of its own."""
     if not connection.host:
         return None
     port = f":{connection.port}" if connection.port else ""
@@ -73,7 +73,7 @@ def _servers(connection: Connection) -> str | None:
 
 
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
-    """Say what is wrong with a connection as far as it can be told without the network; an empty list if nothing.
+    """Say what is wrong with a connection, as far as one can tell without the network; [] when nothing is.
 
     :param delivery: the sink's, for the messages; ``at_least_once`` needs an idempotent producer as well.
     """
@@ -96,47 +96,47 @@ _INVALID = re.compile(r'for configuration property "(?P<name>[^"]*)"')
 
 
 def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, known: bool) -> list[str]:
-    """Ask librdkafka itself, without telling it where the cluster is, until it has nothing more to say.
+    """Let librdkafka itself check the settings, one error after the other; it is not told where the cluster is.
 
-    :param known: something is wrong already: a client that cannot be made for it says nothing new.
+    :param known: whether something else is wrong already; then an error that names no setting is not news.
     """
     found: list[str] = []
     rest = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
     if rest.get("sasl.mechanism") == "OAUTHBEARER":
-        # Else the client asks for a token at once.
+        # Otherwise the client would ask for a token at once.
         rest["security.protocol"] = rest.get("security.protocol", "").lower().replace("sasl_", "")
     log = SecretFreeLog(secrets(connection))
     while True:
         try:
             library.Producer(rest | {"enable.idempotence": True, "log_level": 0}, logger=log)
         except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
-            unknown, name = _named(error)
-            said = _said(error, log)
+            unknown, name = _setting_in(error)
+            complaint = _complaint(error, log)
         else:
             return found
         given = next((one for one in rest if name in (one, *(old for old, new in ALIASES.items() if new == one))), None)
         if given is None:
-            return found if known or found else [said]
+            return found if known or found else [complaint]
         del rest[given]
         found.append(
             f"{given}: no such setting; {nearest(given)}" if unknown else f"{given}: librdkafka refuses its value"
         )
 
 
-def _named(error: Exception) -> tuple[bool, str | None]:
-    """Return whether librdkafka does not know a setting, and the setting's name if the text has one."""
+def _setting_in(error: Exception) -> tuple[bool, str | None]:
+    """Return whether librdkafka does not know a setting, and the setting's name if the text gives it."""
     text = str(error)
     unknown, invalid = _UNKNOWN.search(text), _INVALID.search(text)
     found = unknown or invalid
     return unknown is not None, found["name"] if found else None
 
 
-def _said(error: Exception, log: SecretFreeLog) -> str:
-    """Return what librdkafka says against a setting, without the setting's value."""
-    kafka = of(error)
+def _complaint(error: Exception, log: SecretFreeLog) -> str:
+    """Return librdkafka's complaint about a setting, without the setting's value."""
+    kafka = kafka_error_of(error)
     if kafka is None:
         return "a setting is of the wrong kind: all must be text, numbers or booleans"
-    _, name = _named(error)
+    _, name = _setting_in(error)
     return f"{name}: librdkafka refuses it" if name else log.redacted(str(kafka.str()))
 
 
@@ -144,12 +144,12 @@ def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> d
     given = settings(connection)
     if not given.get("bootstrap.servers"):
         raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
-    if not_allowed := refused(given):  # not with a client either: some of them load code as soon as it is made
-        told = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
-        raise ConfigError(f"connection {connection.conn_id!r}: {told}")
+    if not_allowed := refused(given):  # checked here too: some of them load code as soon as a client is made
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
+        raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
     unless_given = {
         "client.id": "airflow-provider-connect",
-        # Lines below errors say nothing that the call's own error does not; debug= raises this by itself.
+        # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
         "log_level": 3,
     }
     ours = {
@@ -159,39 +159,34 @@ def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> d
     return unless_given | given | {ALIASES.get(name, name): value for name, value in own.items()} | ours
 
 
-def _client(make: Callable[..., T], connection: Connection, conf: dict[str, Any]) -> T:
+def _client(make: Callable[..., T], connection: Connection, heard: Heard | None, own: dict[str, Any]) -> T:
     """Make a client.
 
+    :param heard: collects what the client reports besides its calls' own errors.
+    :param own: settings that win over the connection's: ``{"transactional.id": …}``.
     :raises ConfigError: librdkafka refuses a setting; the message names it.
     """
     from confluent_kafka import KafkaException
 
-    log = SecretFreeLog(secrets(connection))
+    conf, log = _conf(connection, heard, own), SecretFreeLog(secrets(connection))
     try:
         return make(conf, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
-        wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_said(error, log)}"]
+        wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
         raise ConfigError("; ".join(wrong)) from None
 
 
 def producer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Producer:
-    """Make an idempotent producer.
-
-    :param heard: collects what the client hears beside its calls' own errors.
-    :param own: settings that win over the connection's: ``**{"transactional.id": …}``.
-    :raises ConfigError: librdkafka refuses a setting.
-    """
+    """Make an idempotent producer; see :func:`_client`."""
     kind: type[Producer] = _library().Producer
     sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
-    return _client(kind, connection, _conf(connection, heard, sure | own))
+    return _client(kind, connection, heard, sure | own)
 
 
 def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Consumer:
     """Make a consumer that reads what is committed, from offsets that it is given, and leaves no trace.
 
-    :param heard: collects what the client hears beside its calls' own errors.
-    :param own: settings that win over the connection's.
-    :raises ConfigError: librdkafka refuses a setting.
+    See :func:`_client`.
     """
     kind: type[Consumer] = _library().Consumer
     sure = {
@@ -203,20 +198,15 @@ def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) 
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
     }
-    return _client(kind, connection, _conf(connection, heard, sure | own))
+    return _client(kind, connection, heard, sure | own)
 
 
 def admin(connection: Connection, heard: Heard | None = None, /, **own: Any) -> AdminClient:
-    """Make a client for topics and their settings.
-
-    :param heard: collects what the client hears beside its calls' own errors.
-    :param own: settings that win over the connection's.
-    :raises ConfigError: librdkafka refuses a setting.
-    """
+    """Make a client for topics and their settings; see :func:`_client`."""
     _library()
     from confluent_kafka.admin import AdminClient
 
-    return _client(AdminClient, connection, _conf(connection, heard, own))
+    return _client(AdminClient, connection, heard, own)
 
 
 def _library() -> Any:

@@ -1,4 +1,4 @@
-"""What an error of Kafka means: by its code. No message shows its text, which may hold a value of a setting.
+"""What an error of Kafka means, told by its code. No message shows its text, which may hold a setting's value.
 
 Codes: https://kafka.apache.org/protocol.html#protocol_error_codes and librdkafka's own below zero
 (https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h), 2026-11.
@@ -25,11 +25,11 @@ class FencedError(RetriableError):
 
 
 class UnknownTopicError(ConfigError):
-    """A topic or a partition is not there, or may not be seen."""
+    """A topic or a partition does not exist, or the user may not see it."""
 
 
 class ExistsError(ConfigError):
-    """A topic that was to be made is there already."""
+    """A topic that should be made exists already."""
 
 
 class DeniedError(ConfigError):
@@ -37,7 +37,7 @@ class DeniedError(ConfigError):
 
 
 class RefusedRecordError(DataError):
-    """The broker, or the client for it, refused one record at least: too large, or not what the topic accepts."""
+    """The broker, or the client on its behalf, refused a record: too large, or not what the topic accepts."""
 
 
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
@@ -46,90 +46,76 @@ _RECORD = {
     "INVALID_TIMESTAMP",
 }  # fmt: skip
 _VAGUE = {"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT", "_WAIT_COORD", "_SSL"}
-# What is said for good, by librdkafka 2.16 and OpenSSL 3. A broker that goes away in mid-handshake is a TLS error, too,
-# and a token server that does not answer is a failed sign-in; both pass.
+# Errors that last, in the words of librdkafka 2.16 and OpenSSL 3. Others pass: a broker that goes away in mid-handshake
+# is a TLS error too, and a token server that does not answer a failed sign-in.
 _TLS_FOR_GOOD = re.compile(r"certificate verify failed|\balert (?:bad|unknown|unsupported|certificate|handshake|no)\b")
 _FRESH_SECONDS = 30.0
 _OF_ONE_BROKER = {
     "_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE", "_SSL",
 }  # fmt: skip
-"""What a single broker says of the way to it: while others answer, it may pass, as where one restarts."""
+"""Errors on the way to a single broker: while others answer they may pass, as when that one restarts."""
 _ACQUIRING = "Failed to acquire SASL OAUTHBEARER token"
 _NO_SIGN_IN = "Request not valid in current SASL state"
-"""A listener that wants no sign-in, in librdkafka's words for it."""
+"""librdkafka's words for a listener that wants no sign-in."""
 _TOKEN_FOR_GOOD = re.compile(
     r"invalid_client|invalid_grant|invalid_scope|unauthorized_client|access_denied|invalid_request"
 )
 
-_BY_NAME: dict[str, tuple[type[ConnectError], str]] = {
-    **dict.fromkeys(
-        ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"),
-        (
-            ConfigError,
-            "the cluster refuses the credentials: correct login and password (sasl.username, sasl.password) or "
-            "sasl.mechanism in the connection",
-        ),
-    ),
-    "_AUTHENTICATION (token refused)": (
-        ConfigError,
-        "the token server refuses the client: correct sasl.oauthbearer.client.id, its secret or "
-        "its scope in the connection",
-    ),
-    "_AUTHENTICATION (no token)": (
-        RetriableError,
-        "the token server gives no token: if it stays, check sasl.oauthbearer.token.endpoint.url in the connection",
-    ),
-    "UNSUPPORTED_SASL_MECHANISM": (ConfigError, "the cluster has no such sasl.mechanism: correct it in the connection"),
-    "ILLEGAL_SASL_STATE": (
-        ConfigError,
-        "the listener wants no sign-in: set security.protocol to PLAINTEXT (SSL with TLS) in the connection, or give "
-        "another port",
-    ),
-    "_SSL": (
-        ConfigError,
-        "TLS failed: correct security.protocol, the port, ssl.ca.location or ssl.ca.pem, or the client's certificate "
-        "in the connection",
-    ),
-    "TOPIC_AUTHORIZATION_FAILED": (DeniedError, "give the connection's user the right on the topic"),
-    "GROUP_AUTHORIZATION_FAILED": (DeniedError, "give the user READ on the group, or set group.id in the connection"),
-    "CLUSTER_AUTHORIZATION_FAILED": (DeniedError, "give the connection's user the right on the cluster"),
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
-        DeniedError,
-        "give the connection's user WRITE and DESCRIBE on transactional ids that begin with 'connect-'",
-    ),
-    **dict.fromkeys(
-        ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"),
-        (UnknownTopicError, "create the topic, correct its name, or use create_disposition='if_needed'"),
-    ),
-    "TOPIC_ALREADY_EXISTS": (ExistsError, "it is there already"),
-    "INVALID_TRANSACTION_TIMEOUT": (
-        ConfigError,
-        "lower transaction_timeout_seconds, or raise the broker's transaction.max.timeout.ms",
-    ),
-    "INVALID_REPLICATION_FACTOR": (ConfigError, "the cluster has fewer brokers: lower replication_factor"),
-    "INVALID_PARTITIONS": (ConfigError, "correct partitions"),
-    "INVALID_CONFIG": (ConfigError, "the cluster refuses a setting of the topic: correct topic_config"),
-    "POLICY_VIOLATION": (ConfigError, "a policy of the cluster forbids it: correct the topic's settings"),
-    "TOPIC_EXCEPTION": (
-        ConfigError,
-        "its name is not legal, or differs in '.' against '_' alone from a topic that is there",
-    ),
-    "_INVALID_ARG": (ConfigError, "correct the setting"),
-    "_UNSUPPORTED_FEATURE": (ConfigError, "the cluster is too old for it"),
-    "UNSUPPORTED_VERSION": (ConfigError, "the cluster is too old for it"),
-    "UNSUPPORTED_COMPRESSION_TYPE": (
-        ConfigError,
-        "the topic or the cluster refuses this compression: correct compression",
-    ),
-    "UNSUPPORTED_FOR_MESSAGE_FORMAT": (ConfigError, "the topic's message.format.version is too old"),
-    "SECURITY_DISABLED": (ConfigError, "the cluster has no authorizer"),
-    "KAFKA_STORAGE_ERROR": (RetriableError, "a broker cannot write to its disk: see whether it is full"),
-    **dict.fromkeys(
-        ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"),
-        (ConfigError, "its oldest records are gone: set cleanup.policy=compact alone, and publish into a new topic"),
-    ),
-    "_RESOLVE": (RetriableError, "a host's name is not known: check bootstrap.servers and the brokers' own names"),
+_ADVICE: dict[type[ConnectError], dict[str, str]] = {
+    ConfigError: {
+        "_AUTHENTICATION": "the cluster refuses the credentials: correct login and password (sasl.username, "
+        "sasl.password) or sasl.mechanism in the connection",
+        "_AUTHENTICATION (token refused)": "the token server refuses the client: correct sasl.oauthbearer.client.id, "
+        "its secret or its scope in the connection",
+        "UNSUPPORTED_SASL_MECHANISM": "the cluster has no such sasl.mechanism: correct it in the connection",
+        "ILLEGAL_SASL_STATE": "the listener wants no sign-in: set security.protocol to PLAINTEXT (SSL with TLS) in the "
+        "connection, or give another port",
+        "_SSL": "TLS failed: correct security.protocol, the port, ssl.ca.location or ssl.ca.pem, or the client's "
+        "certificate in the connection",
+        "INVALID_TRANSACTION_TIMEOUT": "lower transaction_timeout_seconds, or raise the broker's "
+        "transaction.max.timeout.ms",
+        "INVALID_REPLICATION_FACTOR": "the cluster has fewer brokers: lower replication_factor",
+        "INVALID_PARTITIONS": "correct partitions",
+        "INVALID_CONFIG": "the cluster refuses a setting of the topic: correct topic_config",
+        "POLICY_VIOLATION": "a policy of the cluster forbids it: correct the topic's settings",
+        "TOPIC_EXCEPTION": "its name is not legal, or differs in '.' against '_' alone from an existing topic's",
+        "_INVALID_ARG": "correct the setting",
+        "UNSUPPORTED_VERSION": "the cluster is too old for it",
+        "UNSUPPORTED_COMPRESSION_TYPE": "the topic or the cluster refuses this compression: correct "
+        "compression.type in the connection",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is too old",
+        "SECURITY_DISABLED": "the cluster has no authorizer",
+        "OFFSET_OUT_OF_RANGE": "its oldest records are gone: set cleanup.policy=compact alone, and publish into a new "
+        "topic",
+    },
+    DeniedError: {
+        "TOPIC_AUTHORIZATION_FAILED": "give the connection's user the right on the topic",
+        "GROUP_AUTHORIZATION_FAILED": "give the user READ on the group, or set group.id in the connection",
+        "CLUSTER_AUTHORIZATION_FAILED": "give the connection's user the right on the cluster",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "give the connection's user WRITE and DESCRIBE on transactional ids "
+        "that begin with 'connect-'",
+    },
+    UnknownTopicError: {
+        "UNKNOWN_TOPIC_OR_PART": "create the topic, correct its name, or use create_disposition='if_needed'",
+    },
+    ExistsError: {"TOPIC_ALREADY_EXISTS": "it is there already"},
+    RetriableError: {
+        "_AUTHENTICATION (no token)": "the token server gives no token: if it stays, check "
+        "sasl.oauthbearer.token.endpoint.url in the connection",
+        "KAFKA_STORAGE_ERROR": "a broker cannot write to its disk: see whether it is full",
+        "_RESOLVE": "a host's name is not known: check bootstrap.servers and the brokers' own names",
+    },
 }
+_SAME = {
+    "SASL_AUTHENTICATION_FAILED": "_AUTHENTICATION",
+    "_UNKNOWN_TOPIC": "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_PARTITION": "UNKNOWN_TOPIC_OR_PART",
+    "_UNSUPPORTED_FEATURE": "UNSUPPORTED_VERSION",
+    "_AUTO_OFFSET_RESET": "OFFSET_OUT_OF_RANGE",
+}
+"""Codes with the advice of another one."""
+_BY_NAME = {name: (kind, advice) for kind, known in _ADVICE.items() for name, advice in known.items()}
+_BY_NAME |= {name: _BY_NAME[other] for name, other in _SAME.items()}
 _OTHERWISE = (RetriableError, "it is expected to pass")
 _NOBODY = (
     RetriableError,
@@ -140,11 +126,11 @@ _BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
 
 @dataclass
 class Heard:
-    """What a client said beside its calls' own errors: the reason that hides behind a timeout.
+    """What a client reports besides its calls' own errors: the reason behind a timeout.
 
-    librdkafka tries a refused sign-in again for ever, so the call itself only ever says that time is up. What was not
-    said again for half a minute is over: it tries every ten seconds or sooner. That one broker of several refuses is no
-    reason either.
+    librdkafka tries a refused sign-in again for ever, so the call itself only says that time is up. It tries at least
+    every ten seconds: what it has not reported for half a minute is over. One broker that refuses is not a reason
+    while others answer.
 
     :param errors: when each code was heard last, by :func:`time.monotonic`.
     """
@@ -155,23 +141,23 @@ class Heard:
     def hear(self, error: KafkaError) -> None:
         """Remember the error; the client's ``error_cb``."""
         with self._lock:
-            self.errors[_meaning(error)] = time.monotonic()
+            self.errors[_code_of(error)] = time.monotonic()
 
     def listen(self, client: Any) -> None:
-        """Let a producer or an admin client say what it has to say; calls that wait do not."""
+        """Let a producer or an admin client report its errors; it does not while a call waits."""
         from confluent_kafka import KafkaException
 
         try:
             client.poll(0)
-        except KafkaException as error:  # a fatal error is raised here, not handed over
+        except KafkaException as error:  # a fatal error is raised here, not reported
             self.hear(error.args[0])
 
     def reason(self) -> str | None:
-        """Return the code that explains a timeout, if one was heard of late that waiting does not mend."""
+        """Return the code that explains a timeout: one heard of late that waiting does not mend. None without one."""
         since = time.monotonic() - _FRESH_SECONDS
         with self._lock:
             fresh = [name for name, heard in self.errors.items() if heard > since]
-            # Said once, when the last of them is down, and not again until one was up: it has no age.
+            # Reported once when the last broker goes down, and not again until one is up: it does not age.
             others_answer = "_ALL_BROKERS_DOWN" not in self.errors
         if others_answer:
             fresh = [name for name in fresh if name not in _OF_ONE_BROKER]
@@ -180,11 +166,11 @@ class Heard:
     def failure(self, doing: str) -> ConnectError | None:
         """Return our error for :meth:`reason`, None without one."""
         reason = self.reason()
-        return _classified(reason, doing) if reason is not None else None
+        return _error_for(reason, doing) if reason is not None else None
 
 
-def _meaning(error: KafkaError) -> str:
-    """Return the error's code, or a better one where the text says that it is for good, or that it will pass."""
+def _code_of(error: KafkaError) -> str:
+    """Return the error's code, or a more exact one where the text tells whether the error lasts."""
     name, text = str(error.name()), str(error.str())
     if name in ("_SSL", "_TRANSPORT"):
         return "_SSL" if _TLS_FOR_GOOD.search(text) else "_TRANSPORT"
@@ -196,14 +182,14 @@ def _meaning(error: KafkaError) -> str:
 
 
 def is_fenced(error: BaseException) -> bool:
-    """Say whether another producer took this one's transactional id, or the broker ended its transaction for its age.
+    """Tell whether another producer took the transactional id, or the broker ended the transaction for its age.
 
     The broker does not say which of the two (measured on 4.3); the ledger does.
     """
-    return isinstance(error, FencedError) or _name(error) in _FENCED
+    return isinstance(error, FencedError) or _name_of(error) in _FENCED
 
 
-def of(error: BaseException) -> KafkaError | None:
+def kafka_error_of(error: BaseException) -> KafkaError | None:
     """Return the error's KafkaError, None if it has none."""
     from confluent_kafka import KafkaError, KafkaException
 
@@ -212,8 +198,8 @@ def of(error: BaseException) -> KafkaError | None:
     return error if isinstance(error, KafkaError) else None
 
 
-def _name(error: BaseException) -> str:
-    kafka = of(error)
+def _name_of(error: BaseException) -> str:
+    kafka = kafka_error_of(error)
     return str(kafka.name()) if kafka is not None else ""
 
 
@@ -221,21 +207,21 @@ def classify(error: BaseException, doing: str, heard: Heard | None = None) -> Co
     """Return our error for one of confluent-kafka; ours come back as they are.
 
     :param doing: what was being done, in words: "committing 2024-01-01 into topic 'x'".
-    :param heard: where the reason behind a timeout may be found.
+    :param heard: what the client reported; it may explain a timeout.
     """
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, TimeoutError):
         return RetriableError(f"{doing}: no answer in time; {_NOBODY[1]}")
-    kafka = of(error)
+    kafka = kafka_error_of(error)
     if kafka is None:
         return ConnectError(f"{doing}: unexpected {type(error).__name__}")
-    name = _meaning(kafka)
+    name = _code_of(kafka)
     behind = heard.failure(doing) if heard is not None and name in _VAGUE else None
-    return behind or _classified(name, doing)
+    return behind or _error_for(name, doing)
 
 
-def _classified(name: str, doing: str) -> ConnectError:
+def _error_for(name: str, doing: str) -> ConnectError:
     if name in _FENCED:
         return FencedError(
             f"{doing}: Kafka says {name}: another run took over this transaction, or the broker ended it for its age"
@@ -248,7 +234,7 @@ def _classified(name: str, doing: str) -> ConnectError:
 
 @contextmanager
 def kafka_errors(doing: str, heard: Heard | None = None) -> Iterator[None]:
-    """Turn what confluent-kafka raises inside into our errors; others go through as they are."""
+    """Turn what confluent-kafka raises inside into our errors; all others pass through."""
     from confluent_kafka import KafkaException
 
     try:

@@ -1,7 +1,7 @@
-"""What the cluster's ports speak, asked where no broker answers: librdkafka alone cannot tell that from a broker away.
+"""Which protocol the cluster's ports speak: librdkafka cannot tell a wrong one from a broker that is away.
 
-A port is shown the beginning of a TLS handshake, or asked in plain Kafka whether it wants a sign-in. Neither goes any
-further, and no credential is sent: https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
+A port gets the beginning of a TLS handshake, or is asked in plain Kafka whether it wants a sign-in. No credential is
+sent: https://kafka.apache.org/protocol.html, SaslHandshake (2026-11).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _SECONDS, _ALL_SECONDS = 3.0, 6.0
 _DEFAULT_PORT = 9092
 _SASL_HANDSHAKE, _VERSION, _CORRELATION, _ILLEGAL_SASL_STATE = 17, 1, 0x636F6E6E, 34
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
-"""How an alert and a handshake begin, in every version of TLS."""
+"""The first bytes of an alert and of a handshake, in every version of TLS."""
 
 
 def other_protocol(conf: Mapping[str, str]) -> str | None:
-    """Say which server speaks another protocol than ``security.protocol`` says; None where none is found out.
+    """Name a server that speaks another protocol than ``security.protocol``; None where none is found.
 
     :param conf: librdkafka's settings.
     """
@@ -31,23 +31,23 @@ def other_protocol(conf: Mapping[str, str]) -> str | None:
         if time.monotonic() > until:
             return None
         where = server.strip().rpartition("//")[2]
-        with suppress(OSError, ValueError):  # who does not even answer this says nothing about a protocol
+        with suppress(OSError, ValueError):  # no answer says nothing about the protocol
             if why := _other(where, _address(where), protocol):
                 return why
     return None
 
 
 def _other(where: str, address: tuple[str, int], protocol: str) -> str | None:
-    told = f"and security.protocol is {protocol.upper()}"
+    but = f"and security.protocol is {protocol.upper()}"
     if protocol in ("ssl", "sasl_ssl"):
         if _wants_sign_in(address) is None:
             return None
-        return f"{where} speaks no TLS, {told}: give the port of a TLS listener, or correct security.protocol"
+        return f"{where} speaks no TLS, {but}: give the port of a TLS listener, or correct security.protocol"
     if _speaks_tls(address):
         secured = "SASL_SSL" if protocol == "sasl_plaintext" else "SSL, or SASL_SSL with a sign-in"
-        return f"{where} speaks TLS, {told}: set it to {secured}, or give the port of a listener without TLS"
+        return f"{where} speaks TLS, {but}: set it to {secured}, or give the port of a listener without TLS"
     if protocol == "plaintext" and _wants_sign_in(address):
-        return f"{where} wants a sign-in, {told}: set it to SASL_PLAINTEXT with a sasl.mechanism, or give another port"
+        return f"{where} wants a sign-in, {but}: set it to SASL_PLAINTEXT with a sasl.mechanism, or give another port"
     return None
 
 
@@ -59,7 +59,7 @@ def _address(where: str) -> tuple[str, int]:
 
 
 def _speaks_tls(address: tuple[str, int]) -> bool:
-    """Tell whether the answer to a handshake's first message is one of TLS."""
+    """Tell whether a server answers the first message of a TLS handshake in TLS."""
     hello = ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()
@@ -76,7 +76,7 @@ def _wants_sign_in(address: tuple[str, int]) -> bool | None:
 
 
 def _answer(address: tuple[str, int], asked: bytes, size: int) -> bytes:
-    """Return the first bytes of an answer; fewer where the server hangs up before."""
+    """Return the first bytes of an answer; fewer if the server hangs up."""
     with socket.create_connection(address, _SECONDS) as connection:
         connection.sendall(asked)
         found = b""

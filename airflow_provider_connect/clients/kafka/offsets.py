@@ -1,4 +1,4 @@
-"""Where topics end, before and behind what a transaction wrote."""
+"""Where topics end, before and after a transaction wrote to them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _AGAIN_SECONDS = 0.1
 LISTED_SECONDS = 2.0
-"""How long a topic may be unknown that has just been made: the brokers hear of it one after the other."""
+"""How long a new topic may be unknown: the brokers hear of it one after the other."""
 _ADVICE = "see who deletes it; a new run makes it again with create_disposition='if_needed'"
 
 Ends = dict[str, dict[int, int]]
 
 
 def ends(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, heard: Heard | None = None) -> Ends:
-    """Return the offset behind the last record of each partition, undecided records included.
+    """Return the offset after the last record of each partition, records of open transactions included.
 
     :raises UnknownTopicError: a topic is not there.
     :raises RetriableError: the broker is away.
@@ -84,7 +84,7 @@ def _partitions(admin: AdminClient, topic: str, timeout_seconds: float) -> list[
 
 
 def _named(error: KafkaException, topic: str) -> Exception:
-    """Return an error that names the topic where it is the topic that is not there."""
+    """Return an error that names the topic if it does not exist any more."""
     failure = classify(error, f"asking where topic {topic!r} ends")
     if isinstance(failure, UnknownTopicError):
         return _gone(topic)
@@ -96,7 +96,7 @@ def _gone(topic: str) -> UnknownTopicError:
 
 
 def written(before: Ends, after: Ends) -> dict[str, dict[int, tuple[int, int]]]:
-    """Return the span of each partition that grew: its first new offset, and the one behind the last."""
+    """Return the span of each partition that grew: its first new offset, and the one after the last."""
     spans = {
         topic: {
             partition: (before.get(topic, {}).get(partition, 0), end)

@@ -1,4 +1,4 @@
-"""A producer that counts the records it is handed, and holds no more of them than memory allows."""
+"""A producer that counts its records, and holds no more of them than memory allows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 QUEUE_KBYTES = 48 * 1024
-"""What a producer holds that the broker has not acknowledged."""
+"""How much a producer holds that the broker has not acknowledged."""
 QUEUE_RECORDS = 100_000
-"""How many records that may be: librdkafka itself takes about 300 bytes for each, and as many for its headers."""
+"""How many records it holds at most: librdkafka takes about 300 bytes for each, and as many for its headers."""
 _POLL_SECONDS = 0.1
 
 Headers = list[tuple[str, str | bytes | None]]
 
 
 def headers_bytes(headers: Headers) -> int:
-    """Return how many bytes a record's headers are."""
+    """Return the size of a record's headers in bytes."""
     return sum(len(name) + len(value or b"") for name, value in headers)
 
 
@@ -37,6 +37,8 @@ class Outbox:
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         defaults = {
             "linger.ms": 20,
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",  # as Java's clients choose
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES,
         }
@@ -52,8 +54,8 @@ class Outbox:
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
         """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
 
-        ``produce_batch`` says in each record whether it was taken, and takes later ones where an earlier one was not.
-        So there is room for all before the first is handed over.
+        ``produce_batch`` may leave out a record and take later ones. So there is room for all of them before the first
+        is handed over.
 
         :param size_bytes: of all keys and values.
         """
@@ -69,15 +71,15 @@ class Outbox:
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
     ) -> None:
-        """Hand over one record; who sends many calls :meth:`make_room` now and then.
+        """Hand over one record; call :meth:`make_room` now and then to send many.
 
-        :param partition: where to; by the partitioner without it.
+        :param partition: None leaves it to the partitioner.
         """
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted += 1
 
     def _produce(self, topic: str, *record: Any, **more: Any) -> None:
-        """Hand over one record, however long the client's own queue is full."""
+        """Hand over one record, and wait while the client's own queue is full."""
         while True:
             try:
                 with self.sending(topic):
@@ -119,7 +121,7 @@ class Outbox:
         self._queued_bytes += size_bytes
 
     def _waiting_bytes(self) -> int:
-        """Return how large the records are that wait: those that were handed over last."""
+        """Return the size of the records that wait: those handed over last."""
         waiting = len(self._producer)
         while self._queued and self._queued_records - self._queued[0][0] >= waiting:
             records, size_bytes = self._queued.popleft()
@@ -132,7 +134,7 @@ class Outbox:
         self._wait(lambda: len(self._producer) < waiting)
 
     def check_time(self, done: int, total: int) -> None:
-        """Leave while there is time for it; without a transaction there is all the time in the world."""
+        """Raise if the transaction's time is nearly over; without a transaction there is no limit."""
 
     def flush(self) -> None:
         """Wait until the broker has answered for every record.
@@ -155,13 +157,13 @@ class Outbox:
 
     @contextlib.contextmanager
     def sending(self, topic: str | None = None) -> Iterator[None]:
-        """Name what the client raises."""
+        """Turn what the client raises into our errors."""
         with kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.heard):
             yield
 
 
 def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
-    """Return the records that the client had no room for, where those are the last: their order stays.
+    """Return the records that the client had no room for, if they are the last ones: so the order stays.
 
     :raises KafkaException: it refused a record.
     :raises RetriableError: it left some out in the middle.
@@ -185,7 +187,7 @@ class Acknowledged(Outbox):
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         self._delivered = 0
         self._failed: Any = None
-        # No timeout of librdkafka's own: it would count the time that records wait behind others on a slow line.
+        # Without librdkafka's own timeout, which also counts the time that records wait behind others on a slow line.
         own = {"on_delivery": self._note, "message.timeout.ms": 0}
         super().__init__(connection, timeout_seconds, settings | own)
 

@@ -1,7 +1,7 @@
-"""Reads the partitions of a topic to their ends: for the ledger, for snapshots, and for the look for a lost ledger.
+"""Reads the partitions of a topic to their ends.
 
-Where a partition ends is asked of its leader before its first record is read. What comes with the records does not
-tell: the mark of a leader that was just elected may lag behind what is committed. The question is not answered until
+The leader is asked where a partition ends before the first record is read. The mark that comes with the records is not
+enough: that of a leader elected a moment ago may lag behind what is committed. A leader answers the question only when
 it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11).
 """
 
@@ -24,7 +24,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 _BATCH = 10_000
 _LOOK_SECONDS = 0.05
 _FETCH_BYTES = 4_000_000
-"""Of a partition at once: a long ledger is read to its end in fewer questions."""
+"""Of a partition at once: a long topic is read in fewer requests."""
 
 
 class Partitions:
@@ -38,11 +38,11 @@ class Partitions:
         self.called = called
         self.timeout_seconds = timeout_seconds
         self.stopped: dict[int, int] = {}
-        """Behind which offset of each partition the last reading stopped."""
+        """The offset of each partition at which the last reading stopped."""
         self._reader = reader
 
     def numbers(self) -> list[int]:
-        """Return the topic's partitions; none of a topic that is not there."""
+        """Return the topic's partitions; [] if there is no such topic."""
         from confluent_kafka import KafkaError, KafkaException
 
         topic = self._ask(lambda seconds: self._reader.list_topics(self.topic, timeout=seconds)).topics[self.topic]
@@ -53,7 +53,7 @@ class Partitions:
         return sorted(topic.partitions)
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """Ask for the first offset, and the one behind the last that this reader may see."""
+        """Ask for the first offset, and for the one after the last that this reader may see."""
         from confluent_kafka import TopicPartition
 
         place = TopicPartition(self.topic, partition)
@@ -76,7 +76,7 @@ class Partitions:
             time.sleep(_LOOK_SECONDS)
 
     def told_end(self, partition: int) -> int:
-        """Return the offset behind the last record, undecided ones included, as it came with the records."""
+        """Return the offset after the last record, open transactions included, as it came with the records."""
         from confluent_kafka import TopicPartition
 
         return self._reader.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
@@ -84,8 +84,8 @@ class Partitions:
     def batches(self, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Message]]:
         """Yield the records from ``starts`` on, until every partition is read to its end and at least to ``ends``.
 
-        :raises RetriableError: nothing more comes before that.
-        :raises ConfigError: an offset is not there any more.
+        :raises RetriableError: no more records come before that.
+        :raises ConfigError: an offset does not exist any more.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -119,7 +119,7 @@ class Partitions:
         self._reader.unassign()
 
     def _arrived(self) -> list[Message]:
-        """Return what has come, as soon as anything has: ``consume`` waits its whole time for a batch that is full."""
+        """Return what has come, as soon as anything has: ``consume`` would wait its whole time for a full batch."""
         first: list[Message] = self._reader.consume(1, _LOOK_SECONDS)
         return first + self._reader.consume(_BATCH, 0) if first else first
 

@@ -1,7 +1,7 @@
-"""What the settings of a Kafka connection may say: rules of ours, told without the network, all that is wrong at once.
+"""Our own rules for the settings of a Kafka connection, checked all at once and without the network.
 
-Whether a setting exists and takes such a value is for librdkafka to say; here stands what it would let pass although
-a day could be lost, a secret read by others, or foreign code run.
+librdkafka itself knows which settings exist and which values they take. Here is what it lets pass although a day could
+be lost, a secret be read by others, or foreign code be run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALIASES: dict[str, str] = {
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
-"""librdkafka's second names for one setting, and the one that is used here."""
+"""Other names that librdkafka has for a setting, each with the name used here."""
 
 CONSUMER_ONLY = frozenset({
     "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "enable.auto.commit", "enable.auto.offset.store",
@@ -35,15 +35,16 @@ CONSUMER_ONLY = frozenset({
     "max.poll.interval.ms", "max.poll.records", "offset.store.method", "partition.assignment.strategy",
     "queued.max.messages.kbytes", "queued.min.messages", "session.timeout.ms",
 })  # fmt: skip
-"""Settings of those who read with the same connection; they mean nothing to us."""
+"""Settings for consumers that use the same connection; we ignore them."""
 
 _KNOWN = (
     *CONSUMER_ONLY, "acks", "batch.num.messages", "batch.size", "bootstrap.servers", "broker.address.family",
     "broker.address.ttl", "client.dns.lookup", "client.id", "client.rack", "compression.level",
+    "compression.type",
     "connections.max.idle.ms", "debug", "delivery.timeout.ms", "enable.idempotence", "enable.metrics.push",
     "enable.ssl.certificate.verification", "https.ca.location", "https.ca.pem", "isolation.level", "linger.ms",
     "log_level", "max.in.flight.requests.per.connection", "message.copy.max.bytes", "message.max.bytes",
-    "metadata.max.age.ms", "metadata.recovery.strategy",
+    "metadata.max.age.ms", "metadata.recovery.strategy", "partitioner",
     "receive.message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retries",
     "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.keytab", "sasl.kerberos.principal",
     "sasl.kerberos.service.name", "sasl.mechanism", "sasl.oauthbearer.assertion.private.key.file",
@@ -56,13 +57,11 @@ _KNOWN = (
     "ssl.key.location", "ssl.key.password", "ssl.key.pem", "ssl.keystore.location", "ssl.keystore.password",
     "topic.metadata.refresh.interval.ms",
 )  # fmt: skip
-# Only for guessing what a misspelt name was meant to be.
+# Only to guess what a misspelt name should be.
 
 _BY_OPTION = {
     "transactional.id": "the sink makes its own, one for each day: leave it out",
     "transaction.timeout.ms": "use the sink's option transaction_timeout_seconds",
-    "compression.type": "use the sink's option compression",
-    "partitioner": "use the sink's option partitioner",
     "delivery.timeout.ms": "the sink sets it by its own timeouts: leave it out",
     "queue.buffering.max.messages": "the sink bounds its memory itself: leave it out",
     "queue.buffering.max.kbytes": "the sink bounds its memory itself: leave it out",
@@ -88,9 +87,9 @@ _VALUES = {
     "enable.ssl.certificate.verification": ({"true"}, "anybody could pose as the cluster: give its CA in ssl.ca.pem"),
 }
 _OPENSSL_PROVIDERS = frozenset({"default", "legacy", "fips", "base"})
-"""OpenSSL's own; any other name is the file of a library that is loaded."""
+"""OpenSSL's own; any other name makes it load a library from a file."""
 _IN_A_COMMAND = ("sasl.kerberos.principal", "sasl.kerberos.keytab")
-"""librdkafka writes them into a shell's command as they are."""
+"""librdkafka puts them into a shell command as they are."""
 _PLAIN = re.compile(r"[\w.@/:+=,-]*", re.ASCII)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 _SASL = ("sasl_ssl", "sasl_plaintext")
@@ -110,15 +109,15 @@ def nearest(name: str) -> str:
 
 
 def is_local(servers: str) -> bool:
-    """Say whether all of ``host:port,…`` are on this machine."""
+    """Tell whether all of ``host:port,…`` are on this machine."""
     hosts = [re.sub(r":\d+$", "", server.strip().rpartition("//")[2]) for server in servers.split(",")]
     return all(host in _LOOPBACK for host in hosts)
 
 
 def refused(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that must not be there, or not with this value, and why.
+    """Return the settings that are not allowed, or not with their value, and why.
 
-    :param conf: settings by the names that :data:`ALIASES` gives them.
+    :param conf: settings under their current names (:data:`ALIASES`).
     """
     found = {name: why for name, why in _BY_OPTION.items() if name in conf}
     found |= {
@@ -133,7 +132,7 @@ def refused(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield settings that are taken, but not with a value that loads a library or ends a shell's word."""
+    """Yield settings whose value would load a library, or end a word of a shell command."""
     providers = {name.strip() for name in conf.get("ssl.providers", "").split(",")} - {""}
     if providers - _OPENSSL_PROVIDERS:
         yield "ssl.providers", f"must be of {', '.join(sorted(_OPENSSL_PROVIDERS))}; others load foreign code"
@@ -143,7 +142,7 @@ def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def problems(conf: Mapping[str, str]) -> list[str]:
-    """Say what is wrong with the settings of security taken together; an empty list when nothing is."""
+    """Say what is wrong with the security settings, taken together; [] when nothing is."""
     protocol = conf.get("security.protocol", "plaintext").lower()
     found = [*_servers(conf), *_files(conf)]
     if protocol in _SASL:

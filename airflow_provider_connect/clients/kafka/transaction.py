@@ -1,8 +1,8 @@
-"""One producer and its one transaction; after it, whatever its end, the producer is thrown away.
+"""A producer for one transaction; however that ends, the producer is not used again.
 
-A second transaction of the same producer could be committed or aborted by a delayed answer to the first one
-(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer of the same transactional id fences whatever still
-runs under it: :meth:`Transaction.fence` returns when nobody else's transaction is open any more.
+A delayed answer to its first transaction could commit or abort a second one
+(https://jepsen.io/analyses/bufstream-0.1.0, 2024-11). A new producer of the same transactional id fences the
+older ones: when :meth:`Transaction.fence` returns, no other transaction of that id is open.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from airflow_provider_connect.clients.kafka.errors import FencedError, classify, is_fenced, kafka_errors, of
+from airflow_provider_connect.clients.kafka.errors import FencedError, classify, is_fenced, kafka_error_of, kafka_errors
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 
 RELEASE_SECONDS = 10.0
 SHARE_OF_TIME = 0.9
-"""What a transaction may take of its time before it is given up."""
+"""The part of its time that a transaction may take before it is given up."""
 
 
 class UndecidedError(RetriableError):
-    """Whether a transaction was committed is not known; its ledger record tells."""
+    """It is not known whether a transaction was committed; its ledger record tells."""
 
 
 def transactional_id(*names: str | int) -> str:
@@ -38,7 +38,7 @@ class Transaction(Outbox):
     """A producer with a transactional id; ends without a trace unless :meth:`commit` returned.
 
     :param transaction_timeout_seconds: after which the broker ends the transaction.
-    :param what: it publishes, for messages; its id without that.
+    :param what: what it publishes, for messages; None shows its id.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Transaction(Outbox):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is open any more: never begun, committed, aborted, or fenced by another producer."""
+        """Whether it is not open: never begun, committed, aborted, or fenced by another producer."""
         return self._ended
 
     def fence(self) -> None:
-        """Take the transactional id: every producer that had it is fenced, and its transaction is over.
+        """Take the transactional id: producers that had it are fenced, and their transactions are over.
 
         :raises ConfigError: the broker allows no transaction that long, or the user may not use the id.
         :raises RetriableError: the broker is away.
@@ -78,7 +78,7 @@ class Transaction(Outbox):
         try:
             self._producer.init_transactions(self.timeout_seconds)
         except KafkaException as error:
-            self.heard.listen(self._producer)  # what stands behind a timeout
+            self.heard.listen(self._producer)  # for the reason behind a timeout
             raise classify(error, f"taking transactional id {self.id!r}", self.heard) from None
 
     def begin(self) -> None:
@@ -90,9 +90,9 @@ class Transaction(Outbox):
 
     @contextlib.contextmanager
     def sending(self, topic: str | None = None) -> Iterator[None]:
-        """Name what the client raises; behind "fatal" and "erroneous state" it is the reason that counts.
+        """Turn what the client raises into our errors: the reason, where it says "fatal" or "erroneous state" alone.
 
-        Only a step of the transaction tells it: one that is out of turn is refused with the error that broke it.
+        The next step of the transaction tells the reason: it is refused with the error that broke the transaction.
         """
         from confluent_kafka import KafkaError, KafkaException
 
@@ -100,7 +100,7 @@ class Transaction(Outbox):
             try:
                 yield
             except KafkaException as error:
-                kafka = of(error)
+                kafka = kafka_error_of(error)
                 if kafka is not None and kafka.code() == KafkaError._FATAL:
                     self._producer.abort_transaction(1.0)
                 if kafka is not None and kafka.code() == KafkaError._STATE:
@@ -109,14 +109,14 @@ class Transaction(Outbox):
 
     @property
     def seconds(self) -> float:
-        """How long the transaction has been open; 0 before it is begun."""
+        """How long the transaction has been open; 0 before it begins."""
         return time.monotonic() - self._begun if self._begun else 0.0
 
     def check_time(self, done: int, total: int) -> None:
-        """Leave while there is time for it.
+        """Give up while there is still time to abort.
 
-        :raises RetriableError: the transaction's time is nearly over, and it will not be finished. By what the ledger
-            has measured it should have been: that was looked at before the first record.
+        :raises RetriableError: the transaction's time is nearly over. Before the first record, the ledger's earlier
+            measurements said that there was enough.
         """
         if self.seconds > SHARE_OF_TIME * self.transaction_timeout_seconds:
             raise self._too_slow(done, total)
@@ -124,8 +124,8 @@ class Transaction(Outbox):
     def flush(self) -> None:
         """Wait until the broker has answered for every record.
 
-        :raises RetriableError: it took none for the whole timeout, or the transaction's time is over, and what was not
-            sent by then is forgotten.
+        :raises RetriableError: it took none for the whole timeout, or the transaction's time is over: then what was not
+            sent is dropped.
         """
         super().flush()
         if self.seconds > self.transaction_timeout_seconds:
@@ -139,9 +139,9 @@ class Transaction(Outbox):
         )
 
     def commit(self) -> None:
-        """Commit; the same call again is safe while the answer is missing.
+        """Commit; while there is no answer, the same call is safe to repeat.
 
-        :raises UndecidedError: no answer in time, or one that does not tell.
+        :raises UndecidedError: no answer in time, or an unclear one.
         :raises FencedError: another producer has the id now.
         :raises DataError: the broker refused a record; nothing of the transaction is visible.
         """
@@ -167,7 +167,7 @@ class Transaction(Outbox):
                 try:
                     yield
                 except KafkaException as error:
-                    kafka = of(error)
+                    kafka = kafka_error_of(error)
                     if kafka is not None and kafka.retriable():
                         raise _Again from error
                     if kafka is not None and kafka.fatal() and not is_fenced(error):
@@ -182,17 +182,17 @@ class Transaction(Outbox):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let readers of committed records go on, where this transaction failed and is still open."""
+        """End a failed transaction that is still open: readers of committed records wait for its end."""
         if isinstance(error, FencedError):
             self._ended = True
         elif not self._ended and not isinstance(error, UndecidedError):
             self._ended = self._released()
 
     def _released(self) -> bool:
-        """End the open transaction; of a producer that was fenced meanwhile, nothing is left to end. Say whether it is.
+        """End the open transaction, and tell whether it has ended; that of a fenced producer has.
 
-        Where the producer cannot do it itself, one that takes its id does. Where that fails, too, the broker ends the
-        transaction after its timeout, or the next try does.
+        If the producer cannot end it, a new one that takes its id does. If that fails too, the next try ends it, or the
+        broker after its timeout.
         """
         from confluent_kafka import KafkaException
 
@@ -203,7 +203,7 @@ class Transaction(Outbox):
         return True
 
     def _abort(self) -> None:
-        """Abort, once nothing is on its way any more: else it is fatal to the client in most cases.
+        """Abort once nothing is on its way; before, it is fatal to the client in most cases.
 
         (https://github.com/confluentinc/librdkafka/issues/4849: 22 of 30 times; after a flush none of 30.)
         """
@@ -220,5 +220,5 @@ class Transaction(Outbox):
         return True
 
 
-class _Again(Exception):  # noqa: N818  # no error: the same call is to be made again
+class _Again(Exception):  # noqa: N818  # not an error: the same call is made again
     """The commit has no answer yet."""

@@ -1,9 +1,9 @@
-"""Rows that were uploaded whole, and found no turn to be put in place: the next attempt commits what is staged.
+"""Rows that were staged whole, but not put in place: the next attempt publishes them from where they are.
 
-A note beside the day's manifest names the staging table, and digests how the rows were staged: an attempt that would
-stage them otherwise makes a table of its own, as it does where the note is missing. The note goes with the manifest.
-The publish script counts the staged rows in any case. Others may write where the stage lies, and what is staged is
-dropped at the end: so only names of this attempt's staging tables count, and only of tables with their label.
+A note beside the day's manifest names the staging table and has a digest of how its rows were staged. An attempt that
+would stage them differently, or finds no note, makes a table of its own. Others may write where the stage lies, and
+what a note names is dropped at the end: so only names of this attempt's staging tables count, and only tables that
+carry their label. The note goes with the manifest; the publish script counts the staged rows in any case.
 """
 
 from __future__ import annotations
@@ -17,38 +17,19 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from airflow_provider_connect.clients.bigquery.errors import GoneError
+from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.sinks._bigquery.script import IncompleteError
-from airflow_provider_connect.sinks._bigquery.sweep import REJECTS_END, is_stage_of
-from airflow_provider_connect.sinks._bigquery.table import STAGING_LABEL, find
+from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, Kept, Staging, is_stage_of, is_staging
 from airflow_provider_connect.sinks._bigquery.turns import put_in_place
 from airflow_provider_connect.stage.manifest import attempt_folder
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sink import LedgerRow, Publish
-    from airflow_provider_connect.sinks._bigquery.put import Staging
-    from airflow_provider_connect.sinks._bigquery.script import PublishPlan
-
-
-class Kept(Wire):
-    """What an earlier attempt has staged whole.
-
-    :param table: name of the staging table.
-    :param rejects_table: name of that of the rejects.
-    :param digest: of the way the rows were staged.
-    :param rejects: rows of the day that were set aside.
-    :param streams: how many write streams filled the table.
-    """
-
-    table: str
-    rejects_table: str | None
-    digest: str
-    rejects: int
-    streams: int
+    from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 
 
 def put_or_keep(api: Api, publish: Publish, made: Staging, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
@@ -101,14 +82,14 @@ def kept_before(api: Api, publish: Publish, made: Staging, target: Place, datase
         return None
     table = made.table.sibling(kept.table)
     rejects = made.table.sibling(kept.rejects_table) if kept.rejects_table else None
-    if not all(_is_staging(api, place) for place in (table, rejects) if place is not None):
+    if not all(_is_there(api, place) for place in (table, rejects) if place is not None):
         return None
     return replace(made, table=table, rejects=rejects, kept=kept)
 
 
-def _is_staging(api: Api, place: Place) -> bool:
+def _is_there(api: Api, place: Place) -> bool:
     table = find(api, place)
-    return table is not None and STAGING_LABEL.items() <= table.labels.items()
+    return table is not None and is_staging(table)
 
 
 def digest_of(made: Staging) -> str:

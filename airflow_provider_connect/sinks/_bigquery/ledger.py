@@ -14,15 +14,17 @@ from __future__ import annotations
 import datetime as dt
 import json
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import MissingError, StaleError
 from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.names import MAX_LABEL, label
-from airflow_provider_connect.sinks._bigquery.table import ensure_table, find, turns
+from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.window import DaySet
 
 if TYPE_CHECKING:
@@ -65,20 +67,10 @@ LEDGER_COLUMNS = (
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
     """Return a row of :data:`LEDGER_COLUMNS` as a ledger row."""
+    same = {name: values[name] for name in LedgerRow.model_fields if name in values}
+    counts = json.loads(values["counts"] or "{}")
     return LedgerRow(
-        day=values["day"],
-        generation=values["generation"],
-        token=values["token"],
-        rows=values["row_count"],
-        run=values["run"],
-        clear_number=values["clear_number"] or 0,
-        digest=values["digest"],
-        attempt=values["attempt"],
-        counts=json.loads(values["counts"] or "{}"),
-        polled_at=values["polled_at"],
-        published_at=values["published_at"],
-        reference=values["reference"],
-        link=values["link"],
+        **same | {"rows": values["row_count"], "clear_number": values["clear_number"] or 0, "counts": counts}
     )
 
 
@@ -87,6 +79,7 @@ def of_stream(target: Place, key: StreamKey) -> str:
     return f"target = {literal(target.id)} AND connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
 
 
+@dataclass(frozen=True)
 class BigQueryLedger(Ledger):
     """What one stream has published into one table.
 
@@ -95,19 +88,11 @@ class BigQueryLedger(Ledger):
         that append mode refuses it before anything is polled; ``append`` for every other mode.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        target: Place,
-        ledger: Place,
-        key: StreamKey,
-        on_published_day: Literal["refuse", "append"] = "append",
-    ) -> None:
-        self.api = api
-        self.target = target
-        self.ledger = ledger
-        self.key = key
-        self.on_published_day = on_published_day
+    api: Api
+    target: Place
+    ledger: Place
+    key: StreamKey
+    on_published_day: Literal["refuse", "append"] = "append"
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return the newest published state of a day, None if it never was."""
@@ -191,8 +176,9 @@ def _check_same(named: str, target: Place, ledger: Place) -> None:
     if named != ledger_label(ledger):
         raise ConfigError(
             f"table {target.id} says by its label {LEDGER_LABEL} that its ledger is {named!r}, not {ledger.table!r}: "
-            "correct ledger_table=. If that ledger is to be forgotten with all it knows: bq update --clear_label "
-            f"{LEDGER_LABEL} {target.project}:{target.dataset}.{target.table}"
+            "the table is a copy, or was renamed, and that ledger knows it by its old name. Load into that one; or, if "
+            f"every day may be loaded again: bq update --clear_label {LEDGER_LABEL} "
+            f"{target.project}:{target.dataset}.{target.table}"
         )
 
 
@@ -223,16 +209,7 @@ def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
     )
 
 
-def ensure(
-    api: Api,
-    ledger: Place,
-    target: Place,
-    key: StreamKey,
-    *,
-    labels: dict[str, str],
-    kms_key: str | None = None,
-    write_mode: WriteMode = "append",
-) -> None:
+def ensure_ledger(api: Api, ledger: Place, target: Place, key: StreamKey, write_mode: WriteMode = "append") -> None:
     """Make the ledger table if it is missing, and this stream's fence row; name the ledger in the target's label.
 
     Two looks and a query, once a job. Two at once may both insert a fence row, which does no harm: a publish changes
@@ -251,8 +228,6 @@ def ensure(
         api,
         ledger,
         LEDGER_FIELDS,
-        labels=labels,
-        kms_key=kms_key,
         cluster_by=("target", "connector", "stream"),
         description="What airflow-provider-connect has published into this dataset's tables. Do not change by hand.",
     )
@@ -262,7 +237,7 @@ def ensure(
         f"  COUNT(*) AS entries\n"
         f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
         doing=f"look for the fence row of {key} in {ledger.id}",
-        labels=labels,
+        labels={"connect": "preflight"},
     )
     if named is not None and not found["entries"]:
         raise _lost(target, ledger)
@@ -273,7 +248,7 @@ def ensure(
         api.query(
             f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation) SELECT {values}",
             doing=f"put the fence row of {key} into {ledger.id}",
-            labels=labels,
+            labels={"connect": "preflight"},
         )
     if named is None:
         # Last, so that whoever finds the label may rely on the fence row.

@@ -1,9 +1,9 @@
 """Names that BigQuery accepts, made from any text: columns, ends of table names, jobs, labels.
 
-A column keeps its name if that is legal and free, or if the table has it; else it is
-``<legal part>_x<10 hex digits of its hash>``, which depends on nothing but the name itself. See "Names of columns" in
-``docs/bigquery.md``; the vendor's rules are those of https://cloud.google.com/bigquery/docs/schemas#column_names,
-…/schemas#flexible-column-names and …/labels-intro (2026-11).
+A column keeps its name if that is legal and free, or if the table has it. Else it is
+``<legal part>_x<10 hex digits of its hash>``, which depends on nothing but the name itself: see "Names of columns" in
+``docs/bigquery.md``. The vendor's rules: https://cloud.google.com/bigquery/docs/schemas#column_names,
+…/schemas#flexible-column-names, …/labels-intro (2026-11).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a table is divided into partitions, in words: what it is, and the options that say so.
+"""How a table is divided into partitions: what the options say, what a table has, and both in words.
 
 Whatever they are, a day is the rows whose column ``day`` has its date. Partitions decide only what a query reads.
 
@@ -7,21 +7,80 @@ Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-NONE = "none"
-INGESTION_TIME = "ingestion_time"
-RANGE = "range"
-PartitionType = Literal["hour", "day", "month", "year", "range"]
+from airflow_provider_connect.clients.bigquery.sql import quoted
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.names import DAY
+from airflow_provider_connect.sinks._bigquery.options import INGESTION_TIME, NONE, RANGE
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
+
+
+def column_named(source: str, columns: Sequence[Column]) -> str:
+    """Return the table's name of a column that ``partition_by`` or ``cluster_by`` names.
+
+    :raises ConfigError: the source has no such column.
+    """
+    if source == DAY:
+        return DAY
+    for column in columns:
+        if column.source == source:
+            return column.name
+    raise ConfigError(
+        f"partition_by or cluster_by names {source!r}, which the source lacks; "
+        f"it has {', '.join(sorted(column.source for column in columns))}"
+    )
+
+
+def partitioning(options: BigQueryOptions, columns: Sequence[Column]) -> tuple[str, str | None]:
+    """Return what the table is to be divided by, as the table calls it, and by what size.
+
+    :raises ConfigError: the source has no such column.
+    """
+    by = options.partition_by
+    if by == NONE:
+        return NONE, None
+    return by if by == INGESTION_TIME else column_named(by, columns), options.partition_type
 
 
 def partitioning_of(table: Any) -> tuple[str, str | None]:
-    """Return the options that a table has been made with: what it is divided by, and by what size."""
+    """Return what a table is divided by, and by what size."""
     if table.range_partitioning is not None:
         return str(table.range_partitioning.field), RANGE
     if table.time_partitioning is None:
         return NONE, None
     return table.time_partitioning.field or INGESTION_TIME, table.time_partitioning.type_.lower()
+
+
+def new_partitioning(target: Place, options: BigQueryOptions, columns: Sequence[Column]) -> Any:
+    """Return how a new table is divided, None when it is not.
+
+    :raises ConfigError: by ranges, which only a person can choose.
+    """
+    from google.cloud import bigquery
+
+    by, size = partitioning(options, columns)
+    if size is None:
+        return None
+    if size == RANGE:
+        raise ConfigError(ranges_by_hand(target, by))
+    expiration_ms = options.partition_expiration_days and options.partition_expiration_days * 86_400_000
+    field = None if by == INGESTION_TIME else by
+    return bigquery.TimePartitioning(type_=size.upper(), field=field, expiration_ms=expiration_ms)
+
+
+def ranges_by_hand(target: Place, column: str) -> str:
+    """Say how a person makes a table that is divided by ranges."""
+    return (
+        f"table {target.id} does not exist, and one by ranges is not made here: CREATE TABLE {target.sql} ({DAY} DATE, "
+        f"{quoted(column)} INT64) PARTITION BY RANGE_BUCKET({quoted(column)}, GENERATE_ARRAY(first, end, step)); the "
+        "other columns are added then"
+    )
 
 
 def spoken(by: str, size: str | None) -> str:
@@ -36,21 +95,3 @@ def spoken(by: str, size: str | None) -> str:
 def as_options(by: str, size: str | None) -> str:
     """Return a partitioning as a sink's options."""
     return f"partition_by={by!r}" + (f", partition_type={size!r}" if size else "")
-
-
-def contradictions(partition_by: str, partition_type: str, of_partitions: dict[str, bool]) -> list[str]:
-    """Return what options of one sink do not go together.
-
-    :param of_partitions: options that say something about partitions, and whether each is set.
-    """
-    if partition_by == NONE:
-        return [
-            f"{name}: only with partitions, and partition_by='none'" for name, is_set in of_partitions.items() if is_set
-        ]
-    if partition_type == RANGE and partition_by in ("day", INGESTION_TIME):
-        return ["partition_type='range' needs partition_by=, an INTEGER column"]
-    if partition_type == RANGE and of_partitions["partition_expiration_days"]:
-        return ["partition_expiration_days: partitions by ranges never expire"]
-    if partition_type == "hour" and partition_by == "day":
-        return ["partition_type='hour' needs partition_by=, a TIMESTAMP column"]
-    return []

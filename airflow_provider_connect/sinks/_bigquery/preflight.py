@@ -1,8 +1,4 @@
-"""What would fail a publish into BigQuery, found before the source is asked for anything.
-
-Once a job: the dataset and the target are read, a staging table is made and dropped, and a DELETE is tried dry, which
-costs nothing and asks for the same rights as the real one.
-"""
+"""What would fail a publish, found once a job, before the source is asked for anything."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -10,220 +6,102 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
-from airflow_provider_connect.clients.bigquery.errors import MissingError
+from airflow_provider_connect.clients.bigquery.errors import STREAMED_SECONDS
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
-from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
-from airflow_provider_connect.sinks._bigquery.layout import Layout, ranges_by_hand
-from airflow_provider_connect.sinks._bigquery.names import DAY
-from airflow_provider_connect.sinks._bigquery.partitions import (
-    INGESTION_TIME,
-    NONE,
-    RANGE,
-    as_options,
-    partitioning_of,
-    spoken,
-)
-from airflow_provider_connect.sinks._bigquery.sweep import stage_of
-from airflow_provider_connect.sinks._bigquery.table import (
-    drop,
-    dry_run,
-    fields_of,
-    filter_column,
-    find,
-    kind_problem,
-    staging,
-)
+from airflow_provider_connect.clients.bigquery.tables import find
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.plan import plan_of
+from airflow_provider_connect.sinks._bigquery.problems import expired, problems
+from airflow_provider_connect.sinks._bigquery.rejects import Rejects
+from airflow_provider_connect.sinks._bigquery.script import rehearse, sample
+from airflow_provider_connect.sinks._bigquery.staging import Staging, stage_of
+from airflow_provider_connect.sinks._bigquery.tables import Tables, ensure_tombstones
+from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
+from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.clients.bigquery.place import Place
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
-
-_PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
+    from airflow_provider_connect.sink import StreamKey
 
 
-def problems(
-    api: Api, target: Place, layout: Layout, columns_for: Callable[[Sequence[Field]], list[Column]]
+def preflight(
+    api: Api, tables: Tables, ledger: BigQueryLedger, schema: pa.Schema, dates: Sequence[dt.date]
 ) -> list[str]:
-    """Return what a person has to mend, each with what to do; [] when nothing.
+    """Return what a person has to mend, each with what to do; make target, tombstones and ledger when nothing is.
 
-    :param columns_for: returns the source's columns, given the fields the target has.
-    :raises RetriableError: BigQuery is away.
+    :raises ConfigError: something else that a person has to mend.
+    :raises DataError: columns do not fit.
+    :raises RetriableError: BigQuery is away, or others stream into the target.
     """
-    found = _dataset_problems(api, target, layout)
-    if found:
+    options, target = tables.options, tables.target
+    load_method(options, "", schema, columns(schema))
+    if found := problems(api, target, options, schema):
         return found
-    table = find(api, target)
-    checks: list[Callable[[], list[str]]] = [lambda: _probe(api, target, layout)]
-    if table is None:
-        checks.append(lambda: new_table_problems(target, layout, columns_for(())))
-    elif problem := kind_problem(table, target):
-        return [problem]
-    else:
-        checks.append(lambda: table_problems(table, target, layout, columns_for(fields_of(table))))
-        checks.append(lambda: _schema_problems(table, target, layout, columns_for))
-        checks.append(lambda: _dry_delete(api, table, target))
-    for check in checks:
-        try:
-            found += check()
-        except (ConfigError, DataError) as error:
-            found.append(str(error))
-    return found
-
-
-def _dataset_problems(api: Api, target: Place, layout: Layout) -> list[str]:
-    dataset = f"{target.project}.{target.dataset}"
-    try:
-        location = api.locate(target)
-    except MissingError:
+    # The second look: another first run may make the table, and publish, between the other two.
+    if find(api, target) is None and (lost := len(ledger.days())) and find(api, target) is None:
         return [
-            f"dataset {dataset} does not exist, or the connection's account may not see it: make it (bq mk --dataset "
-            f"--location=… {target.project}:{target.dataset}), give the account the right bigquery.datasets.get, or "
-            "correct table="
+            f"table {target.id} is gone, and {tables.ledger.id} says it held {lost} days: restore the table "
+            "(bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load the days again"
         ]
-    except ConfigError as error:
-        return [str(error)]
-    if layout.location and layout.location.lower() != location.lower():
-        return [
-            f"dataset {dataset} lies in {location} and location={layout.location!r}: correct location=, or load into "
-            "a dataset that lies there; a dataset cannot be moved"
-        ]
-    return _staging_problems(api, target, layout.staging_dataset, location) if layout.staging_dataset else []
-
-
-def _staging_problems(api: Api, target: Place, dataset: str, location: str) -> list[str]:
-    place = stage_of(target, "probe", dataset)
-    name = f"{place.project}.{place.dataset}"
-    try:
-        found = api.call(f"reading dataset {name}", api.client.get_dataset, name, missing_seconds=SETTLE_SECONDS)
-    except MissingError:
-        return [
-            f"dataset {name} does not exist, or the connection's account may not see it: make it (bq mk --dataset "
-            f"--location={location} {place.project}:{place.dataset}), give the account the right, or correct "
-            "staging_dataset="
-        ]
-    if str(found.location).lower() != location.lower():
-        return [
-            f"dataset {name} lies in {found.location}, and the table in {location}: staging_dataset= has to name one "
-            "that lies where the table does"
-        ]
+    ready = ensure_target(api, target, options, schema)
+    check_buffer(api, target, ready, dates, options.write_mode)
+    ensure_tombstones(api, tables, ready.columns)
+    rehearse_publish(tables, ledger.key, schema, ready)
+    today = dt.datetime.now(dt.UTC).date()
+    if found := [text for date in dates if (text := expired(ready.table, date, today))]:
+        return found[:1]
+    ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode)
     return []
 
 
-def new_table_problems(target: Place, layout: Layout, columns: Sequence[Column]) -> list[str]:
-    """Return what is wrong with making the table as the options say."""
-    if layout.create_disposition == "never":
-        return [f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"]
-    found = []
-    fields = {column.name: column.target for column in columns} | {DAY: DAY_FIELD}
-    by, size = layout.partitioning(columns)
-    if by not in (NONE, INGESTION_TIME):
-        found += _partition_problems(target, layout, by, size, fields[by])
-    for name in layout.cluster_by:
-        field = fields[layout.column(name, columns)]
-        if field["type"] in ("RECORD", "JSON", "FLOAT", "BYTES", "TIME") or field.get("mode") == "REPEATED":
-            found.append(f"cluster_by names {name!r}, a {field['type']} column, by which BigQuery does not cluster")
-    return found
+def rehearse_publish(tables: Tables, key: StreamKey, schema: pa.Schema, ready: Ready) -> None:
+    """Make the script of a day that is not there yet: what cannot be written is known before the poll.
 
-
-def _partition_problems(target: Place, layout: Layout, by: str, size: str | None, field: Field) -> list[str]:
-    kind = "REPEATED" if field.get("mode") == "REPEATED" else field["type"]
-    if size == RANGE:
-        if kind != "INTEGER":
-            said = f"partition_by={layout.partition_by!r} is a {kind} column"
-            return [f"{said}: BigQuery makes ranges of INTEGER columns only"]
-        return [ranges_by_hand(target, by)]
-    if kind not in _PARTITION_TYPES:
-        return [
-            f"partition_by={layout.partition_by!r} is a {kind} column: "
-            "BigQuery partitions by DATE, TIMESTAMP or DATETIME"
-        ]
-    if size == "hour" and kind == "DATE":
-        return [f"partition_type='hour': {layout.partition_by!r} is a DATE and has no hours"]
-    return []
-
-
-def table_problems(table: Any, target: Place, layout: Layout, columns: Sequence[Column]) -> list[str]:
-    """Return where an existing table differs from what the options say, if that would cost or fail."""
-    found = []
-    wanted, actual = layout.partitioning(columns), partitioning_of(table)
-    if actual != wanted:
-        sources = {column.name: column.source for column in columns}
-        found.append(
-            f"table {target.id} is partitioned otherwise ({spoken(*actual)}) than the options say ({spoken(*wanted)}): "
-            f"{as_options(sources.get(actual[0], actual[0]), actual[1])} takes it as it is; or load into a new table: "
-            "partitioning cannot be changed"
-        )
-    if table.expires is not None:
-        found.append(
-            f"table {target.id} expires at {table.expires:%Y-%m-%d %H:%M} UTC, and every day in it: "
-            "ALTER TABLE … SET OPTIONS (expiration_timestamp = NULL)"
-        )
-    key = table.encryption_configuration.kms_key_name if table.encryption_configuration else None
-    if layout.kms_key and key != layout.kms_key:
-        found.append(
-            f"table {target.id} is encrypted with {key or 'a key of Google'} and not with {layout.kms_key}: change it "
-            f"(bq update --destination_kms_key=… {target.id}), or correct kms_key="
-        )
-    return found
-
-
-def expired(table: Any, day: dt.date, today: dt.date) -> str | None:
-    """Return why a day would vanish as soon as it is published; None when it stays.
-
-    A partition lives so long after the midnight, UTC, at which it ends, however new the data in it is:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). What a day has in
-    another partition column is known only when it is read: it is taken to be of that day. Partitions by time of arrival
-    are new, whatever is in them.
-
-    :param today: in UTC.
+    :raises ConfigError: the script is too long or costs more than it may, or options of merge name columns that
+        cannot serve.
     """
-    partitioning = table.time_partitioning
-    if partitioning is None or partitioning.field is None or not partitioning.expiration_ms:
-        return None
-    days = partitioning.expiration_ms / 86_400_000
-    if (today - _last_of_partition(day, partitioning.type_)).days <= days:
-        return None
-    of = "" if partitioning.field == DAY else f" of {partitioning.field!r}"
-    return (
-        f"table {table.project}.{table.dataset_id}.{table.table_id} drops partitions{of} after {days:g} days, and "
-        f"{day} is older: BigQuery would delete the day at once. Raise partition_expiration_days of the table (ALTER "
-        "TABLE … SET OPTIONS (partition_expiration_days = …)), or do not load this day"
+    place = stage_of(tables.target, uuid.uuid4().hex * 2, tables.options.staging_dataset)
+    made = Staging(place, None, ready.columns, ready.columns, "storage_write", filter_column=ready.filter_column)
+    plan = plan_of(tables, sample(key, schema), made, (), Rejects(tables.rejects, tables.rejects))
+    rehearse(plan, tables.options.maximum_bytes_billed)
+
+
+def check_buffer(api: Api, target: Place, ready: Ready, days: Sequence[dt.date], write_mode: WriteMode) -> None:
+    """Return if a publish of these days need not change rows of a table that others stream into.
+
+    BigQuery refuses to delete or merge recently streamed rows for 30 to 90 minutes, and says of the table only that
+    something is in its buffer, not which rows. Inserts are not concerned, so a day without a row goes in at any time:
+    https://cloud.google.com/bigquery/docs/write-api#use_data_manipulation_language_dml_with_recently_streamed_data
+    (2026-11).
+
+    :raises RetriableError: it would have to.
+    """
+    buffer = ready.table.streaming_buffer
+    if buffer is None or write_mode == "append":
+        return
+    if write_mode == "replace" and not _has_rows(api, target, days, ready.filter_column):
+        return
+    since = f", the oldest from {buffer.oldest_entry_time:%Y-%m-%d %H:%M} UTC" if buffer.oldest_entry_time else ""
+    raise RetriableError(
+        f"table {target.id} has about {buffer.estimated_rows or 0:,} rows in BigQuery's streaming buffer{since}, and "
+        "rows of the table are to be replaced: BigQuery does not change recently streamed rows in a transaction, for "
+        "30 to 90 minutes. Nothing was polled; try again later, and let nobody stream into a table of this sink's",
+        retry_after_seconds=STREAMED_SECONDS,
     )
 
 
-def _last_of_partition(day: dt.date, kind: str) -> dt.date:
-    if kind == "YEAR":
-        return day.replace(month=12, day=31)
-    if kind == "MONTH":
-        return (day.replace(day=1) + dt.timedelta(days=32)).replace(day=1) - dt.timedelta(days=1)
-    return day
-
-
-def _schema_problems(
-    table: Any, target: Place, layout: Layout, columns_for: Callable[[Sequence[Field]], list[Column]]
-) -> list[str]:
-    existing = fields_of(table)
-    evolution(target.id, existing, columns_for(existing), layout.schema_contract)
-    return []
-
-
-def _probe(api: Api, target: Place, layout: Layout) -> list[str]:
-    """Make and drop a staging table: rights to make tables, and to use the key."""
-    place = stage_of(target, f"probe-{uuid.uuid4().hex}", layout.staging_dataset)
-    staging(api, place, [DAY_FIELD], layout.labels, layout.kms_key)
-    drop(api, place)
-    return []
-
-
-def _dry_delete(api: Api, table: Any, target: Place) -> list[str]:
-    if not any(field["name"].lower() == DAY for field in fields_of(table)):
-        return []  # it is added, or reported as missing, with the other columns
-    condition = f"{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table))}"
-    api.call(f"try to change {target.id}", dry_run, api, f"DELETE FROM {target.sql} WHERE {condition}")
-    return []
+def _has_rows(api: Api, target: Place, days: Sequence[dt.date], filter_column: str | None) -> bool:
+    if not days:
+        return False
+    among = ", ".join(literal(day) for day in sorted(days))
+    sql = f"SELECT 1 FROM {target.sql} WHERE `day` IN ({among}) AND {any_partition(filter_column)} LIMIT 1"
+    found, _ = api.query(sql, doing=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
+    return bool(found)

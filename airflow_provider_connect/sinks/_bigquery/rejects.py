@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.sinks._bigquery.names import DAY
-from airflow_provider_connect.sinks._bigquery.table import ensure_table
+from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -44,17 +44,15 @@ REJECT_FIELDS = [
 """What a table of rejects has."""
 
 
-def ensure_rejects(api: Api, place: Place, target: Place, *, labels: dict[str, str], kms_key: str | None) -> None:
+def ensure_rejects(api: Api, place: Place, target: Place) -> None:
     """Make the table of a target's dead letters if it is missing, so that a day's are found without reading all.
 
-    :raises ConfigError: there is a table of that name which is none of this sink's.
+    :raises ConfigError: there is a table of that name that this sink did not make.
     """
     ensure_table(
         api,
         place,
         REJECT_FIELDS,
-        labels=labels,
-        kms_key=kms_key,
         description=f"Records that could not be loaded into {target.id}.",
         cluster_by=("connector", "stream"),
         partition_by=DAY,

@@ -1,19 +1,12 @@
 """The script that puts a staged day in place together with its ledger row, as text: no client, no network.
 
-One multi-statement transaction. Its first change is an UPDATE of the stream's fence row in the ledger: of two
-publishers BigQuery aborts one there ("Transaction is aborted due to concurrent update"), before any data has changed;
-snapshot isolation alone would let both insert. What happens next is decided inside the transaction and answered as
-``outcome``: the day's generation in the ledger has to be the one that was seen before the poll, a compare-and-set in
-the same step as the data (:mod:`airflow_provider_connect.publishing` says why that is enough). Nothing is raised, and a
-token that is published already, under whatever generation, changes nothing: the script may simply be run again when it
-was aborted or its answer was lost.
-
-A day takes one script: no DDL, and about a dozen statements (replace: fence, look at ledger and staging, look for old
-rows, DELETE, INSERT, ledger row, answer; three more where rejects are kept, four for tombstones of merge).
-BigQuery tells conflicts by table: from the fence to the commit no other publish that shares the ledger table gets past
-its own. The staged rows are counted inside all the same, by the same snapshot that INSERT reads: a count from before
-the transaction says nothing about what is inserted.
-DML statements count towards no daily quota of the table.
+One multi-statement transaction of about a dozen statements (three more with rejects, four with tombstones), and no DDL.
+It first updates the stream's fence row in the ledger: of two publishers at once BigQuery aborts one there, before any
+data has changed; snapshot isolation alone would let both insert. Then it decides: the day's generation in the ledger
+has to be the one seen before the poll (:mod:`airflow_provider_connect.publishing` says why that is enough), and the
+staging table has to hold all rows, counted by the snapshot that INSERT reads. It raises nothing: the answer's
+``outcome`` says what was decided. A token that is published already, under whatever generation, changes nothing, so the
+script may be run again after it was aborted or its answer was lost.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
 """
@@ -24,31 +17,27 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+import re
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts, timestamp
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.publishing import overtaken, row_of
+from airflow_provider_connect.publishing import overtaken
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery.billing import check_budget
 from airflow_provider_connect.sinks._bigquery.ledger import (
     LEDGER_COLUMNS,
-    WriteMode,
     foreign_rows,
     ledger_row,
     of_stream,
     refused_append,
 )
-from airflow_provider_connect.sinks._bigquery.merge import Merge, keyless, merge_statements
-from airflow_provider_connect.sinks._bigquery.rejects import Rejects
+from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
+from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    import pyarrow as pa
 
 
 MAX_SCRIPT_BYTES = 1_000_000
@@ -60,6 +49,11 @@ VALUES_BYTES = 64_000
 KEPT_STREAMS = 10
 """How many names of write streams the ledger keeps: a day of many files has thousands."""
 
+LEAST_BYTES_OF_TABLE = 10 * 1024 * 1024
+"""What a statement is billed for at least, for each table that it names, however small:
+https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
+
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'")
 _GENERATION = "COALESCE(seen.newest, 0) + 1"
 
 
@@ -67,48 +61,11 @@ class IncompleteError(RetriableError):
     """The staging table does not hold what was sent: it must be sent again."""
 
 
-@dataclass(frozen=True)
-class PublishPlan:
-    """What one script is about.
-
-    :param publish: the day, who wants it, and the generation that was seen before the poll.
-    :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
-    :param merge: only for, and always with, ``write_mode="merge"``.
-    :param filter_column: the column that every query on the target must name; None when none need be.
-    :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
-        first few.
-    :param stream_count: how many there were.
-    :param shares_ledger: whether streams of other targets may use the ledger too, and so take turns with this one.
-    """
-
-    target: Place
-    staging: Place
-    ledger: Place
-    publish: Publish
-    row: LedgerRow
-    columns: Sequence[Column]
-    write_mode: WriteMode = "replace"
-    on_published_day: Literal["refuse", "append"] = "refuse"
-    merge: Merge | None = None
-    filter_column: str | None = None
-    load_method: str = "storage_write"
-    streams: tuple[str, ...] = ()
-    stream_count: int = 0
-    rejects: Rejects | None = None
-    shares_ledger: bool = False
-
-    @property
-    def key(self) -> StreamKey:
-        """The stream."""
-        return self.publish.key
-
-
-def sample(key: StreamKey) -> tuple[Publish, LedgerRow]:
-    """Return a day that nobody polled and its row, for :func:`rehearse`."""
+def sample(key: StreamKey, schema: pa.Schema) -> Publish:
+    """Return a day that nobody polled, for :func:`rehearse`."""
     day = Day(date=dt.date(1970, 1, 1))
     manifest = Manifest(day=day, attempt="", fingerprint="", polled=Polled())
-    publish = Publish(key=key, day=day, intent=Intent(token="", run=""), manifest=manifest, stage="")
-    return publish, row_of(publish, 0)
+    return Publish(key=key, day=day, intent=Intent(token="", run=""), manifest=manifest, schema=schema, stage="")
 
 
 def publish_script(plan: PublishPlan) -> str:
@@ -149,6 +106,32 @@ def rehearse(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - VALUES_BYTES)
     check_budget(plan, script, maximum_bytes_billed)
+
+
+def most_tables(plan: PublishPlan, script: str) -> int:
+    """Count the tables that one statement of a script names, that which names most."""
+    statements = without_literals(script).split(";\n")
+    return max(sum(table.sql in statement for table in plan.tables) for statement in statements)
+
+
+def without_literals(script: str) -> str:
+    """Return a script with nothing in its strings: what a text says is no SQL."""
+    return _LITERAL.sub("''", script)
+
+
+def check_budget(plan: PublishPlan, script: str, maximum_bytes_billed: int | None) -> None:
+    """Refuse a bound under which no publish can pass.
+
+    :raises ConfigError: with the least that may do.
+    """
+    tables = most_tables(plan, script)
+    least = tables * LEAST_BYTES_OF_TABLE
+    if maximum_bytes_billed is not None and maximum_bytes_billed < least:
+        raise ConfigError(
+            f"maximum_bytes_billed={maximum_bytes_billed:,} lets no day into {plan.target.id}: a statement of the "
+            f"publish names {tables} tables, and BigQuery bills 10 MiB of each: at least {least:,}, and more where the "
+            "table is read"
+        )
 
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:

@@ -1,10 +1,10 @@
 """Days of one ledger are put in place one after the other: who loses a turn waits, and for how long.
 
-BigQuery takes 25 DML statements in ten seconds on one table, those of aborted transactions among them. A script that
-loses its turn has cost one, the change of the fence; one that wins costs about two on each of its tables. So publishers
-that come back at once, however briefly they pause, use the limit up with lost turns, and the table stands still. Here a
-loser counts who else wants a turn (each attempt has a staging table) and pauses so long that all of them together stay
-below the limit: sixteen come back about once in twenty seconds each, and about every second somebody tries.
+BigQuery takes 25 DML statements in ten seconds on one table, those of aborted transactions among them. A lost turn
+costs one, the change of the fence; a publish costs about two on each of its tables. If losers came back at once, their
+lost turns would use up the limit, and the table would stand still. So a loser counts who else wants a turn (each
+attempt has a staging table), and pauses so long that all of them together stay below the limit: of sixteen, each comes
+back about once in twenty seconds.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """
@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._bigquery.script import PublishPlan, publish_script, settle
-from airflow_provider_connect.sinks._bigquery.sweep import REJECTS_END, beginning_of
-from airflow_provider_connect.sinks._bigquery.table import COLUMN_WAIT_SECONDS, STAGING_LABEL, schema_moved
+from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
+from airflow_provider_connect.sinks._bigquery.script import publish_script, settle, without_literals
+from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, is_staging
+from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -41,13 +42,12 @@ _SHARE = 0.7
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 _now, _sleep = time.monotonic, time.sleep
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'")
 _DML = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) `([^`]+)`")
 
 
 def statements(script: str) -> Counter[str]:
     """Count a script's DML statements by table: what a publish costs of BigQuery's limit."""
-    return Counter(_DML.findall(_LITERAL.sub("''", script)))
+    return Counter(_DML.findall(without_literals(script)))
 
 
 def pause_seconds(publishers: int, cost: int, chance: float) -> float:
@@ -62,22 +62,17 @@ def pause_seconds(publishers: int, cost: int, chance: float) -> float:
 
 
 def publishers(api: Api, plan: PublishPlan) -> int:
-    """Count the attempts that want a turn at the same ledger, by their staging tables. One listing.
-
-    Staging tables of others may lie in the same dataset: they wait for no turn here, unless the ledger is shared.
-    """
+    """Count the attempts that want a turn at the same ledger, by the target's staging tables. One listing."""
     staging = plan.staging
     name = f"{staging.project}.{staging.dataset}"
-    beginning = "" if plan.shares_ledger else beginning_of(staging)
+    beginning = beginning_of(staging)
     doing = f"list the staging tables of {name}"
     try:
         found = api.call(doing, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
     except ConnectError:
         return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
     return sum(
-        STAGING_LABEL.items() <= table.labels.items()
-        and table.table_id.startswith(beginning)
-        and not table.table_id.endswith(REJECTS_END)
+        is_staging(table) and table.table_id.startswith(beginning) and not table.table_id.endswith(REJECTS_END)
         for table in found
     )
 

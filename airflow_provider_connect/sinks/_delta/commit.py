@@ -25,7 +25,6 @@ from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake import Field as DeltaField
 
@@ -43,7 +42,6 @@ class Commit:
     path: str
     contract: Literal["evolve", "freeze"]
     publish: Publish
-    schema: pa.Schema
 
     def run(self) -> LedgerRow:
         """Publish, or answer from the ledger what this intent has published already."""
@@ -60,7 +58,7 @@ class Commit:
             row = row_of(self.publish, self._generation(view), rows=rows)
             files = claim(folder, view, self.publish)
             try:
-                fields = merged(table, delta_columns(self.schema), self.contract, self.path)
+                fields = merged(table, delta_columns(self.publish.schema), self.contract, self.path)
                 if allow_local_times(table, fields):
                     continue  # on a newer version of the table: decide again
                 self._commit(table, row, fields, files)

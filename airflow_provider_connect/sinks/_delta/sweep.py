@@ -34,10 +34,17 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.ledger import SWEPT, LedgerView, attempt_id
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
-from airflow_provider_connect.stage.manifest import CONTROL, DATA_FILE, Manifest, attempt_folder
+from airflow_provider_connect.stage.manifest import (
+    CONTROL,
+    DATA_FILE,
+    MANIFEST,
+    Manifest,
+    attempt_folder,
+    manifest_file,
+)
 from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
 
-MANIFEST, PUBLISHING, SETTLED = "manifest.json", "publishing.json", "published.json"
+PUBLISHING, SETTLED = "publishing.json", "published.json"
 _COMMIT_TRIES = 20
 
 
@@ -127,7 +134,7 @@ class Sweeper:
     def _manifest(self, attempt: str) -> Manifest | None:
         """Return the attempt's manifest; None if it was never finished, or cannot be read."""
         try:
-            return Manifest.model_validate_json(self.folder.read(f"{attempt_folder(attempt)}/{MANIFEST}"))
+            return Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
         except (FileNotFoundError, ValidationError):
             return None
 

@@ -3,78 +3,65 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.offsets import written
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.publishing import next_generation, overtaken
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._kafka.context import Context
+from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.stage.manifest import StagedFile
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
+class AtLeastOnce(Attempt):
+    """Sends a day through idempotent producers."""
 
-class AtLeastOnce:
-    """Sends days through idempotent producers."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self.sink = context.sink
-
-    def claim(self, plan: Plan) -> Plan:
-        """Claim the day, and a generation to send records under that nobody else sends any under. Driver.
-
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
-        """
-        claims, used = self.context.claims, 0
-        standing = self._mended(plan)
+    def begin(self, standing: Entry | None) -> Plan:
+        """Claim the day, and a generation under which nobody else sends records."""
+        claims, used = self.claims, 0
+        standing = self._mended()
         while True:
-            stood = dict(self.context.ledger.topic.view.positions)
-            earlier = claims.newest(plan)
-            if standing is not None and (mine := standing.published(plan.publish.intent.token)) is not None:
-                plan = replace(plan, generation=mine.generation)
-                claims.write(plan, earlier)
-                return plan
-            free = claims.free_generation(plan, standing.row if standing else None, earlier)
-            if claims.is_of(earlier, plan):
-                stood = {}  # of an earlier try, which may have died before it read on
-            plan = replace(plan, generation=max(free, used + 1))
-            claims.write(plan, earlier)
-            if (lost_to := claims.lost_to(plan, stood)) is None:
-                return plan
-            used, standing = lost_to, self._standing(plan)
+            read_to = dict(self.ledger.topic.view.positions)
+            earlier = claims.newest()
+            if (own := self.own(standing)) is not None:
+                claims.write(earlier, own.generation)
+                return replace(self.plan, generation=own.generation)
+            free = claims.free_generation(standing.row if standing else None, earlier)
+            if claims.is_same_try(earlier):
+                read_to = {}  # the earlier try may have died before it read on
+            generation = max(free, used + 1)
+            claims.write(earlier, generation)
+            if (lost_to := claims.lost_to(generation, read_to)) is None:
+                return replace(self.plan, generation=generation)
+            used, standing = lost_to, self.standing()
 
-    def send(self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema) -> Sent:
-        """Send a share. Executor."""
-        outbox = Acknowledged(self.context.connection, self.sink.timeout_seconds, self.context.settings(plan))
-        before = self.context.ends(plan)
-        sent = Sender(self.sink, plan, outbox).send(files, schema, plan.generation or 1)
+    def put(self, files: tuple[StagedFile, ...]) -> Sent:
+        """Send a share, and wait until the broker has it."""
+        outbox = self._outbox()
+        before = self.ends()
+        sent = Sender(self.options, self.plan, outbox, files, self.plan.generation or 1).send()
         outbox.flush()
-        return replace(sent, offsets=written(before, self.context.ends(plan)))
+        return replace(sent, offsets=written(before, self.ends()))
 
-    def complete(self, plan: Plan, receipts: list[Sent]) -> LedgerRow:
-        """Write the day's record. Driver.
+    def commit(self, receipts: list[Sent]) -> LedgerRow:
+        """Write the day's record.
 
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
-        standing = self._mended(plan)
-        if standing is not None and (mine := standing.published(plan.publish.intent.token)) is not None:
-            return mine
-        next_generation(plan.publish, standing.row if standing else None)
-        self.context.require_tolerated(plan, receipts)
-        outbox = Acknowledged(self.context.connection, self.sink.timeout_seconds, self.context.settings(plan))
-        rejected = Sender(self.sink, plan, outbox).send_source_rejects()
-        total = Sent.total(receipts, rejected)
-        entry = self.context.entry(plan, plan.generation or 1, total, standing, plan.publish.manifest.seen.generation)
-        self._settle(plan, entry, outbox)
+        standing = self._mended()
+        if (own := self.own(standing)) is not None:
+            return own
+        next_generation(self.publish, standing.row if standing else None)
+        self.require_tolerated(receipts)
+        outbox = self._outbox()
+        total = Sent.total(receipts, self.send_source_rejects(outbox))
+        entry = self.entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen.generation)
+        self._settle(entry, outbox)
         return entry.row
 
-    def _settle(self, plan: Plan, entry: Entry, outbox: Acknowledged) -> None:
+    def _settle(self, entry: Entry, outbox: Acknowledged) -> None:
         """Write the day's record; where another one counts, that one again: compaction keeps a key's last.
 
         Of two that were decided on the same generation the first in the ledger counts. So the ledger's own order
@@ -82,33 +69,31 @@ class AtLeastOnce:
 
         :raises OvertakenError: another one counts.
         """
-        about, counts = self.context.about(plan), entry
+        counts = entry
         while True:
-            outbox.send(self.sink.ledger_topic, about.encoded(), counts.model_dump_json().encode(), [])
+            self.write(outbox, counts)
             outbox.flush()
-            last, counts = counts, self._standing(plan) or counts
+            last, counts = counts, self.standing() or counts
             if counts.row.attempt == last.row.attempt:
                 break
             counts = counts.over(entry)
         if counts.published(entry.row.token) is None:
-            raise overtaken(plan.publish, counts.row)
+            raise overtaken(self.publish, counts.row)
 
-    def _mended(self, plan: Plan) -> Entry | None:
+    def _mended(self) -> Entry | None:
         """Return the record that counts; where it is not its key's last, write it again, so that compaction keeps it.
 
-        Who lost and wrote the winner again may have done so behind a newer day's record, and died before it saw that.
+        The loser may have written the winner again behind a newer day's record, and died before it saw that.
         """
-        standing = self._standing(plan)
-        last = self.context.ledger.outdone(plan.publish.day.date)
+        standing = self.standing()
+        last = self.ledger.outdone(self.publish.day.date)
         if standing is None or last is None:
             return standing
         mended = standing.over(last)
-        outbox = Acknowledged(self.context.connection, self.sink.timeout_seconds, self.context.settings(plan))
-        about = self.context.about(plan)
-        outbox.send(self.sink.ledger_topic, about.encoded(), mended.model_dump_json().encode(), [])
+        outbox = self._outbox()
+        self.write(outbox, mended)
         outbox.flush()
         return mended
 
-    def _standing(self, plan: Plan) -> Entry | None:
-        about = self.context.about(plan)
-        return self.context.ledger.entries(plan.publish.day.date, {about}).get(about)
+    def _outbox(self) -> Acknowledged:
+        return Acknowledged(self.cluster.connection, self.options.timeout_seconds, self.producer_settings())

@@ -1,8 +1,8 @@
 """Keys of Kafka records, made of the key fields' columns: a text, or a record of them.
 
 The same row must get the same bytes in every run, else a tombstone buries nothing and compaction keeps both. So no key
-depends on the day, and one with a schema is written by the same registered schema for ever: see
-:meth:`.registry.Registry.pinned`.
+depends on the day, and one with a schema is always written by the same registered schema: see
+:meth:`.registry.Registry.for_keys`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.sinks._kafka.converters import Converter, SchemaRef, converter
-from airflow_provider_connect.values.arrays import Piece, Refused, decoded, utf8, values
+from airflow_provider_connect.values.arrays import Piece, Refused, as_utf8, without_dictionary
 from airflow_provider_connect.values.arrow import is_text
-from airflow_provider_connect.values.encoded import Encoded, checked, encoded
+from airflow_provider_connect.values.encoded import Encoded, column_of
 from airflow_provider_connect.values.json.text import Writer
 from airflow_provider_connect.values.types import unwritable
 
@@ -67,7 +67,7 @@ class Keys:
 
 
 def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> Encoded:
-    """Return the key of each row; a row whose key cannot be written (NaN, text that is no UTF-8) is refused.
+    """Return the key of each row; a row whose key cannot be written (NaN, text that is not UTF-8) is refused.
 
     :param fields: names of columns. One of strings is the key as it is, one of another type its JSON text; several make
         a JSON array of all of them, and none makes no key. A single field that is NULL makes no key either.
@@ -75,17 +75,15 @@ def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> Encoded:
     if not fields:
         return Encoded([None] * batch.num_rows, {})
     refused = Refused()
-    columns = [(field, checked(batch, field, refused)) for field in (batch.schema.field(name) for name in fields)]
+    columns = [(field, column_of(batch, field, refused)) for field in (batch.schema.field(name) for name in fields)]
     if len(columns) == 1 and is_text(columns[0][0].type):
-        found = values(utf8(decoded(columns[0][1]), refused.of(fields[0])))
-        for row in refused.rows:
-            found[row] = None
-        return Encoded(found, refused.rows)
+        texts = as_utf8(without_dictionary(columns[0][1]), refused.in_column(fields[0]))
+        return Encoded.from_array(texts, refused)
     pieces: list[Piece] = []
     for field, array in columns:
-        pieces += [b",", *Writer().pieces(array, field, refused.of(field.name))]
+        pieces += [b",", *Writer().pieces(array, field, refused.in_column(field.name))]
     if len(columns) > 1:
-        return encoded([b"[", *pieces[1:], b"]"], batch.num_rows, refused)
-    made = encoded(pieces[1:], batch.num_rows, refused)
+        return Encoded.from_pieces([b"[", *pieces[1:], b"]"], batch.num_rows, refused)
+    made = Encoded.from_pieces(pieces[1:], batch.num_rows, refused)
     valid = columns[0][1].is_valid().to_pylist()
     return Encoded([key if there else None for key, there in zip(made.values, valid, strict=True)], made.refused)

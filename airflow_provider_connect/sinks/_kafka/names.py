@@ -1,7 +1,7 @@
 """Names of topics that Kafka accepts, made from a template and the rows' own texts.
 
 A text keeps its form in the name if it is legal there; else it becomes ``<legal part>_x<10 hex digits of its hash>``.
-Either depends on nothing but the text, so that no day's company of events moves another event to another topic. Kafka's
+Either way the name depends on nothing but the text: an event never moves to another topic because others came. Kafka's
 rules: ``org.apache.kafka.common.internals.Topic`` (4.3, 2026-11): letters, digits, ``.``, ``_`` and ``-``, at most 249,
 neither ``.`` nor ``..``; names that differ in ``.`` against ``_`` alone are one name to its metrics, and are refused.
 """
@@ -26,7 +26,7 @@ INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_grou
 
 
 def check_topic(name: str) -> str | None:
-    """Say what is wrong with a topic's name that is no template; None if nothing."""
+    """Say what is wrong with the name of a single topic; None if nothing."""
     if name in INTERNAL:
         return f"{name!r} is a topic of Kafka's own"
     if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
@@ -50,21 +50,21 @@ def check_template(template: str) -> str | None:
     return None
 
 
-def column(template: str) -> str | None:
+def template_column(template: str) -> str | None:
     """Return the column that a template names in braces; None where ``template`` is one topic's name."""
     found = _COLUMN.search(template)
     return found[1] if found else None
 
 
-def topics(template: str, values: Iterable[str | None], reserved: Collection[str] = ()) -> dict[str | None, str]:
+def topic_names(template: str, values: Iterable[str | None], reserved: Collection[str] = ()) -> dict[str | None, str]:
     """Return the topic of each value of the template's column; that of None has the text ``null`` and a hash.
 
     :param reserved: names that no value may have: the ledger's and the dead letters'.
-    :raises ConfigError: ``template`` is none, or two hashes are equal.
+    :raises ConfigError: the template is not valid, or two values have the same hash.
     """
     if problem := check_template(template):
         raise ConfigError(f"topic: {problem}")
-    start, end = _COLUMN.split(template)[::2] if column(template) else (template, None)
+    start, end = _COLUMN.split(template)[::2] if template_column(template) else (template, None)
     if end is None:
         return dict.fromkeys(values, template)
     not_free = {_metric(name) for name in (*reserved, *INTERNAL)}
@@ -74,8 +74,8 @@ def topics(template: str, values: Iterable[str | None], reserved: Collection[str
     return made
 
 
-def like(template: str) -> str:
-    """Return a regular expression for what :func:`topics` makes of a template, and maybe for a few more names."""
+def name_pattern(template: str) -> str:
+    """Return a regular expression that matches all names made of a template, and maybe a few more."""
     return _LEGAL.pattern.join(re.escape(text) for text in _COLUMN.split(template)[::2])
 
 
@@ -96,5 +96,5 @@ def _metric(name: str) -> str:
 
 def _digest(value: str | None) -> str:
     """Return the hash that tells values apart; not for secrecy."""
-    told = b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told).hexdigest()[:_HASH_DIGITS]
+    marked = b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(marked).hexdigest()[:_HASH_DIGITS]

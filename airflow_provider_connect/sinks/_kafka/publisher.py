@@ -1,136 +1,109 @@
-"""The life of one publish into Kafka: what ``begin``, ``put``, ``commit`` and ``abort`` do, for each delivery."""
+"""Publishes the days of one stream into a topic: what driver and executors call, for each kind of delivery."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.publishing import next_generation
-from airflow_provider_connect.sink import Connections, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._kafka.acknowledged import AtLeastOnce
-from airflow_provider_connect.sinks._kafka.context import Context
+from airflow_provider_connect.sinks._kafka.attempt import Attempt
+from airflow_provider_connect.sinks._kafka.cluster import Cluster
+from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.history import History
-from airflow_provider_connect.sinks._kafka.ledger.view import Handed
 from airflow_provider_connect.sinks._kafka.parts import Parts
-from airflow_provider_connect.sinks._kafka.plan import make_plan
+from airflow_provider_connect.sinks._kafka.plan import Planner
+from airflow_provider_connect.sinks._kafka.preflight import Preflight
 from airflow_provider_connect.sinks._kafka.put import Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
-from airflow_provider_connect.sinks._kafka.topics import Topics
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
 from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks.kafka import KafkaSink
-
-TRIES = 3
-"""How often a share is sent whose outcome is unknown, that lost its turn, or whose topics' limits changed meanwhile."""
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 
-class Publisher:
-    """Publishes days of one stream through one sink; made anew in every process."""
+class KafkaPublisher(Publisher):
+    """Publishes days of one stream; how a day is sent is its delivery's: :class:`.Attempt`."""
 
-    def __init__(self, sink: KafkaSink, key: StreamKey, connections: Connections, handed: Handed | None = None) -> None:
-        self.sink = sink
-        self.context = Context(sink, key, connections, handed)
+    def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
+        self.options = options
+        self._cluster = Cluster(options, key, connections)
+        self._delivery: type[Attempt] = WholeDay
+        if options.delivery == "at_least_once":
+            self._delivery = AtLeastOnce
+        elif options.atomicity == "partition":
+            self._delivery = Parts
 
     @property
     def ledger(self) -> KafkaLedger:
         """The stream's ledger."""
-        return self.context.ledger
+        return self._cluster.ledger
 
-    @property
-    def history(self) -> History:
-        """What ledger and topics say about each other."""
-        context = self.context
-        topics = Topics(context.admin, self.sink.rules, self.sink.timeout_seconds, context.heard)
-        return History(self.sink, self.ledger, context.connection, topics)
+    def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Find what would fail the publish; make the topic and the ledger's when nothing would."""
+        return Preflight(self._cluster, schema, days, kind).problems()
 
-    @cached_property
-    def _whole_day(self) -> WholeDay:
-        return WholeDay(self.context)
+    def begin(self, publish: Publish) -> Plan:
+        """Make the day's topics and schemas ready, and say in the ledger who publishes it now.
 
-    @cached_property
-    def _parts(self) -> Parts | None:
-        in_parts = self.sink.delivery == "exactly_once" and self.sink.atomicity == "partition"
-        return Parts(self.context) if in_parts else None
-
-    @cached_property
-    def _at_least_once(self) -> AtLeastOnce | None:
-        return AtLeastOnce(self.context) if self.sink.delivery == "at_least_once" else None
-
-    def begin(self, publish: Publish, schema: pa.Schema) -> Plan:
-        """Make the day's topics and schemas ready, and say in the ledger who publishes it now. Driver.
-
+        :raises ConfigError: ledger and topics do not fit, or a topic cannot be made or used.
+        :raises DataError: the registry does not take the schema.
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
-        if lost := self.history.problems():
+        if lost := History(self._cluster, self._cluster.topics()).problems():
             raise ConfigError("; ".join(lost))
-        context, claims = self.context, self.context.claims
-        plan = make_plan(self.sink, publish, schema, context.connections, self.ledger)
+        plan = Planner(self._cluster, publish.schema).plan(publish)
         standing = self.ledger.entry(publish.day.date)
         plan = replace(plan, handed=self.ledger.handed(publish.day.date))
-        if self._parts is not None:
-            return replace(plan, generation=self._parts.reserve(plan))
-        if self._at_least_once is not None:
-            return self._at_least_once.claim(plan)
-        if standing is None or standing.published(publish.intent.token) is None:
-            next_generation(publish, context.newest(plan, standing))
-        claims.write(plan, claims.newest(plan))
-        return plan
+        return self._delivery(self._cluster, plan).begin(standing)
 
-    def put(self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema) -> Sent:
-        """Send a share of the day. Executor.
+    def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
+        """Give one transaction the whole day, an empty one too; else each file alone."""
+        return [tuple(files)] if self._delivery is WholeDay else super().shares(files)
+
+    def put(self, token: Plan, stage: str, share: tuple[StagedFile, ...]) -> Sent:
+        """Send a share of the day; with its transaction it is published.
 
         :raises RetriableError: the broker is away, or another run has taken the day over.
-        :raises DataError: rows are no records, and are not tolerated.
+        :raises DataError: rows cannot become records, and are not tolerated.
         """
-        if self._at_least_once is not None:
-            return self._at_least_once.send(plan, files, schema)
-        for left in reversed(range(TRIES)):
+        plan = replace(token, publish=replace(token.publish, stage=stage))
+        ledger = self._cluster.ledger_from(plan.handed)
+        for left in reversed(range(self._delivery.tries)):
             try:
-                if self._parts is None:
-                    return self._whole_day.send(plan, files, schema)
-                number = [file.path for file in plan.publish.manifest.polled.files].index(files[0].path)
-                return self._parts.send(plan, files, schema, number)
-            except UndecidedError:  # the next try's producer decides it, and finds it in the ledger or sends again
-                if not left:
-                    raise
-            except PassedOverError:  # it queues again
+                return self._delivery(self._cluster, plan, ledger).put(share)
+            except (UndecidedError, PassedOverError):  # the next try finds out what became of it, or queues again
                 if not left:
                     raise
             except RefusedRecordError:  # although the topic's limits allow it: have they just changed?
-                fresh = self.context.with_new_limits(plan)
-                if not left or fresh == plan:
+                if not left:
+                    raise
+                topics = self._cluster.topics()
+                fresh = replace(plan, limits={name: topics.limits(name) for name in plan.limits})
+                if fresh == plan:
                     raise
                 plan = fresh
         raise AssertionError
 
-    def commit(self, plan: Plan, receipts: list[Sent]) -> LedgerRow:
-        """Write the day's row, where its only transaction has not written it already. Driver."""
-        if self._at_least_once is not None:
-            return self._at_least_once.complete(plan, receipts)
-        if self._parts is not None:
-            return self._parts.complete(plan, receipts)
-        (sent,) = receipts
-        assert sent.entry is not None
-        return sent.entry.row
+    def commit(self, publish: Publish, token: Plan, receipts: list[Sent]) -> LedgerRow:
+        """Write the day's row, where its only transaction has not written it already."""
+        return self._delivery(self._cluster, token).commit(receipts)
 
+    def abort(self, publish: Publish, token: Plan) -> None:
+        """End what an executor left open that died: readers wait for it, and so do the next days."""
+        seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
+        hasty = self.options.model_copy(update={"timeout_seconds": seconds})
+        self._delivery(Cluster(hasty, publish.key, self._cluster.connections), token).abort()
 
-def abort(sink: KafkaSink, plan: Plan, connections: Connections) -> None:
-    """End what executors left open that died, so that nobody waits for it. Driver, after any error since ``begin``."""
-    if sink.delivery == "at_least_once":
-        return
-    hasty = sink.model_copy(update={"timeout_seconds": min(RELEASE_SECONDS, sink.timeout_seconds)})
-    context = Context(hasty, plan.publish.key, connections)
-    if sink.atomicity == "partition":
-        Parts(context).abort(plan)
-    else:
-        WholeDay(context).abort(plan)
+    def close(self) -> None:
+        """Let go of the clients."""
+        self._cluster.close()

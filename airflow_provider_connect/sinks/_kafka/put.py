@@ -9,7 +9,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.outbox import Outbox, headers_bytes
-from airflow_provider_connect.sinks._kafka import dead_letters
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Tolerated
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
@@ -19,23 +20,23 @@ from airflow_provider_connect.stage.rows import batches, first_position
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks.kafka import KafkaSink
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
-"""What the values of one slice may hold: a slice costs some milliseconds whatever its size, and at 8 MB a task takes 60
-MB more. A batch of a staged day is smaller than that in its file, and mostly one slice.
+"""Of the values that are encoded at once. A slice costs some milliseconds whatever its size; at 8 MB a task takes 60 MB
+more. A batch of a staged day is smaller than that in its file, and mostly becomes one slice.
 """
 _FIRST_ROWS = 1000
 _GROWTH = 8
 _CHUNK = 1000
 _READY_BYTES = 16_000_000
-"""What is read and encoded before a day's turn, so that others need not wait for it; as Python's objects it is more."""
+"""How much is encoded before a day's turn, so that others need not wait for it; as Python's objects it is more."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What one share has become.
+    """What became of one share.
 
     :param rows: that became records, or were records already.
     :param tombstones: records without a value among them.
@@ -54,12 +55,12 @@ class Sent:
     entry: Entry | None = None
 
     @classmethod
-    def of(cls, entry: Entry) -> Sent:
+    def from_entry(cls, entry: Entry) -> Sent:
         """Return what an earlier try has sent, as the ledger has it."""
         counts = entry.row.counts
-        told = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
+        counted = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
         seconds = counts.get("publish_ms", 0) / 1000
-        return cls(entry.row.rows, **told, offsets=entry.offsets, seconds=seconds, entry=entry)
+        return cls(entry.row.rows, **counted, offsets=entry.offsets, seconds=seconds, entry=entry)
 
     @classmethod
     def total(cls, receipts: list[Sent], source_rejects: int) -> Sent:
@@ -79,93 +80,88 @@ class Sent:
             seconds=sum(sent.seconds for sent in receipts),  # of all transactions: what one would have taken
         )
 
+    def require_all(self, files: tuple[StagedFile, ...], transaction: Outbox, source_rejects: int = 0) -> None:
+        """Refuse to commit fewer or more records than the staged rows make.
+
+        :raises RetriableError: the client took another number.
+        """
+        staged = sum(file.rows for file in files)
+        expected = staged - self.unchanged + self.vanished + source_rejects
+        if self.rows + self.rejected != staged or transaction.accepted != expected:
+            raise RetriableError(
+                f"{staged:,} rows were staged and {expected:,} records should be sent, but the client took "
+                f"{transaction.accepted:,}: nothing is committed"
+            )
+
 
 class Sender:
-    """Sends one share through one producer."""
+    """Sends one share through one producer, as records of one generation."""
 
-    def __init__(self, sink: KafkaSink, plan: Plan, outbox: Outbox) -> None:
-        self.sink = sink
+    def __init__(
+        self, options: KafkaOptions, plan: Plan, outbox: Outbox, files: tuple[StagedFile, ...], generation: int
+    ) -> None:
         self.plan = plan
         self.outbox = outbox
-        self.snapshot: Snapshot | None = None
-        self._tolerated = Tolerated(sink)
-        self._records: Records | None = None
-        self._outgoing: Iterator[Outgoing] = iter(())
+        self.files = files
+        self._records = Records(options, plan, generation)
+        self._letters = DeadLetters(plan, outbox, options.topic)
+        self._tolerated = Tolerated(options)
+        self._outgoing = self._encoded()
 
-    def prepare(self, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int) -> None:
+    def prepare(self) -> None:
         """Read and encode the first rows, as many as memory allows; nothing is sent yet."""
-        self._records = Records(self.sink, schema, self.plan, generation)
-        rest = self._encoded(self._records, files)
         ready, size_bytes = [], 0
-        for outgoing in rest:
+        for outgoing in self._outgoing:
             ready.append(outgoing)
             size_bytes += outgoing.size_bytes
             if size_bytes >= _READY_BYTES:
                 break
-        self._outgoing = chain(_handed_out(ready), rest)
+        self._outgoing = chain(_emptied(ready), self._outgoing)
 
-    def send(
-        self, files: tuple[StagedFile, ...], schema: pa.Schema, generation: int, snapshot: Snapshot | None = None
-    ) -> Sent:
+    def send(self, snapshot: Snapshot | None = None) -> Sent:
         """Hand over every row; the broker may not have them yet.
 
         :param snapshot: what the topic holds, where only what changed is to be sent.
-        :raises DataError: rows are no records, and are not tolerated.
+        :raises DataError: rows cannot become records, and are not tolerated.
         """
-        if self._records is None:
-            self.prepare(files, schema, generation)
-        assert self._records is not None
-        self.snapshot = snapshot
         rows = tombstones = 0
-        total = sum(file.rows for file in files)
+        total = sum(file.rows for file in self.files)
         started = time.monotonic()
         for outgoing in self._outgoing:
             rows += len(outgoing.values)
             tombstones += outgoing.tombstones
-            self._set_aside(outgoing)
+            if outgoing.refused:
+                self._tolerated.take(outgoing.refused)
+                self._letters.send_refused(outgoing.refused)
             self._hand_over(outgoing if snapshot is None else snapshot.changes(outgoing))
             self.outbox.check_time(rows, total)
-        vanished = self._bury(self._records)
         return Sent(
             rows,
             self._tolerated.rejected,
             tombstones,
             snapshot.unchanged if snapshot else 0,
-            vanished,
+            self._bury_vanished(snapshot) if snapshot else 0,
             seconds=time.monotonic() - started,
         )
 
-    def send_source_rejects(self) -> int:
-        """Send what the source set aside to the dead letters; return how many."""
-        return self._post(dead_letters.of_source(self.plan.publish, self.sink.topic))
-
-    def _encoded(self, records: Records, files: tuple[StagedFile, ...]) -> Iterator[Outgoing]:
+    def _encoded(self) -> Iterator[Outgoing]:
         """Yield records slice by slice; how many rows a slice has follows from what those of the last came to.
 
         A Parquet file does not tell: repeated texts and NULLs are nothing in it, and whole values in a record.
         """
         rows = _FIRST_ROWS
-        for file in files:
+        for file in self.files:
             for start, batch in batches(self.plan.publish.stage, file.path, BATCH_BYTES, first_position(file.path)):
                 done = 0
                 while done < batch.num_rows:
                     some = _at_most(batch.slice(done, rows), SLICE_BYTES)
                     size_bytes = 0
-                    for outgoing in records.of(some, start + done):
+                    for outgoing in self._records.make(some, start + done):
                         size_bytes += outgoing.size_bytes
                         yield outgoing
                     done += some.num_rows
                     fitting = SLICE_BYTES * some.num_rows // max(1, size_bytes)
                     rows = max(1, min(fitting, _GROWTH * some.num_rows))
-
-    def _set_aside(self, outgoing: Outgoing) -> None:
-        if outgoing.refused:
-            self._tolerated.take(outgoing.refused)
-            self._post(dead_letters.of_rows(outgoing.refused, self.plan.publish))
-
-    def _post(self, letters: Iterator[dead_letters.Letter]) -> int:
-        topic = self.plan.dead_letters
-        return dead_letters.send(self.outbox, topic, letters, self.plan.limits[topic].max_message_bytes) if topic else 0
 
     def _hand_over(self, outgoing: Outgoing) -> None:
         keys, values = outgoing.keys, outgoing.values
@@ -184,21 +180,20 @@ class Sender:
             partitions = outgoing.partitions[chunk] if outgoing.partitions is not None else [-1] * len(values[chunk])
             self.outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions)
 
-    def _bury(self, records: Records) -> int:
-        """Send a tombstone for every key that the snapshot has not, into the partition where its record lies."""
-        if self.snapshot is None:
-            return 0
-        self.snapshot.require_unique()
+    def _bury_vanished(self, snapshot: Snapshot) -> int:
+        """Send a tombstone for every key that the snapshot lacks, into the partition where its record lies."""
+        snapshot.require_unique()
         (topic,) = self.plan.topics
+        headers = self._records.constant  # compared snapshots always have headers
         vanished = 0
-        for partition, key in self.snapshot.vanished():
-            self.outbox.make_room(1, len(key) + headers_bytes(records.constant))
-            self.outbox.send(topic, key, None, records.constant if self.sink.headers else [], partition=partition)
+        for partition, key in snapshot.vanished():
+            self.outbox.make_room(1, len(key) + headers_bytes(headers))
+            self.outbox.send(topic, key, None, headers, partition=partition)
             vanished += 1
         return vanished
 
 
-def _handed_out(ready: list[Outgoing]) -> Iterator[Outgoing]:
+def _emptied(ready: list[Outgoing]) -> Iterator[Outgoing]:
     """Yield what is ready, and let go of it."""
     ready.reverse()
     while ready:

@@ -1,4 +1,4 @@
-"""From the rows of a staged file to records: topic, key, value, headers and time; and the rows that cannot be any."""
+"""Makes records of staged rows: topic, key, value, headers and time; and names the rows that cannot become one."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.clients.kafka.outbox import Headers
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Publish, StreamKey
-from airflow_provider_connect.sinks._kafka.converters import Converter, SchemaRef, converter
-from airflow_provider_connect.sinks._kafka.keys import Keys, keys
+from airflow_provider_connect.sinks._kafka.converters import SchemaRef
+from airflow_provider_connect.sinks._kafka.keys import keys
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed
-from airflow_provider_connect.sinks._kafka.topic_rules import Limits
+from airflow_provider_connect.sinks._kafka.topics.rules import Limits
+from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.rows import as_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks.kafka import KafkaSink
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PUT"
 """Where a row failed, in Connect's words."""
 
-RECORD_KEY = "record_key"
 """The column that sources give a row's identity in."""
 
 _HEADERS_BYTES = 128
-"""Names of the headers that differ from record to record, their lengths, position and schema version."""
+"""Of the headers that differ from record to record: names, lengths, position and schema version."""
 _FRAMING_BYTES = 512
 """What a record takes beside key, value and headers, with room to spare: librdkafka neither takes nor refuses one just
 below a topic's limit, but waits until its time is up (https://github.com/confluentinc/confluent-kafka-python/issues/476).
@@ -39,7 +39,7 @@ below a topic's limit, but waits until its time is up (https://github.com/conflu
 
 @dataclass(frozen=True)
 class Plan:
-    """What ``begin`` found out for one publish; carried to every ``put``.
+    """What ``begin`` found out for one publish; every ``put`` gets it.
 
     :param content: what is sent: every row, or of a snapshot what changed.
     :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
@@ -47,11 +47,10 @@ class Plan:
     :param key_refs: that of its keys.
     :param limits: what each topic takes.
     :param dead_letters: the topic of dead letters; None where there can be none.
-    :param columns: the source's columns and their Arrow types.
     :param generation: reserved by ``begin``; None where the transaction itself finds it.
-    :param handed: what the driver has read of the ledger, before it wrote its claim there.
-    :param begun: names this one ``begin``, in its claim and in the tickets of its executors: intent and attempt are
-        the same in two tries that publish the same frozen files, and one of them may be a zombie.
+    :param handed: what the driver had read of the ledger before it wrote its claim there.
+    :param begun: names this ``begin`` in its claim and in the tickets of its executors. Two tries that publish the same
+        frozen files have the same intent and attempt, and one of them may be a zombie.
     """
 
     publish: Publish
@@ -60,7 +59,6 @@ class Plan:
     refs: dict[str, SchemaRef]
     limits: dict[str, Limits]
     dead_letters: str | None
-    columns: dict[str, str]
     generation: int | None = None
     handed: Handed | None = None
     key_refs: dict[str, SchemaRef] = field(default_factory=dict)
@@ -71,10 +69,15 @@ class Plan:
         """The topics of the data, each once."""
         return sorted(set(self.routes.values()))
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The source's columns and their Arrow types."""
+        return {field.name: str(field.type) for field in self.publish.schema}
+
 
 @dataclass(frozen=True)
 class Refused:
-    """A row that is no record of its topic.
+    """A row that cannot become a record of its topic.
 
     :param position: of the row in the day.
     :param column: that is to blame; None where it is the whole record.
@@ -113,17 +116,12 @@ class Outgoing:
 class Records:
     """Makes records of one day's rows, for one generation."""
 
-    def __init__(self, sink: KafkaSink, schema: pa.Schema, plan: Plan, generation: int) -> None:
-        self.sink = sink
+    def __init__(self, options: KafkaOptions, plan: Plan, generation: int) -> None:
+        self.options = options
         self.plan = plan
-        self.converter: Converter = converter(
-            sink.value_converter,
-            schema,
-            sink.value_day(plan.publish.day.date),
-            record_name=sink.full_record_name,
-            value_field=sink.value_field,
-        )
-        self.keys = Keys(sink.key_converter, schema, sink.key_fields, sink.key_record_name)
+        self.converter = options.converter(plan.publish.schema, plan.publish.day.date)
+        self.keys = options.keys(plan.publish.schema)
+        self.route_column = options.route_column
         key = plan.publish.key
         self.constant: Headers = [
             ("connect.connector", key.connector.encode()),
@@ -132,18 +130,18 @@ class Records:
             ("connect.generation", str(generation).encode()),
         ]
 
-    def of(self, batch: pa.RecordBatch, start: int) -> Iterator[Outgoing]:
+    def make(self, batch: pa.RecordBatch, start: int) -> Iterator[Outgoing]:
         """Yield the batch's records, topic by topic.
 
         :param start: position of the first row.
         """
-        if self.sink.route_column is None:
+        if self.route_column is None:
             (topic,) = self.plan.routes.values()
             yield self._outgoing(topic, batch, range(start, start + batch.num_rows))
             return
         import numpy as np
 
-        column = batch.column(self.sink.route_column).to_pylist()
+        column = batch.column(self.route_column).to_pylist()
         rows: dict[str, list[int]] = {}
         for index, value in enumerate(column):
             rows.setdefault(self.plan.routes[value if value is None else str(value)], []).append(index)
@@ -161,9 +159,9 @@ class Records:
             row: (VALUE_STAGE, *why) for row, why in made.refused.items() if row not in gone
         }
         bad |= {row: (KEY_STAGE, *why) for row, why in named.refused.items()}
-        ids = self._event_ids(batch, named.values) if self.sink.headers else []
+        ids = self._event_ids(batch, named.values) if self.options.headers else []
         bad |= self._not_taken(topic, named.values, values, ids, stamps)
-        headers = self._headers(topic, ids, positions) if self.sink.headers else None
+        headers = self._headers(topic, ids, positions) if self.options.headers else None
         refusals = [
             Refused(positions[row], topic, *why, named.values[row], partial(as_json, batch, row))
             for row, why in sorted(bad.items())
@@ -183,25 +181,25 @@ class Records:
 
     def _gone(self, batch: pa.RecordBatch) -> set[int]:
         """Return the rows that the source says are deleted."""
-        if self.sink.delete_where is None:
+        if self.options.delete_where is None:
             return set()
-        return {row for row, gone in enumerate(batch.column(self.sink.delete_where).to_pylist()) if gone}
+        return {row for row, gone in enumerate(batch.column(self.options.delete_where).to_pylist()) if gone}
 
     def _timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
-        if self.sink.timestamp_field is None:
+        if self.options.timestamp_field is None:
             return None
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        column = batch.column(self.sink.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-        # librdkafka takes 0 for now, as NULL is meant here; a time that is 0 is none that can be sent.
+        column = batch.column(self.options.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        # librdkafka takes 0 for the time of sending, which NULL means here: 1970's first instant cannot be sent.
         found: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
         return found
 
     def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
         """Return what identifies each row, as text: its ``record_key``; the key where the source gives none."""
-        fields = (RECORD_KEY,) if RECORD_KEY in batch.schema.names else self.sink.key_fields
-        if self.keys.converter is None and fields == self.sink.key_fields:
+        fields = (RECORD_KEY,) if RECORD_KEY in batch.schema.names else self.options.key_fields
+        if self.keys.converter is None and fields == self.options.key_fields:
             return named
         return keys(batch, fields).values
 
@@ -225,7 +223,7 @@ class Records:
         """Find what the topic would refuse: too large, without a key where it is compacted, too far from now."""
         limits = self.plan.limits[topic]
         framing = _FRAMING_BYTES
-        if self.sink.headers:
+        if self.options.headers:
             framing += _HEADERS_BYTES + sum(len(name) + len(value or b"") for name, value in self.constant)
         bad: dict[int, tuple[str, str | None, str]] = {
             row: (
@@ -239,7 +237,7 @@ class Records:
             keyless = (row for row, key in enumerate(named) if key is None)
             bad |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
         if stamps is not None:
-            bad |= {row: (PUT_STAGE, self.sink.timestamp_field, why) for row, why in _too_far(stamps, limits)}
+            bad |= {row: (PUT_STAGE, self.options.timestamp_field, why) for row, why in _too_far(stamps, limits)}
         return bad
 
 
@@ -268,18 +266,18 @@ def _picked(items: list[Any], rows: list[int] | None) -> list[Any]:
     return items if rows is None else [items[row] for row in rows]
 
 
-def is_of(headers: Any, key: StreamKey) -> bool:
-    """Tell whether a record's headers are those of a stream."""
+def written_by(headers: Any, key: StreamKey) -> bool:
+    """Tell from a record's headers whether a stream wrote it."""
     found = dict(headers or [])
     mine = (key.connector.encode(), key.stream.encode())
     return (found.get("connect.connector"), found.get("connect.stream")) == mine
 
 
 class Tolerated:
-    """Counts rows that are set aside, against what the options allow."""
+    """Counts rows that are set aside, and stops where the options allow no more."""
 
-    def __init__(self, sink: KafkaSink) -> None:
-        self.sink = sink
+    def __init__(self, options: KafkaOptions) -> None:
+        self.options = options
         self.rejected = 0
 
     def take(self, refused: list[Refused]) -> None:
@@ -292,13 +290,13 @@ class Tolerated:
         self.rejected += len(refused)
         first = refused[0]
         what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
-        if self.sink.errors_tolerance == "none":
+        if self.options.errors_tolerance == "none":
             raise DataError(
                 f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}. Mend them in the "
                 "source, or set them aside with errors_tolerance='all'"
             )
-        if self.rejected > self.sink.max_rejects:
+        if self.rejected > self.options.max_rejects:
             raise DataError(
-                f"more than max_rejects={self.sink.max_rejects} rows are no records, the last for topic "
+                f"more than max_rejects={self.options.max_rejects} rows are no records, the last for topic "
                 f"{first.topic!r}: {what}"
             )

@@ -1,8 +1,8 @@
 """Snapshots into a compacted topic: what changed since the last one, and a tombstone for each key that vanished.
 
 What the topic holds is read before the first record, after every earlier producer of the stream was fenced, and kept
-as two 16-byte digests a key: of the key and of its newest value. The topic is the stream's own: it would be wrong to
-call a key of somebody else's vanished.
+as two 16-byte digests a key: of the key and of its newest value. The topic must be the stream's own: a key of
+somebody else's would count as vanished.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_connect.clients.kafka.partitions import reading
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import OnEmpty, StreamKey
-from airflow_provider_connect.sinks._kafka.records import Outgoing, Refused, is_of
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Refused, written_by
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _ANY_PARTITION = -1
 _DEAD = b"\0" * 16
-"""Stands for the value of a tombstone; no digest of a value is equal to it but by one chance in 2^128."""
+"""Stands for the value of a tombstone; a value has this digest by one chance in 2^128."""
 
 
 class TopicReader:
-    """Reads a topic from its first record to its last, as readers of committed records see it.
+    """Reads the committed records of a topic, from the first to the last.
 
     :param ends: where its partitions end: behind the last record, undecided ones included.
     :param owner: whose records alone the topic may hold.
@@ -53,7 +53,7 @@ class TopicReader:
                 yield self._of_owner(records)
 
     def _of_owner(self, records: list[Message]) -> list[Message]:
-        if not all(is_of(message.headers(), self.owner) for message in records):
+        if not all(written_by(message.headers(), self.owner) for message in records):
             raise ConfigError(
                 f"topic {self.topic!r} holds records that {self.owner} did not write, which a snapshot would delete: "
                 "use a topic of its own"
@@ -79,9 +79,9 @@ class Snapshot:
         self._kept = 0
 
     def changes(self, outgoing: Outgoing) -> Outgoing:
-        """Return the records that say something new; of a key that the topic has, for the partition it lies in.
+        """Return the records that say something new; those of a known key go into the partition where it lies.
 
-        Whatever became of the number of partitions since: two records of a key in two partitions would both stay.
+        The number of partitions may have changed since: two records of a key in two partitions would both stay.
 
         :raises DataError: a row has no key.
         """
@@ -108,7 +108,7 @@ class Snapshot:
         )
 
     def _keep(self, refused: Sequence[Refused]) -> None:
-        """Leave what the topic has of rows that are set aside: they are bad, but there."""
+        """Keep what the topic has of rows that are set aside: they are bad, but have not vanished."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(

@@ -5,142 +5,145 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.offsets import written
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, Transaction
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import next_generation
-from airflow_provider_connect.sinks._kafka.context import Context
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka.attempt import Attempt
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.snapshot import Snapshot, TopicReader
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
 from airflow_provider_connect.stage.manifest import StagedFile
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
+class WholeDay(Attempt):
+    """Sends a day in one transaction of one producer."""
 
-class WholeDay:
-    """Sends days, each in one transaction of one producer. Executor, and the driver's clean-up."""
+    tries: ClassVar[int] = 3
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self.sink = context.sink
+    def begin(self, standing: Entry | None) -> Plan:
+        """Claim the day; the transaction itself finds its generation."""
+        if self.own(standing) is None:
+            next_generation(self.publish, self._must_follow(standing))
+        self.claims.write(self.claims.newest())
+        return self.plan
 
-    def send(self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema) -> Sent:
+    def put(self, files: tuple[StagedFile, ...]) -> Sent:
         """Send and commit the day; nothing of a day that is published already.
 
         :raises UndecidedError: whether it was committed is not known.
         :raises PassedOverError: others took this one for dead, and went on.
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
-        with self._turn(plan) as turn:
+        with self._turn() as turn:
             if turn is not None:
                 turn.wait_for_own_day()
-            transaction = self.context.transaction(plan)
+            transaction = self.transaction()
             try:
                 with transaction:
-                    return self._send(plan, files, schema, transaction, turn)
+                    return self._send(files, transaction, turn)
             except FencedError as error:
-                raise self._fenced(plan, transaction, turn, error) from None
+                raise self._fenced(transaction, turn, error) from None
             finally:
                 if turn is not None:
                     turn.leave(is_over=transaction.is_over)
 
-    def _send(
-        self, plan: Plan, files: tuple[StagedFile, ...], schema: pa.Schema, transaction: Transaction, turn: Turn | None
-    ) -> Sent:
-        context = self.context
+    def commit(self, receipts: list[Sent]) -> LedgerRow:
+        """Return what the only transaction has published."""
+        (sent,) = receipts
+        assert sent.entry is not None
+        return sent.entry.row
+
+    def abort(self) -> None:
+        """End what an executor left open that died.
+
+        Nothing is done where another run, or another try, has claimed the day meanwhile: it ends, or has ended, what is
+        open. Nor, where days take turns, if no ticket says that something is, or if somebody else is sending.
+        """
+        if not self.claims.is_own():
+            return
+        with self._turn() as turn:
+            if turn is not None and not turn.has_orphan():
+                return
+            seconds = RELEASE_SECONDS, self.options.transaction_timeout_seconds
+            with Transaction(self.cluster.connection, self.id(), *seconds) as orphan:
+                orphan.fence()
+            if turn is not None:
+                turn.end_fenced()
+
+    def _send(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> Sent:
         transaction.fence()
         if turn is not None:
             turn.end_fenced()
         # From here on nobody else can publish the day without fencing this producer: what is decided now holds at the
         # commit, however long the turn is waited for.
-        standing = context.ledger.entries(plan.publish.day.date, {context.about(plan)}).get(context.about(plan))
-        if standing is not None and (mine := standing.published(plan.publish.intent.token)) is not None:
-            return Sent.of(standing.model_copy(update={"row": mine}))
-        used = context.claims.used_before(plan)
-        generation = next_generation(plan.publish, context.newest(plan, standing), used)
-        sender = Sender(self.sink, plan, transaction)
-        sender.prepare(files, schema, generation)
+        standing = self.standing()
+        if standing is not None and (own := self.own(standing)) is not None:
+            return Sent.from_entry(standing.model_copy(update={"row": own}))
+        generation = next_generation(self.publish, self._must_follow(standing), self.claims.used_before())
+        sender = Sender(self.options, self.plan, transaction, files, generation)
+        sender.prepare()
         if turn is not None:
             turn.take()
-        before = context.ends(plan)
-        snapshot = context.snapshot(plan, before) if plan.content == "changes" else None
+        before = self.ends()
+        snapshot = None
+        if self.plan.content == "changes":
+            (topic,) = self.topics
+            whole = TopicReader(
+                self.cluster.connection, topic, before[topic], self.options.timeout_seconds, self.cluster.key
+            )
+            snapshot = Snapshot(whole, self.publish.on_empty)
         transaction.begin()
-        sent = sender.send(files, schema, generation, snapshot)
-        source_rejects = sender.send_source_rejects()
+        sent = sender.send(snapshot)
+        source_rejects = self.send_source_rejects(transaction)
         transaction.flush()
-        require_all(transaction, files, sent, source_rejects)
+        sent.require_all(files, transaction, source_rejects)
         sent = replace(
             sent,
             rejected=sent.rejected + source_rejects,
-            offsets=written(before, context.ends(plan)),
+            offsets=written(before, self.ends()),
             seconds=transaction.seconds,
         )
-        entry = context.entry(plan, generation, sent, standing)
-        transaction.send(self.sink.ledger_topic, context.about(plan).encoded(), entry.model_dump_json().encode(), [])
+        entry = self.entry(generation, sent, standing)
+        self.write(transaction, entry)
         transaction.commit()
         return replace(sent, entry=entry)
 
-    def _fenced(self, plan: Plan, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
+    def _must_follow(self, standing: Entry | None) -> LedgerRow | None:
+        """Return the publish before this one: the day's own newest, or the stream's newest snapshot."""
+        if self.plan.content == "changes":
+            return self.ledger.newest(self.publish.day.date, self.publish.kind)
+        return standing.row if standing else None
+
+    def _fenced(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
         """Return what to raise where another producer has taken the day's id."""
-        in_time = transaction.seconds < self.sink.transaction_timeout_seconds
-        if turn is not None and in_time and self.context.claims.is_own(plan):
+        in_time = transaction.seconds < self.options.transaction_timeout_seconds
+        if turn is not None and in_time and self.claims.is_own():
             # By who passed it over, or, where it queued again meanwhile, by who ends now what it left open before.
-            return PassedOverError(f"{self.context.claims.where(plan)}: was passed over, and its id was taken")
-        return FencedError(self.context.claims.who_fenced(plan, transaction, str(error)))
+            return PassedOverError(f"{self.claims.where}: was passed over, and its id was taken")
+        return FencedError(self.claims.who_fenced(transaction, str(error)))
 
     @contextlib.contextmanager
-    def _turn(self, plan: Plan) -> Iterator[Turn | None]:
+    def _turn(self) -> Iterator[Turn | None]:
         """Open the queue; None where no turns are taken."""
-        if self.sink.turns == "off" or not plan.topics:
+        if self.options.turns == "off" or not self.topics:
             yield None
             return
-        context = self.context
-        context.claims.used_before(plan)  # reads the ledger on; the queue is followed from there
+        self.claims.used_before()  # reads the ledger on; the queue is followed from there
         with Turn(
-            context.connection,
-            context.ledger.topic.view,
-            context.id(plan),
-            plan.topics,
-            f"{plan.publish.intent.run} ({context.claims.where(plan)})",
-            plan.begun,
-            self.sink.transaction_timeout_seconds,
-            self.sink.timeout_seconds,
+            self.cluster.connection,
+            self.ledger.topic.view,
+            self.id(),
+            self.topics,
+            f"{self.publish.intent.run} ({self.claims.where})",
+            self.plan.begun,
+            self.options.transaction_timeout_seconds,
+            self.options.timeout_seconds,
         ) as turn:
             yield turn
-
-    def abort(self, plan: Plan) -> None:
-        """End what an executor left open that died. Driver.
-
-        Nothing is done where another run, or another try, has claimed the day meanwhile: it ends, or has ended, what is
-        open. Nor, where days take turns, if no ticket says that something is, or if somebody else is sending.
-        """
-        context = self.context
-        if not context.claims.is_own(plan):
-            return
-        with self._turn(plan) as turn:
-            if turn is not None and not turn.has_orphan():
-                return
-            name, seconds = context.id(plan), self.sink.transaction_timeout_seconds
-            with Transaction(context.connection, name, RELEASE_SECONDS, seconds) as orphan:
-                orphan.fence()
-            if turn is not None:
-                turn.end_fenced()
-
-
-def require_all(transaction: Transaction, files: tuple[StagedFile, ...], sent: Sent, source_rejects: int) -> None:
-    """Refuse to commit fewer or more records than the staged rows make.
-
-    :raises RetriableError: the client took another number.
-    """
-    staged = sum(file.rows for file in files)
-    expected = staged - sent.unchanged + sent.vanished + source_rejects
-    if sent.rows + sent.rejected != staged or transaction.accepted != expected:
-        raise RetriableError(
-            f"{staged:,} rows were staged and {expected:,} records should be sent, but the client took "
-            f"{transaction.accepted:,}: nothing is committed"
-        )

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from airflow_provider_connect.clients.http.auth import Auth, basic_auth, proxy_auth
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
-from airflow_provider_connect.clients.http.client import BasicAuth, excerpt, proxy_secrets, retry_after_seconds
+from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.secrets import Secrets
@@ -40,7 +41,7 @@ class Access:
 
     url: str
     asked: str
-    auth: BasicAuth
+    auth: Auth
     project_id: str | None
     proxy: SecretStr | None
     ca_bundle: str | None = field(default=None, repr=False)
@@ -48,7 +49,7 @@ class Access:
     @property
     def secrets(self) -> Secrets:
         """What no message may quote."""
-        return Secrets([*self.auth.secrets, *proxy_secrets(self.proxy)])
+        return Secrets([*self.auth.secrets, *proxy_auth(self.proxy).secrets])
 
     @classmethod
     def of(cls, connection: Connection) -> Access:
@@ -67,7 +68,7 @@ class Access:
         return cls(
             url=_url(connection),
             asked=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
-            auth=BasicAuth(user, password),
+            auth=basic_auth(user, password),
             project_id=connection.option("project_id"),
             proxy=SecretStr(proxy) if proxy else None,
             ca_bundle=connection.option("ca_bundle"),

@@ -33,7 +33,7 @@ _FEW_VALUES = ("event", "key_origin")
 
 
 def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
-    """Return the schema of all batches; each field's metadata as :meth:`.Source.row_schema` has it."""
+    """Return the schema of all batches; each field's metadata as :meth:`.Poller.schema` has it."""
     import pyarrow as pa
 
     types = {

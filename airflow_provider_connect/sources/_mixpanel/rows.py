@@ -193,17 +193,16 @@ class RowMaker:
         return inside, rejects
 
     def _first(self, key_bytes: bytes, keep: Any) -> Any:
-        """Narrow ``keep`` to first occurrences, and add the keys kept to the digest."""
+        """Narrow ``keep`` to first occurrences, unless all are kept."""
         import numpy as np
 
+        if self._options.deduplicate == "off":
+            return keep
         halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
-        hi, lo = halves[:, 0], halves[:, 1]
-        if self._options.deduplicate == "key":
-            first = self._keys.add(hi[keep], lo[keep])
-            self._count("duplicates", int((~first).sum()))
-            keep = keep.copy()
-            keep[keep] = first
-        self._tally.digest = (self._tally.digest + key_sum(hi[keep], lo[keep])) % 2**128
+        first = self._keys.add(halves[keep, 0], halves[keep, 1])
+        self._count("duplicates", int((~first).sum()))
+        keep = keep.copy()
+        keep[keep] = first
         return keep
 
     def _see(self, time: pa.Array) -> None:
@@ -212,18 +211,6 @@ class RowMaker:
         span = pc.min_max(time).as_py()
         if span["min"] is not None:
             self._tally.seen(span["min"], span["max"])
-
-
-def key_sum(hi: Any, lo: Any) -> int:
-    """Return the sum of 128-bit keys, exact for fewer than 2**32 of them."""
-    import numpy as np
-
-    total = 0
-    for half, shift in ((hi, 64), (lo, 0)):
-        low = int((half & np.uint64(0xFFFFFFFF)).sum(dtype=np.uint64))
-        high = int((half >> np.uint64(32)).sum(dtype=np.uint64))
-        total += (low + (high << 32)) << shift
-    return total
 
 
 def promoted(values: list[Any], kind: PromotedType) -> tuple[pa.Array, int]:

@@ -1,4 +1,4 @@
-"""Avro schemas of Arrow's, and whether a registered one takes the same values.
+"""Avro schemas of Arrow's schemas, and whether a registered one takes the same values.
 
 https://avro.apache.org/docs/1.12.0/specification/ (2026-11)
 """
@@ -6,13 +6,14 @@ https://avro.apache.org/docs/1.12.0/specification/ (2026-11)
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_connect.values import times
-from airflow_provider_connect.values.arrow import is_binary, is_list, is_text
+from airflow_provider_connect.values.arrow import is_text, shape_of
 from airflow_provider_connect.values.decimals import decimal_digits
 from airflow_provider_connect.values.encoded import DAY
-from airflow_provider_connect.values.fields import comment, inner_name, legal_name, split_name
+from airflow_provider_connect.values.misfits import differing, missing, wanted
+from airflow_provider_connect.values.names import comment_with_name, inner_name, legal_name, split_name
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -20,17 +21,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Avro: TypeAlias = "str | dict[str, Any] | list[Any]"
-"""A schema as its JSON is parsed: a name, an object, or a union."""
+"""A schema, its JSON parsed: a name, an object, or a union."""
 
-DATE = {"type": "int", "logicalType": "date"}
+_TYPES: dict[str | None, Avro] = {
+    "null": "string",
+    "boolean": "boolean",
+    "text": "string",
+    "binary": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+}
 
 
 def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
-    """Return the schema of the records: ``day`` if given, then the columns; what may be NULL is a union with null."""
+    """Return the schema of a record: ``day`` if given, then the columns; one that may be NULL is a union with null."""
     namespace, name = split_name(record_name)
     fields: list[dict[str, Any]] = []
     if day is not None:
-        fields.append({"name": DAY, "type": DATE, "doc": "The day in the source's zone."})
+        fields.append({"name": DAY, "type": _TYPES["date"], "doc": "The day in the source's zone."})
     fields += [_field(field, name, nullable=field.nullable) for field in schema]
     record = {"type": "record", "name": name, "fields": fields}
     return json.dumps(record | ({"namespace": namespace} if namespace else {}), ensure_ascii=False)
@@ -39,36 +47,36 @@ def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
 def misfits(own: str, registered: str) -> list[str]:
     """Say why records of our own schema cannot be written by a registered one; [] when they can.
 
-    The order of fields, docs, defaults and record names may differ, and a registered field may be nullable or ``long``
-    where ours is not. Where ours alone is nullable, NULL is refused row by row. Fields that only the registered schema
+    The order of fields, docs, defaults and record names may differ. A registered field may be nullable or ``long``
+    where ours is not; where ours alone is nullable, NULL is refused row by row. Fields that only the registered schema
     has must be nullable.
     """
-    found: list[str] = []
-    _misfits(json.loads(own), json.loads(registered), "", named(json.loads(registered)), found)
-    return found
+    other = json.loads(registered)
+    return list(_misfits(json.loads(own), other, "", named_types(other)))
 
 
-def named(schema: Avro, found: dict[str, Avro] | None = None, namespace: str = "") -> dict[str, Avro]:
+def named_types(schema: Avro, found: dict[str, Avro] | None = None, namespace: str = "") -> dict[str, Avro]:
     """Return the named types that a schema defines, by their names with and without namespace."""
     found = {} if found is None else found
     if isinstance(schema, list):
         for branch in schema:
-            named(branch, found, namespace)
+            named_types(branch, found, namespace)
     elif isinstance(schema, dict):
         if "name" in schema:
             own, _, simple = f"{schema.get('namespace', namespace)}.{schema['name']}".rpartition(".")
             namespace = schema["name"].rpartition(".")[0] or own
             found[simple] = found[f"{namespace}.{simple}".strip(".")] = schema
-        for inner in (schema.get("items"), schema.get("values"), schema["type"], *_field_types(schema)):
+        fields = [field["type"] for field in schema.get("fields", ())]
+        for inner in (schema.get("items"), schema.get("values"), schema["type"], *fields):
             if isinstance(inner, dict | list):
-                named(inner, found, namespace)
+                named_types(inner, found, namespace)
     return found
 
 
 def without_null(schema: Avro, names: dict[str, Avro]) -> tuple[Avro, int | None, int]:
-    """Return the one type of a union beside null, the place of null in it, and that of the type.
+    """Return the type that a union holds beside null, the place of null in the union, and the place of the type.
 
-    A type that is no union is itself, with no place for null. Of a union of several types the first is taken:
+    A type outside of a union is returned itself; it has no place for null. Of several types the first one counts:
     whether it fits is for the caller to see.
     """
     if not isinstance(schema, list):
@@ -81,13 +89,9 @@ def without_null(schema: Avro, names: dict[str, Avro]) -> tuple[Avro, int | None
     return without_null(schema[place], names)[0], null, place
 
 
-def _field_types(schema: dict[str, Any]) -> list[Avro]:
-    return [field["type"] for field in schema.get("fields", ())]
-
-
 def _field(field: pa.Field, record: str, *, nullable: bool) -> dict[str, Any]:
     kind = _type(field.type, inner_name(record, field.name))
-    doc = comment(field)
+    doc = comment_with_name(field)
     made: dict[str, Any] = {"name": legal_name(field.name), "type": ["null", kind] if nullable else kind}
     return made | ({"default": None} if nullable else {}) | ({"doc": doc} if doc else {})
 
@@ -95,17 +99,18 @@ def _field(field: pa.Field, record: str, *, nullable: bool) -> dict[str, Any]:
 def _type(kind: pa.DataType, name: str) -> Avro:
     from pyarrow import types
 
+    shape = shape_of(kind)
     if types.is_dictionary(kind):
         return _type(kind.value_type, name)
-    if types.is_struct(kind):
+    if shape == "struct":
         return {"type": "record", "name": name, "fields": [_field(field, name, nullable=True) for field in kind]}
-    if types.is_map(kind):
+    if shape == "map":
         value: Avro = ["null", _type(kind.item_type, f"{name}_value")]
         if is_text(kind.key_type):
             return {"type": "map", "values": value}
         fields = [{"name": "key", "type": _type(kind.key_type, f"{name}_key")}, {"name": "value", "type": value}]
         return {"type": "array", "items": {"type": "record", "name": f"{name}_entry", "fields": fields}}
-    if is_list(kind):
+    if shape == "list":
         return {"type": "array", "items": ["null", _type(kind.value_type, f"{name}_item")]}
     return _leaf(kind)
 
@@ -113,64 +118,49 @@ def _type(kind: pa.DataType, name: str) -> Avro:
 def _leaf(kind: pa.DataType) -> Avro:
     from pyarrow import types
 
-    digits = decimal_digits(kind)
+    shape, digits = shape_of(kind), decimal_digits(kind)
     if digits is not None:
         return {"type": "bytes", "logicalType": "decimal", "precision": digits[0], "scale": digits[1]}
-    if times.is_time(kind):
-        return _time(kind)
-    if types.is_integer(kind):
-        small = kind.bit_width < 32 or types.is_int32(kind)
-        return "int" if small else "long"
-    if types.is_floating(kind):
-        return "double" if types.is_float64(kind) else "float"
-    if types.is_boolean(kind):
-        return "boolean"
-    return "bytes" if is_binary(kind) else "string"
+    if shape == "timestamp":
+        return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
+    if shape == "integer":
+        return "int" if kind.bit_width < 32 or types.is_int32(kind) else "long"
+    if shape == "float":
+        return "double" if kind.bit_width == 64 else "float"
+    return _TYPES[shape]
 
 
-def _time(kind: pa.DataType) -> Avro:
-    from pyarrow import types
-
-    if types.is_date(kind):
-        return DATE
-    if types.is_time(kind):
-        return {"type": "long", "logicalType": "time-micros"}
-    return {"type": "long", "logicalType": "timestamp-micros" if kind.tz else "local-timestamp-micros"}
-
-
-def _misfits(own: Avro, other: Avro, where: str, names: dict[str, Avro], found: list[str]) -> None:
+def _misfits(own: Avro, other: Avro, where: str, names: dict[str, Avro]) -> Iterator[str]:
     if isinstance(other, list) and len([branch for branch in other if branch != "null"]) > 1:
-        found.append(f"{where}: a union of several types in the registered schema")
+        yield f"{where}: a union of several types in the registered schema"
         return
-    mine, theirs = without_null(own, {})[0], without_null(other, names)[0]
+    mine: Any = without_null(own, {})[0]
+    theirs: Any = without_null(other, names)[0]
     a, b = _signature(mine), _signature(theirs)
     if a != b and (a, b) != (("int",), ("long",)):
-        found.append(f"{where or 'the record'}: {'/'.join(a)} here, {'/'.join(b)} in the registered schema")
+        yield differing(where or "the record", "/".join(a), "/".join(b))
     elif a == ("record",):
-        _record_misfits(mine, theirs, where, names, found)  # type: ignore[arg-type]
+        yield from _record_misfits(mine, theirs, f"{where}." if where else "field ", names)
     elif a in (("array",), ("map",)):
         part = "items" if a == ("array",) else "values"
-        _misfits(mine[part], theirs[part], f"{where}, {part}", names, found)  # type: ignore[index,call-overload]
+        yield from _misfits(mine[part], theirs[part], f"{where}, {part}", names)
 
 
-def _record_misfits(
-    own: dict[str, Any], other: dict[str, Any], where: str, names: dict[str, Avro], found: list[str]
-) -> None:
+def _record_misfits(own: dict[str, Any], other: dict[str, Any], where: str, names: dict[str, Avro]) -> Iterator[str]:
     ours = {field["name"]: field["type"] for field in own["fields"]}
     theirs = {field["name"]: field["type"] for field in other["fields"]}
-    prefix = f"{where}." if where else "field "
     for name, kind in ours.items():
         if name in theirs:
-            _misfits(kind, theirs[name], f"{prefix}{name}", names, found)
+            yield from _misfits(kind, theirs[name], f"{where}{name}", names)
         else:
-            found.append(f"{prefix}{name}: not in the registered schema")
+            yield missing(f"{where}{name}")
     for name, kind in theirs.items():
         if name not in ours and without_null(kind, names)[1] is None:
-            found.append(f"{prefix}{name}: the registered schema wants a value, and the source has no such column")
+            yield wanted(f"{where}{name}")
 
 
 def _signature(schema: Avro) -> tuple[str, ...]:
-    """Return what decides how a value is written, its parts aside."""
+    """Return what decides how a value is written, apart from the values inside it."""
     if isinstance(schema, str):
         return (schema,)
     if isinstance(schema, list):

@@ -1,63 +1,67 @@
-"""Connect's own envelope, ``{"schema": …, "payload": …}``: the ``json_schema_envelope`` converter.
+"""Kafka Connect's own envelope, ``{"schema": …, "payload": …}``: the ``json_schema_envelope`` converter.
 
-What ``org.apache.kafka.connect.json.JsonConverter`` writes with ``schemas.enable=true`` and reads back, logical types
-of ``org.apache.kafka.connect.data`` among it (https://kafka.apache.org/documentation/#connect, 2026-11). These know no
-time finer than a millisecond: such rows are refused.
+What ``org.apache.kafka.connect.json.JsonConverter`` writes with ``schemas.enable=true``, and reads back, including the
+logical types of ``org.apache.kafka.connect.data`` (https://kafka.apache.org/documentation/#connect, 2026-11). These
+have no time finer than a millisecond: rows with such a time are refused.
 """
 
 from __future__ import annotations
 
-import binascii
 import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values import times
 from airflow_provider_connect.values.arrays import Piece, Refuse, Refused
-from airflow_provider_connect.values.arrow import is_binary, is_list, is_text
+from airflow_provider_connect.values.arrow import is_text, shape_of
 from airflow_provider_connect.values.decimals import big_endian, decimal_digits
-from airflow_provider_connect.values.encoded import DAY, Encoded, SchemaRef, checked, encoded
-from airflow_provider_connect.values.fields import name_problems
-from airflow_provider_connect.values.json.text import JsonConverter, Writer, quoted, text_of
+from airflow_provider_connect.values.encoded import DAY, SchemaRef
+from airflow_provider_connect.values.json.text import JsonConverter, Writer, base64_texts, quoted
 
 if TYPE_CHECKING:
     import datetime as dt
 
     import pyarrow as pa
 
-_LOGICAL = "org.apache.kafka.connect.data"
-_DATE = {"type": "int32", "name": f"{_LOGICAL}.Date", "version": 1}
+
+def _logical(kind: str, name: str) -> dict[str, Any]:
+    return {"type": kind, "name": f"org.apache.kafka.connect.data.{name}", "version": 1}
+
+
+_TYPES: dict[str | None, dict[str, Any]] = {
+    "null": {"type": "string"},
+    "boolean": {"type": "boolean"},
+    "text": {"type": "string"},
+    "binary": {"type": "bytes"},
+    "date": _logical("int32", "Date"),
+    "time": _logical("int32", "Time"),
+    "timestamp": _logical("int64", "Timestamp"),
+}
 
 
 class EnvelopeConverter(JsonConverter):
-    """JSON objects, each with Connect's schema of itself."""
+    """JSON objects, each with Kafka Connect's schema of itself."""
+
+    is_named = True
 
     def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
         super().__init__(schema, day, record_name)
         self.writer = _ConnectWriter()
 
-    def problems(self) -> list[str]:
-        """Name every column that JSON has no form for."""
-        return name_problems(self.record_name) + super().problems()
-
     @cached_property
     def _envelope(self) -> bytes:
-        fields = [] if self.day is None else [{"field": DAY, "optional": False, **_DATE}]
+        fields = [] if self.day is None else [{"field": DAY, "optional": False, **_TYPES["date"]}]
         fields += [_field(field, optional=field.nullable) for field in self.schema]
         schema = {"type": "struct", "fields": fields, "optional": False, "name": self.record_name}
         return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
         """Return each row with its schema."""
-        refused = Refused()
-        pieces: list[Piece] = []
-        if self.day is not None:
-            pieces = [b",", f'"{DAY}":{self.day.toordinal() - times.EPOCH_ORDINAL}'.encode()]
-        for field in self.schema:
-            array = checked(batch, field, refused)
-            pieces += [b",", text_of(field.name), b":", *self.writer.pieces(array, field, refused.of(field.name))]
-        start: list[Piece] = [b'{"schema":', self._envelope, b',"payload":{']
-        return encoded([*start, *pieces[1:], b"}}"], batch.num_rows, refused)
+        return [b'{"schema":', self._envelope, b',"payload":', *self.objects(batch, refused), b"}"]
+
+    def day_value(self, day: dt.date) -> bytes:
+        """Return the day as Kafka Connect's logical type."""
+        return str(day.toordinal() - times.EPOCH_ORDINAL).encode()
 
 
 class _ConnectWriter(Writer):
@@ -65,33 +69,26 @@ class _ConnectWriter(Writer):
         if is_text(array.type):
             return quoted(array, refuse)
         if decimal_digits(array.type) is not None:
-            return [b'"', _base64(array), b'"']
+            return [b'"', base64_texts(big_endian(array)), b'"']
         if times.is_time(array.type):
-            return [_millis(array, refuse)]
+            return [_milliseconds(array, refuse)]
         return super().leaf(array, field, refuse)
 
 
-def _base64(array: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    numbers = big_endian(array).to_pylist()
-    return pa.array([binascii.b2a_base64(number, newline=False) for number in numbers], pa.large_binary())
-
-
-def _millis(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return milliseconds; of a date its days."""
+def _milliseconds(array: pa.Array, refuse: Refuse) -> pa.Array:
+    """Return times as milliseconds, and dates as days."""
     import numpy as np
     import pyarrow as pa
 
-    found = times.whole(array, refuse)
+    found = times.whole_numbers(array, refuse)
     if not pa.types.is_date(array.type):
         found, rest = np.divmod(found, 1000)
-        refuse(rest != 0, "a time finer than a millisecond, which Connect's logical types have not")
+        refuse(rest != 0, "a time finer than a millisecond, which Kafka Connect's logical types do not have")
     return pa.array(found).cast(pa.large_string()).cast(pa.large_binary())
 
 
 def _field(field: pa.Field, *, optional: bool) -> dict[str, Any]:
-    # Without comments as docs: the schema is repeated in every record.
+    # Without comments as docs: every record repeats the schema.
     return {"field": field.name, "optional": optional, **_type(field.type)}
 
 
@@ -102,39 +99,28 @@ def _inner(kind: pa.DataType, *, optional: bool = True) -> dict[str, Any]:
 def _type(kind: pa.DataType) -> dict[str, Any]:
     from pyarrow import types
 
+    shape = shape_of(kind)
     if types.is_dictionary(kind):
         return _type(kind.value_type)
-    if types.is_struct(kind):
+    if shape == "struct":
         return {"type": "struct", "fields": [_field(field, optional=True) for field in kind]}
-    if types.is_map(kind):
+    if shape == "map":
         return {"type": "map", "keys": _inner(kind.key_type, optional=False), "values": _inner(kind.item_type)}
-    if is_list(kind):
+    if shape == "list":
         return {"type": "array", "items": _inner(kind.value_type)}
-    digits = decimal_digits(kind)
+    return _leaf(kind)
+
+
+def _leaf(kind: pa.DataType) -> dict[str, Any]:
+    from pyarrow import types
+
+    shape, digits = shape_of(kind), decimal_digits(kind)
     if digits is not None:
         parameters = {"scale": str(digits[1]), "connect.decimal.precision": str(digits[0])}
-        return {"type": "bytes", "name": f"{_LOGICAL}.Decimal", "version": 1, "parameters": parameters}
-    return _time(kind) if times.is_time(kind) else {"type": _plain(kind)}
-
-
-def _time(kind: pa.DataType) -> dict[str, Any]:
-    from pyarrow import types
-
-    if types.is_date(kind):
-        return _DATE
-    if types.is_time(kind):
-        return {"type": "int32", "name": f"{_LOGICAL}.Time", "version": 1}
-    return {"type": "int64", "name": f"{_LOGICAL}.Timestamp", "version": 1}
-
-
-def _plain(kind: pa.DataType) -> str:
-    from pyarrow import types
-
-    if types.is_boolean(kind):
-        return "boolean"
-    if types.is_floating(kind):
-        return "double" if types.is_float64(kind) else "float"
-    if types.is_integer(kind):
-        # Connect's integers are signed: an unsigned one needs the next wider.
-        return f"int{kind.bit_width * (1 if types.is_signed_integer(kind) else 2)}"
-    return "bytes" if is_binary(kind) else "string"
+        return _logical("bytes", "Decimal") | {"parameters": parameters}
+    if shape == "integer":
+        # Kafka Connect's integers are signed: an unsigned one needs the next wider.
+        return {"type": f"int{kind.bit_width * (1 if types.is_signed_integer(kind) else 2)}"}
+    if shape == "float":
+        return {"type": "double" if kind.bit_width == 64 else "float"}
+    return _TYPES[shape]

@@ -1,91 +1,95 @@
-"""JSON Schema of Arrow's, and values of plain JSON behind its id: the ``json_schema`` converter.
+"""JSON Schema of Arrow's schemas, and plain JSON behind a schema's id: the ``json_schema`` converter.
 
 Draft 7, as Confluent's own converter writes (https://docs.confluent.io/platform/current/schema-registry/fundamentals/
-serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``): only so is a new
-optional field compatible under BACKWARD.
+serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``): otherwise a new
+optional field would not be compatible under BACKWARD.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_connect.values import times
-from airflow_provider_connect.values.arrays import Refused
-from airflow_provider_connect.values.arrow import is_binary, is_list, is_text, json_mark
-from airflow_provider_connect.values.encoded import DAY, Encoded, Kind, SchemaRef, encoded, framed
-from airflow_provider_connect.values.fields import name_problems
+from airflow_provider_connect.values.arrays import Piece, Refused
+from airflow_provider_connect.values.arrow import is_text, json_mark, shape_of
+from airflow_provider_connect.values.encoded import DAY, Kind, SchemaRef, frame
 from airflow_provider_connect.values.json.text import JsonConverter
+from airflow_provider_connect.values.misfits import differing, missing, wanted
+from airflow_provider_connect.values.names import comment
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Schema = dict[str, Any]
 
+# Draft 7 has a format for dates, and for times with a zone.
+_TYPES: dict[str | None, Schema] = {
+    "null": {"type": "null"},
+    "boolean": {"type": "boolean"},
+    "integer": {"type": "integer"},
+    "float": {"type": "number"},
+    "decimal": {"type": "number"},
+    "text": {"type": "string"},
+    "binary": {"type": "string", "contentEncoding": "base64"},
+    "date": {"type": "string", "format": "date"},
+    "time": {"type": "string"},
+    "timestamp": {"type": "string"},
+    "zoned": {"type": "string", "format": "date-time"},
+}
+
 
 class JsonSchemaConverter(JsonConverter):
     """Plain JSON objects behind the id of their schema."""
 
     kind: ClassVar[Kind | None] = "JSON"
-
-    def problems(self) -> list[str]:
-        """Name every column that JSON has no form for."""
-        return name_problems(self.record_name) + super().problems()
-
-    def document(self) -> str:
-        """Return the schema."""
-        return self._document
+    is_named = True
 
     @cached_property
-    def _document(self) -> str:
-        properties = {} if self.day is None else {DAY: {"type": "string", "format": "date"}}
+    def schema_text(self) -> str:
+        """The JSON Schema."""
+        properties = {} if self.day is None else {DAY: _TYPES["date"]}
         properties |= {field.name: _property(field, nullable=field.nullable) for field in self.schema}
         required = [name for name in properties if name == DAY or not self.schema.field(name).nullable]
         head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": self.record_name}
         return json.dumps(head | _object(properties) | {"required": required}, ensure_ascii=False)
 
-    def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
-        """Return each row as the ``json`` converter does, with the schema's id before it."""
-        refused = Refused()
-        pieces = [framed(ref), *self.objects(batch, refused)]
-        return encoded(pieces, batch.num_rows, refused)
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+        """Return the schema's id and the object of each row."""
+        return [frame(ref), *self.objects(batch, refused)]
 
 
 def misfits(own: str, registered: str) -> list[str]:
     """Say which fields of our own schema a registered one does not take; [] when it takes them all.
 
-    Only ``properties``, ``type``, ``required`` and ``additionalProperties`` are looked at.
+    Only ``properties``, ``type``, ``required`` and ``additionalProperties`` are compared.
     """
-    found: list[str] = []
-    _misfits(json.loads(own), json.loads(registered), "field ", found)
-    return found
+    return list(_misfits(json.loads(own), json.loads(registered), "field "))
 
 
-def _misfits(own: Schema, other: Schema, where: str, found: list[str]) -> None:
+def _misfits(own: Schema, other: Schema, where: str) -> Iterator[str]:
     ours, theirs = own.get("properties", {}), other.get("properties", {})
     for name, mine in ours.items():
         if name in theirs:
-            _type_misfits(mine, theirs[name], f"{where}{name}", found)
+            yield from _type_misfits(mine, theirs[name], f"{where}{name}")
         elif other.get("additionalProperties", True) is False:
-            found.append(f"{where}{name}: not in the registered schema")
-    found += [
-        f"{where}{name}: the registered schema wants a value, and the source may have none"
-        for name in other.get("required", ())
-        if name not in (own.get("required") or ours)
-    ]
+            yield missing(f"{where}{name}")
+    for name in other.get("required", ()):
+        if name not in (own.get("required") or ours):
+            yield wanted(f"{where}{name}", "may have none")
 
 
-def _type_misfits(own: Schema, other: Schema, where: str, found: list[str]) -> None:
+def _type_misfits(own: Schema, other: Schema, where: str) -> Iterator[str]:
     mine, theirs = _types(own), _types(other)
     if theirs and not (mine and all(kind in theirs or (kind == "integer" and "number" in theirs) for kind in mine)):
-        found.append(f"{where}: {'/'.join(mine) or 'any'} here, {'/'.join(theirs)} in the registered schema")
+        yield differing(where, "/".join(mine) or "any", "/".join(theirs))
         return
     if "properties" in own and "properties" in other:
-        _misfits(own, other, f"{where}.", found)
+        yield from _misfits(own, other, f"{where}.")
     for part in ("items", "additionalProperties"):
         if isinstance(own.get(part), dict) and isinstance(other.get(part), dict):
-            _type_misfits(own[part], other[part], f"{where}, {part}", found)
+            yield from _type_misfits(own[part], other[part], f"{where}, {part}")
 
 
 def _types(schema: Schema) -> list[str]:
@@ -95,11 +99,10 @@ def _types(schema: Schema) -> list[str]:
 
 
 def _property(field: pa.Field, *, nullable: bool) -> Schema:
-    text = (field.metadata or {}).get(b"comment", b"").decode()
     made: Schema = {} if json_mark(field) and is_text(field.type) else _type(field.type)
     if nullable and made.get("type") not in (None, "null"):
-        made["type"] = [made["type"], "null"]
-    return made | ({"description": text} if text else {})
+        made |= {"type": [made["type"], "null"]}
+    return made | ({"description": comment(field)} if comment(field) else {})
 
 
 def _object(properties: dict[str, Schema]) -> Schema:
@@ -109,44 +112,18 @@ def _object(properties: dict[str, Schema]) -> Schema:
 def _type(kind: pa.DataType) -> Schema:
     from pyarrow import types
 
+    shape = shape_of(kind)
     if types.is_dictionary(kind):
         return _type(kind.value_type)
-    if types.is_struct(kind):
-        return _object({field.name: _property(field, nullable=True) for field in kind}) | {
-            "required": [field.name for field in kind]
-        }
-    if types.is_map(kind):
+    if shape == "struct":
+        properties = {field.name: _property(field, nullable=True) for field in kind}
+        return _object(properties) | {"required": [field.name for field in kind]}
+    if shape == "map":
         item = _property(kind.item_field, nullable=True)
         if is_text(kind.key_type):
             return {"type": "object", "additionalProperties": item}
         pair = {"type": "array", "items": [_type(kind.key_type), item], "minItems": 2, "maxItems": 2}
         return {"type": "array", "items": pair}
-    if is_list(kind):
+    if shape == "list":
         return {"type": "array", "items": _property(kind.value_field, nullable=True)}
-    return _leaf(kind)
-
-
-def _leaf(kind: pa.DataType) -> Schema:
-    from pyarrow import types
-
-    if types.is_null(kind):
-        return {"type": "null"}
-    if types.is_boolean(kind):
-        return {"type": "boolean"}
-    if types.is_integer(kind):
-        return {"type": "integer"}
-    if is_text(kind):
-        return {"type": "string"}
-    if is_binary(kind):
-        return {"type": "string", "contentEncoding": "base64"}
-    return _time(kind) if times.is_time(kind) else {"type": "number"}
-
-
-def _time(kind: pa.DataType) -> Schema:
-    from pyarrow import types
-
-    # Draft 7 knows no time without a zone.
-    if types.is_date(kind):
-        return {"type": "string", "format": "date"}
-    zoned = types.is_timestamp(kind) and kind.tz
-    return {"type": "string", "format": "date-time"} if zoned else {"type": "string"}
+    return dict(_TYPES["zoned" if shape == "timestamp" and kind.tz else shape])

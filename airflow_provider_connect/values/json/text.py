@@ -1,4 +1,4 @@
-"""JSON text of Arrow columns, without a look at single rows: the values of the ``json`` converter, and JSON keys.
+"""JSON text of Arrow columns, a whole column at a time: the ``json`` converter.
 
 ==========================  =====================================================================
 whole and decimal numbers   a JSON number, all digits
@@ -9,7 +9,7 @@ binary                      base64
 struct                      object, every field named, NULL as ``null``
 list                        array
 map                         object where keys are strings, else array of ``[key, value]``
-field metadata ``json``     the document itself; ``checked`` ones byte for byte, ``unchecked`` ones are parsed before
+field metadata ``json``     the document as it is; an ``unchecked`` one is parsed first, and refused if it is not JSON
 ==========================  =====================================================================
 """
 
@@ -17,25 +17,25 @@ from __future__ import annotations
 
 import binascii
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.values import times
 from airflow_provider_connect.values.arrays import (
     Piece,
     Refuse,
     Refused,
-    below,
-    binary,
-    bytes_of,
-    decoded,
-    gathered,
+    as_binary,
+    as_utf8,
+    data_and_ends,
     join,
+    joined_by_row,
     optional,
-    utf8,
+    refuse_by_element,
+    without_dictionary,
 )
-from airflow_provider_connect.values.arrow import is_binary, is_list, is_text, json_mark, lists, true_rows
-from airflow_provider_connect.values.encoded import DAY, Converter, Encoded, SchemaRef, checked, encoded
-from airflow_provider_connect.values.types import unwritable
+from airflow_provider_connect.values.arrow import is_text, json_mark, lengths_and_elements, shape_of, true_rows
+from airflow_provider_connect.values.encoded import DAY, Converter, SchemaRef, column_of
+from airflow_provider_connect.values.maps import keys_and_items
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -46,33 +46,35 @@ NULL = b"null"
 
 
 class JsonConverter(Converter):
-    """Plain JSON objects, without a schema."""
+    """Plain JSON objects, without a schema: ``day`` if there is one, then the columns."""
+
+    form = "JSON"
+    is_named = False
 
     def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
         super().__init__(schema, day, record_name)
         self.writer = Writer()
 
-    def problems(self) -> list[str]:
-        """Name every column that JSON has no form for."""
-        return unwritable(self.schema, "JSON")
-
-    def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
-        """Return each row as one object: ``day`` if it has one, then the columns."""
-        refused = Refused()
-        pieces = self.objects(batch, refused)
-        return encoded(pieces, batch.num_rows, refused)
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+        """Return the pieces of each row's object."""
+        return self.objects(batch, refused)
 
     def objects(self, batch: pa.RecordBatch, refused: Refused) -> list[Piece]:
         """Return the pieces of each row's object."""
-        pieces: list[Piece] = [] if self.day is None else [b",", f'"{DAY}":"{self.day.isoformat()}"'.encode()]
+        pieces: list[Piece] = [] if self.day is None else [b",", f'"{DAY}":'.encode(), self.day_value(self.day)]
         for field in self.schema:
-            array = checked(batch, field, refused)
-            pieces += [b",", text_of(field.name), b":", *self.writer.pieces(array, field, refused.of(field.name))]
+            array = column_of(batch, field, refused)
+            value = self.writer.pieces(array, field, refused.in_column(field.name))
+            pieces += [b",", json_string(field.name), b":", *value]
         return [b"{", *pieces[1:], b"}"]
 
+    def day_value(self, day: dt.date) -> bytes:
+        """Return the day as a JSON value."""
+        return json_string(day.isoformat())
 
-def text_of(value: str) -> bytes:
-    """Return a JSON string, quotes included."""
+
+def json_string(value: str) -> bytes:
+    """Return a text as a JSON string, quotes included."""
     return json.dumps(value, ensure_ascii=False).encode()
 
 
@@ -83,88 +85,63 @@ class Writer:
         """Return the pieces of a column's JSON values; NULL is ``null``."""
         if array.null_count == len(array):
             return [NULL]
-        array = decoded(array)
+        array = without_dictionary(array)
         return optional(array, self._value(array, field, refuse), b"", NULL)
 
     def leaf(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
         """Return the pieces of values without parts; what is returned for NULL is dropped."""
-        from pyarrow import types
-
-        kind = array.type
-        if types.is_null(kind):
-            return [NULL]
-        if is_text(kind):
+        shape = shape_of(array.type)
+        if shape == "text":
             mark = json_mark(field)
             return [documents(array, mark, refuse)] if mark else quoted(array, refuse)
-        if is_binary(kind):
-            return [b'"', base64(array), b'"']
-        if times.is_time(kind):
-            return [b'"', times.text(array, refuse), b'"']
-        return [numbers(array, refuse)]
+        if shape == "binary":
+            return [b'"', base64_texts(array), b'"']
+        if times.is_time(array.type):
+            return [b'"', times.iso_texts(array, refuse), b'"']
+        return [number_texts(array, refuse)]
 
     def _value(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
-        from pyarrow import types
-
-        kind = array.type
-        if types.is_struct(kind):
+        shape = shape_of(array.type)
+        if shape == "struct":
             return self._object(array, refuse)
-        if types.is_map(kind):
+        if shape == "map":
             return self._map(array, refuse)
-        if is_list(kind):
-            lengths, elements = lists(array)
-            inner = self.pieces(elements, kind.value_field, below(refuse, lengths))
-            return [b"[", gathered(join(inner, len(elements)), lengths, b","), b"]"]
+        if shape == "list":
+            lengths, elements = lengths_and_elements(array)
+            inner = self.pieces(elements, array.type.value_field, refuse_by_element(refuse, lengths))
+            return [b"[", joined_by_row(join(inner, len(elements)), lengths, b","), b"]"]
         return self.leaf(array, field, refuse)
 
     def _object(self, array: pa.StructArray, refuse: Refuse) -> list[Piece]:
         pieces: list[Piece] = []
         for field, child in zip(array.type, array.flatten(), strict=True):
-            pieces += [b"," if pieces else b"", text_of(field.name), b":", *self.pieces(child, field, refuse)]
+            pieces += [b"," if pieces else b"", json_string(field.name), b":", *self.pieces(child, field, refuse)]
         return [b"{", *pieces, b"}"]
 
     def _map(self, array: pa.MapArray, refuse: Refuse) -> list[Piece]:
-        """Return objects where keys are strings, as Connect's JsonConverter does, else arrays of pairs."""
-        lengths, entries = lists(array)
-        keys, items = entries.flatten()
-        once_each(keys, lengths, refuse)
-        inner = below(refuse, lengths)
+        """Return objects where keys are strings, as Kafka Connect's JsonConverter does, else arrays of pairs."""
+        lengths, keys, items, inner = keys_and_items(array, refuse)
         key = self.pieces(keys, array.type.key_field, inner)
         item = self.pieces(items, array.type.item_field, inner)
         if is_text(array.type.key_type):
-            return [b"{", gathered(join([*key, b":", *item], len(entries)), lengths, b","), b"}"]
-        pairs = join([b"[", *key, b",", *item, b"]"], len(entries))
-        return [b"[", gathered(pairs, lengths, b","), b"]"]
-
-
-def once_each(keys: pa.Array, lengths: Any, refuse: Refuse) -> None:
-    """Refuse maps that hold a key twice, of which a reader would see one."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    table = pa.table({"row": rows, "key": decoded(keys)})
-    counts = table.group_by(["row", "key"]).aggregate([([], "count_all")])
-    twice = counts.filter(pc.greater(counts["count_all"], 1))["row"].to_numpy()
-    if len(twice):
-        mask = np.zeros(len(lengths), bool)
-        mask[twice] = True
-        refuse(mask, "a map with a key that comes twice")
+            return [b"{", joined_by_row(join([*key, b":", *item], len(keys)), lengths, b","), b"}"]
+        pairs = join([b"[", *key, b",", *item, b"]"], len(keys))
+        return [b"[", joined_by_row(pairs, lengths, b","), b"]"]
 
 
 def quoted(array: pa.Array, refuse: Refuse) -> list[Piece]:
     """Return texts as JSON strings."""
-    return [b'"', escaped(utf8(array, refuse)), b'"']
+    return [b'"', escaped(as_utf8(array, refuse)), b'"']
 
 
 def documents(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
-    """Return a column of JSON documents as it is; ``unchecked`` ones are parsed, and refused if they are no JSON."""
+    """Return a column of JSON documents as it is; ``unchecked`` ones are parsed, and refused if they are not JSON."""
     import msgspec
     import numpy as np
 
     if mark == "checked":
-        return binary(array)
-    texts = utf8(array, refuse)
+        return as_binary(array)
+    texts = as_utf8(array, refuse)
     decoder = msgspec.json.Decoder(strict=False)
     bad = np.zeros(len(texts), bool)
     for row, text in enumerate(texts.to_pylist()):
@@ -173,12 +150,12 @@ def documents(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
                 decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             bad[row] = True
-    refuse(bad, "a text that is no JSON")
+    refuse(bad, "a text that is not JSON")
     return texts
 
 
-def numbers(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return numbers and booleans as JSON has them."""
+def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
+    """Return numbers and booleans as JSON writes them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -186,7 +163,7 @@ def numbers(array: pa.Array, refuse: Refuse) -> pa.Array:
         array = array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
         finite = pc.is_finite(array)
         if not pc.all(finite, min_count=0).as_py():
-            refuse(pc.invert(finite), "NaN or an infinity, which JSON has not")
+            refuse(pc.invert(finite), "NaN or an infinity, which JSON does not have")
     return array.cast(pa.large_string()).cast(pa.large_binary())
 
 
@@ -196,7 +173,7 @@ def escaped(texts: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    data, ends = bytes_of(texts)
+    data, ends = data_and_ends(texts)
     control = (data < 0x20).nonzero()[0]
     if not len(control) and not (data == 0x22).any() and not (data == 0x5C).any():
         return texts
@@ -205,7 +182,7 @@ def escaped(texts: pa.Array) -> pa.Array:
     for special in ('"', "\\"):
         mask[true_rows(pc.match_substring(texts, special))] = True
     found = texts.filter(pa.array(mask)).to_pylist()
-    # A look at single rows after all: two searches by Python in a row's bytes are faster than one by numpy in all.
+    # Row by row after all: two searches by Python in one row's bytes are faster than one by numpy in all of them.
     one = _escaped if len(control) else _backslashed
     return pc.replace_with_mask(texts, pa.array(mask), pa.array([one(text) for text in found], texts.type))
 
@@ -215,11 +192,11 @@ def _backslashed(text: bytes) -> bytes:
 
 
 def _escaped(text: bytes) -> bytes:
-    # A text that is no UTF-8 is refused elsewhere, with its row; until then it must not stop the batch.
-    return text_of(text.decode("utf-8", "replace"))[1:-1]
+    # A text that is not UTF-8 is refused elsewhere; here it must not stop the batch.
+    return json_string(text.decode("utf-8", "replace"))[1:-1]
 
 
-def base64(array: pa.Array) -> pa.Array:
+def base64_texts(array: pa.Array) -> pa.Array:
     """Return binaries as base64 text."""
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Protobuf's wire format of Arrow columns, column by column: the values of the ``protobuf`` converter.
+"""Protobuf's wire format of Arrow columns: the ``protobuf`` converter.
 
 https://protobuf.dev/programming-guides/encoding/ (2026-11)
 """
@@ -13,89 +13,80 @@ from airflow_provider_connect.values.arrays import (
     Piece,
     Refuse,
     Refused,
-    below,
-    binary,
-    decoded,
-    gathered,
+    as_binary,
+    as_numbers,
+    as_utf8,
     join,
+    joined_by_row,
     optional,
-    utf8,
+    refuse_by_element,
+    without_dictionary,
 )
-from airflow_provider_connect.values.arrow import is_binary, is_text, lists
-from airflow_provider_connect.values.encoded import (
-    DAY,
-    Converter,
-    Encoded,
-    Kind,
-    SchemaRef,
-    checked,
-    encoded,
-    framed,
-)
-from airflow_provider_connect.values.fields import legal_name, name_problems
-from airflow_provider_connect.values.json.text import numbers, once_each
+from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of
+from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, column_of, frame
+from airflow_provider_connect.values.json.text import number_texts
+from airflow_provider_connect.values.maps import refuse_doubled_keys
+from airflow_provider_connect.values.names import children_by_legal_name, legal_name
 from airflow_provider_connect.values.protobuf import schema as protobuf
-from airflow_provider_connect.values.protobuf.text import printed
-from airflow_provider_connect.values.types import unwritable
-from airflow_provider_connect.values.varints import fixed, prefixed, varint, varints, zigzag
+from airflow_provider_connect.values.protobuf.text import source_text
+from airflow_provider_connect.values.varints import length_prefixed, little_endian, varint, varints, zigzag
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _VARINT, _EIGHT_BYTES, _PREFIXED, _FOUR_BYTES = 0, 1, 2, 5
-_NULL_ELEMENT = "NULL inside a list, which Protobuf has not"
 
 
 class ProtobufConverter(Converter):
     """Protobuf messages behind the id of their schema and the place of the message in it."""
 
     kind: ClassVar[Kind | None] = "PROTOBUF"
+    form = "Protobuf"
 
     def problems(self) -> list[str]:
-        """Name every column that Protobuf has no form for; or say that Google's library is missing."""
+        """Name every column that Protobuf cannot hold; or say that Google's library is missing."""
         try:
             import google.protobuf  # noqa: F401
         except ModuleNotFoundError as error:
             return [
                 f"{error.name} is missing: install airflow-provider-connect[registry] where tasks and executors run"
             ]
-        found = name_problems(self.record_name) + unwritable(self.schema, "Protobuf")
-        return found or protobuf.problems(self.schema, self.record_name, self.day)
+        return super().problems() or protobuf.problems(self.schema, self.record_name, self.day)
 
-    def document(self) -> str:
-        """Return the source text of the one file."""
-        return printed(self._descriptor)
+    @cached_property
+    def schema_text(self) -> str:
+        """The source text of the one file."""
+        return source_text(self._descriptor)
 
     @cached_property
     def _descriptor(self) -> Any:
         return protobuf.descriptor(self.schema, self.record_name, self.day)
 
-    def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
-        """Return each row as one message, by the numbers of the registered schema."""
-        start = framed(ref)
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+        """Return the schema's id and each row as one message, by the numbers of the registered schema."""
+        start = frame(ref)
         file = _registered(ref.document) if ref and ref.document else self._descriptor
-        place, message = protobuf.message_of(file, self.record_name)
-        writer = _Writer(protobuf.inner_messages(file))
+        place, message = protobuf.find_message(file, self.record_name)
+        writer = _Writer(protobuf.messages_by_name(file))
         fields = {field.name: field for field in message.field}
-        refused = Refused()
         pieces: list[Piece] = [start + _index(place)]
         if self.day is not None:
             day = self.day.isoformat().encode()
             pieces.append(_tag(fields[DAY], _PREFIXED) + varint(len(day)) + day)
         for field in sorted(self.schema, key=lambda field: fields[legal_name(field.name)].number):
-            array = checked(batch, field, refused)
-            pieces += writer.pieces(array, fields[legal_name(field.name)], refused.of(field.name))
-        return encoded(pieces, batch.num_rows, refused)
+            array = column_of(batch, field, refused)
+            pieces += writer.pieces(array, fields[legal_name(field.name)], refused.in_column(field.name))
+        return pieces
 
 
 @lru_cache(maxsize=8)
 def _registered(text: str) -> Any:
-    """Return a registered schema's descriptor, which every batch needs."""
-    return protobuf.parsed(text)
+    """Return a registered schema's descriptor; every batch asks for it."""
+    return protobuf.parse_registered(text)
 
 
 def _index(place: int) -> bytes:
-    """Return the path to the message: its length, then each place; the first message of a file is a mere 0."""
+    """Return the path to a message: its length, then each place. The path to a file's first message is a mere 0."""
     return zigzag(1) + zigzag(place) if place else b"\0"
 
 
@@ -104,7 +95,7 @@ def _tag(field: Any, wire: int) -> bytes:
 
 
 class _Writer:
-    """Writes columns by a descriptor that takes them, as :func:`.protobuf.schema.misfits` finds out before.
+    """Writes columns by a descriptor that takes them: :func:`.protobuf.schema.misfits` has found nothing.
 
     :param messages: all messages of the file, by full name.
     """
@@ -114,17 +105,15 @@ class _Writer:
 
     def pieces(self, array: pa.Array, field: Any, refuse: Refuse) -> list[Piece]:
         """Return the pieces of a column's fields, tags included; NULL has none, and a NULL list is an empty one."""
-        array = decoded(array)
+        array = without_dictionary(array)
         if protobuf.is_repeated(field):
             return self._repeated(array, field, refuse)
         wire, body = self._value(array, field, refuse)
         return optional(array, body, _tag(field, wire), b"")
 
     def _value(self, array: pa.Array, field: Any, refuse: Refuse) -> tuple[int, list[Piece]]:
-        from pyarrow import types
-
-        if types.is_struct(array.type):
-            return _PREFIXED, self._message(_children(array), field, len(array), refuse)
+        if shape_of(array.type) == "struct":
+            return _PREFIXED, self._message(children_by_legal_name(array), field, len(array), refuse)
         return _leaf(array, refuse)
 
     def _message(self, columns: dict[str, pa.Array], field: Any, rows: int, refuse: Refuse) -> list[Piece]:
@@ -132,82 +121,68 @@ class _Writer:
         for part in self.messages[field.type_name].field:
             if part.name in columns:
                 pieces += self.pieces(columns[part.name], part, refuse)
-        return prefixed(join(pieces, rows), signed=False)
+        return length_prefixed(join(pieces, rows), signed=False)
 
     def _repeated(self, array: pa.Array, field: Any, refuse: Refuse) -> list[Piece]:
-        from pyarrow import types
-
-        lengths, elements = lists(array)
-        elements = decoded(elements)
-        inner = below(refuse, lengths)
-        if types.is_map(array.type):
-            once_each(elements.field("key"), lengths, refuse)
-        elif elements.null_count and not protobuf.wraps(elements.type):
-            inner(elements.is_null(), _NULL_ELEMENT)
-        if protobuf.wraps(elements.type):
+        lengths, elements = lengths_and_elements(array)
+        elements = without_dictionary(elements)
+        inner = refuse_by_element(refuse, lengths)
+        if shape_of(array.type) == "map":
+            refuse_doubled_keys(elements.field("key"), lengths, refuse)
+        elif elements.null_count and not protobuf.needs_message(elements.type):
+            inner(elements.is_null(), "NULL inside a list, which Protobuf does not have")
+        if protobuf.needs_message(elements.type):
             body = self._message({protobuf.INNER: elements}, field, len(elements), inner)
             wire = _PREFIXED
         else:
             wire, body = self._value(elements, field, inner)
         if wire == _PREFIXED:
-            return [gathered(join([_tag(field, wire), *body], len(elements)), lengths, b"")]
-        return _packed(gathered(join(body, len(elements)), lengths, b""), field)
+            return [joined_by_row(join([_tag(field, wire), *body], len(elements)), lengths, b"")]
+        return _packed(joined_by_row(join(body, len(elements)), lengths, b""), field)
 
 
 def _packed(numbers: pa.Array, field: Any) -> list[Piece]:
-    """Return all numbers of a row behind one tag; none where there are none."""
+    """Return all numbers of a row behind one tag; nothing for a row without numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    whole = join([_tag(field, _PREFIXED), *prefixed(numbers, signed=False)], len(numbers))
+    whole = join([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
     return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", whole.type), whole)]
-
-
-def _children(array: pa.StructArray) -> dict[str, pa.Array]:
-    return {legal_name(field.name): child for field, child in zip(array.type, array.flatten(), strict=True)}
 
 
 def _leaf(array: pa.Array, refuse: Refuse) -> tuple[int, list[Piece]]:
     """Return how values are delimited, and their pieces."""
-    from pyarrow import types
+    import numpy as np
 
-    kind = array.type
-    if types.is_timestamp(kind) and kind.tz:
+    shape = shape_of(array.type)
+    if shape == "timestamp" and array.type.tz:
         return _PREFIXED, _timestamp(array, refuse)
-    if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
-        return _number(array)
-    return _PREFIXED, prefixed(_text(array, refuse), signed=False)
+    if shape not in ("boolean", "integer", "float"):
+        return _PREFIXED, length_prefixed(_text(array, refuse), signed=False)
+    numbers = as_numbers(array)
+    if shape == "float":
+        return (_FOUR_BYTES if numbers.itemsize == 4 else _EIGHT_BYTES), [little_endian(numbers)]
+    # A negative number is written as 64 bits, whatever its type.
+    return _VARINT, [varints(numbers if numbers.dtype == np.uint64 else numbers.astype(np.int64))]
 
 
 def _text(array: pa.Array, refuse: Refuse) -> pa.Array:
     import pyarrow as pa
 
-    kind = array.type
-    if pa.types.is_null(kind):
+    shape = shape_of(array.type)
+    if shape == "null":
         return pa.nulls(len(array), pa.large_binary())
-    if is_text(kind):
-        return utf8(array, refuse)
-    if is_binary(kind):
-        return binary(array)
-    return times.text(array, refuse) if times.is_time(kind) else numbers(array, refuse)
-
-
-def _number(array: pa.Array) -> tuple[int, list[Piece]]:
-    import numpy as np
-    import pyarrow as pa
-
-    found = array.fill_null(pa.scalar(0, pa.int8()).cast(array.type)).to_numpy(zero_copy_only=False)
-    if not pa.types.is_floating(array.type):
-        # A negative number is written as 64 bits, whatever its type.
-        return _VARINT, [varints(found if pa.types.is_uint64(array.type) else found.astype(np.int64))]
-    found = found.astype(np.float32) if array.type.bit_width == 16 else found
-    return (_FOUR_BYTES if found.itemsize == 4 else _EIGHT_BYTES), [fixed(found)]
+    if shape == "text":
+        return as_utf8(array, refuse)
+    if shape == "binary":
+        return as_binary(array)
+    return number_texts(array, refuse) if shape == "decimal" else times.iso_texts(array, refuse)
 
 
 def _timestamp(array: pa.Array, refuse: Refuse) -> list[Piece]:
-    """Return messages of seconds and, from 0 up, nanoseconds."""
+    """Return messages of seconds and nanoseconds; these count upwards, also before 1970."""
     import numpy as np
 
-    seconds, micros = np.divmod(times.whole(array, refuse), 1_000_000)
+    seconds, micros = np.divmod(times.whole_numbers(array, refuse), 1_000_000)
     parts: list[Piece] = [varint(1 << 3), varints(seconds), varint(2 << 3), varints(micros * 1000)]
-    return prefixed(join(parts, len(array)), signed=False)
+    return length_prefixed(join(parts, len(array)), signed=False)

@@ -1,7 +1,7 @@
-"""The numbers of a message's fields go on from what is registered: a name keeps its own, a new one gets the next.
+"""Numbers of a message's fields: a registered field keeps its number, a new one gets the next.
 
-A number tells a reader which field it reads: it must stay a name's own through all versions of a subject, also when its
-column was gone for a while. Small ones take one byte (https://protobuf.dev/programming-guides/proto3/, 2026-11).
+A reader knows a field by its number alone. So a name must have the same number in all versions of a subject, even if
+its column was missing from some of them (https://protobuf.dev/programming-guides/proto3/, 2026-11).
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ _KEPT_BY_PROTOBUF = range(19_000, 20_000)
 _SMALL = _KEPT_BY_PROTOBUF.start
 
 
-def numbered(own: str, versions: Iterable[str]) -> str:
-    """Return our own schema's text with the numbers that go on from a subject's versions.
+def renumbered(own: str, versions: Iterable[str]) -> str:
+    """Return our own schema's text with the numbers of a subject's versions.
 
-    :param own: as it would be as the subject's first.
-    :param versions: texts of the registered ones, the newest first; read as far as needed. One that cannot be read here
-        counts as if it was not there: it is for the registry to see whether they fit together.
+    :param own: the text, numbered as if it were the subject's first.
+    :param versions: the registered texts, the newest first; read as far as needed. One that cannot be read is left out:
+        the registry decides whether versions fit together.
     """
     seen: list[Any] = []
     for text in versions:
         try:
-            version = protobuf.parsed(text)
+            version = protobuf.parse_registered(text)
         except DataError:
             continue
         seen.append(version)
         file = _own(own)
         _renumber(_Message.first(file), [_Message.named(version, file)])
-        if _told(_Message.first(file)) == _told(_Message.named(version, file)):
-            return source.printed(file)  # a version that is there already, though maybe not the newest
+        if _layout(_Message.first(file)) == _layout(_Message.named(version, file)):
+            return source.source_text(file)  # registered already, though perhaps not the newest
     file = _own(own)
     _renumber(_Message.first(file), [_Message.named(version, file) for version in seen])
-    return source.printed(file)
+    return source.source_text(file)
 
 
 def _own(text: str) -> Any:
-    """Return the descriptor of a text that :func:`.protobuf.schema.descriptor` was printed as."""
-    file = source.parsed(text)
+    """Return the descriptor of our own source text."""
+    file = source.parse_source(text)
     file.dependency.append(protobuf.IMPORTED)
     return file
 
@@ -57,17 +57,16 @@ class _Message:
 
     @classmethod
     def first(cls, file: Any) -> _Message:
-        return cls(file.message_type[0], protobuf.inner_messages(file))
+        return cls(file.message_type[0], protobuf.messages_by_name(file))
 
     @classmethod
     def named(cls, file: Any, like: Any) -> _Message:
-        """Return the message that is named as the first one of another file."""
-        package = f"{like.package}." if like.package else ""
-        _, message = protobuf.message_of(file, f"{package}{like.message_type[0].name}")
-        return cls(message, protobuf.inner_messages(file))
+        """Return the message with the name of another file's first one."""
+        _, message = protobuf.find_namesake(file, like)
+        return cls(message, protobuf.messages_by_name(file))
 
     def inside(self, name: str) -> _Message | None:
-        """Return the message that a field holds, where it stands in the same file."""
+        """Return the message of a field, if it stands in the same file."""
         field = self.fields.get(name)
         inner = self.messages.get(field.type_name) if field is not None else None
         return None if inner is None else _Message(inner, self.messages)
@@ -97,9 +96,14 @@ def _next(used: set[int]) -> int:
     return number
 
 
-def _told(message: _Message) -> dict[str, Any]:
+def _layout(message: _Message) -> dict[str, Any]:
     """Return what decides how values of a message are written and read."""
     return {
-        name: (field.number, field.type, protobuf.is_repeated(field), (inner := message.inside(name)) and _told(inner))
+        name: (
+            field.number,
+            field.type,
+            protobuf.is_repeated(field),
+            (inner := message.inside(name)) and _layout(inner),
+        )
         for name, field in message.fields.items()
     }

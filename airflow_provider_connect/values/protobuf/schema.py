@@ -1,19 +1,20 @@
 """Protobuf descriptors of Arrow's schemas, and whether a registered one takes the same values.
 
-One file, one message (with its own inside), proto3 (https://protobuf.dev/programming-guides/proto3/, 2026-11). Fields
-are numbered as they are declared; :mod:`.protobuf.numbers` keeps to the numbers of what is registered.
+One proto3 file with one message, and others nested in it (https://protobuf.dev/programming-guides/proto3/, 2026-11).
+Fields are numbered in their order; :mod:`.protobuf.numbers` gives them the numbers of what is registered.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.values import times
-from airflow_provider_connect.values.arrow import is_binary, is_list
+from airflow_provider_connect.values.arrow import shape_of
 from airflow_provider_connect.values.encoded import DAY
-from airflow_provider_connect.values.fields import legal_name, split_name
+from airflow_provider_connect.values.misfits import differing, missing, wanted
+from airflow_provider_connect.values.names import legal_name, split_name
 from airflow_provider_connect.values.protobuf import text as source
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ INNER = "items"
 
 
 def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
-    """Return the descriptor of a file with the one message of the records: ``day`` if given, then the columns."""
+    """Return the descriptor of a file with a message of a record: ``day`` if given, then the columns."""
     from google.protobuf import descriptor_pb2
 
     namespace, name = split_name(record_name)
@@ -55,7 +56,7 @@ def problems(schema: pa.Schema, record_name: str, day: dt.date | None) -> list[s
     return []
 
 
-def parsed(text: str) -> Any:
+def parse_registered(text: str) -> Any:
     """Return the descriptor of a schema as registries give it: source text, or the descriptor itself in base64.
 
     :raises DataError: it is neither.
@@ -66,17 +67,17 @@ def parsed(text: str) -> Any:
     try:
         return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, DecodeError):
-        return source.parsed(text)
+        return source.parse_source(text)
 
 
-def message_of(file: Any, record_name: str) -> tuple[int, Any]:
-    """Return the message of that name and its place in the file; the first one if none has it."""
+def find_message(file: Any, record_name: str) -> tuple[int, Any]:
+    """Return the place in the file of the message with that name, and the message; of the first one if none has it."""
     _, name = split_name(record_name)
     found = [(place, message) for place, message in enumerate(file.message_type) if message.name == name]
     return found[0] if found else (0, file.message_type[0])
 
 
-def inner_messages(file: Any) -> dict[str, Any]:
+def messages_by_name(file: Any) -> dict[str, Any]:
     """Return all messages of a file by their full names, with a dot in front."""
     found: dict[str, Any] = {}
 
@@ -91,13 +92,16 @@ def inner_messages(file: Any) -> dict[str, Any]:
 
 def misfits(own: str, registered: str) -> list[str]:
     """Say which fields of our own schema a registered one does not take; [] when it takes them all."""
-    mine = parsed(own)
-    theirs = parsed(registered)
-    package = f"{mine.package}." if mine.package else ""
-    _, other = message_of(theirs, f"{package}{mine.message_type[0].name}")
-    found: list[str] = []
-    _misfits(mine.message_type[0], other, (inner_messages(mine), inner_messages(theirs)), "field ", found)
-    return found
+    mine = parse_registered(own)
+    theirs = parse_registered(registered)
+    _, other = find_namesake(theirs, mine)
+    return list(_misfits(mine.message_type[0], other, (messages_by_name(mine), messages_by_name(theirs)), "field "))
+
+
+def find_namesake(file: Any, other: Any) -> tuple[int, Any]:
+    """Return what :func:`find_message` does for the name of another file's first message."""
+    package = f"{other.package}." if other.package else ""
+    return find_message(file, f"{package}{other.message_type[0].name}")
 
 
 def is_repeated(field: Any) -> bool:
@@ -105,35 +109,31 @@ def is_repeated(field: Any) -> bool:
     return bool(field.label == field.LABEL_REPEATED)
 
 
-def wraps(kind: pa.DataType) -> bool:
+def needs_message(kind: pa.DataType) -> bool:
     """Tell whether a type needs a message around it to be repeated: lists and maps do."""
-    from pyarrow import types
-
-    return bool(types.is_map(kind) or is_list(kind))
+    return shape_of(kind) in ("list", "map")
 
 
-def _misfits(own: Any, other: Any, messages: tuple[dict[str, Any], dict[str, Any]], where: str, out: list[str]) -> None:
+def _misfits(own: Any, other: Any, messages: tuple[dict[str, Any], dict[str, Any]], where: str) -> Iterator[str]:
     theirs = {field.name: field for field in other.field}
     for field in own.field:
-        same = theirs.pop(field.name, None)
+        name, same = f"{where}{field.name}", theirs.pop(field.name, None)
         if same is None:
-            out.append(f"{where}{field.name}: not in the registered schema")
+            yield missing(name)
         elif (field.type, is_repeated(field)) != (same.type, is_repeated(same)):
-            out.append(f"{where}{field.name}: {_shown(field)} here, {_shown(same)} in the registered schema")
+            yield differing(name, _shown(field), _shown(same))
         elif field.type == field.TYPE_MESSAGE and TIMESTAMP in (field.type_name, same.type_name):
             if field.type_name != same.type_name:
-                out.append(f"{where}{field.name}: {field.type_name} here, {same.type_name} in the registered schema")
+                yield differing(name, field.type_name, same.type_name)
         elif field.type == field.TYPE_MESSAGE:
             inner = messages[0][field.type_name], messages[1].get(same.type_name)
             if inner[1] is None:
-                out.append(f"{where}{field.name}: its type {same.type_name} is not in the registered file")
+                yield f"{name}: its type {same.type_name} is not in the registered file"
             else:
-                _misfits(*inner, messages, f"{where}{field.name}.", out)
-    out += [
-        f"{where}{name}: the registered schema wants a value, and the source has no such column"
-        for name, field in theirs.items()
-        if field.label == field.LABEL_REQUIRED
-    ]
+                yield from _misfits(*inner, messages, f"{name}.")
+    for name, field in theirs.items():
+        if field.label == field.LABEL_REQUIRED:
+            yield wanted(f"{where}{name}")
 
 
 def _shown(field: Any) -> str:
@@ -152,7 +152,7 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
         return _add(message, path, name, kind.value_type)
     legal = legal_name(name)
     field = message.field.add(name=legal, number=len(message.field) + 1)
-    if wraps(kind):
+    if needs_message(kind):
         field.label = field.LABEL_REPEATED
         _set_repeated(field, message, path, kind)
     else:
@@ -177,7 +177,7 @@ def _set_repeated(field: Any, message: Any, path: str, kind: pa.DataType) -> Non
         inner = _nest(field, message, path, "Entry")
         _add(inner, field.type_name, "key", kind.key_type)
         _add(inner, field.type_name, "value", kind.item_type)
-    elif wraps(kind.value_type):
+    elif needs_message(kind.value_type):
         inner = _nest(field, message, path, "List")
         _add(inner, field.type_name, INNER, kind.value_type)
     else:
@@ -219,11 +219,9 @@ def _types() -> dict[str, int]:
 def _scalar(kind: pa.DataType) -> str:
     from pyarrow import types
 
-    if types.is_boolean(kind):
-        return "bool"
-    if types.is_integer(kind):
+    shape = shape_of(kind)
+    if shape == "integer":
         return f"{'' if types.is_signed_integer(kind) else 'u'}int{max(32, kind.bit_width)}"
-    if types.is_floating(kind):
-        return "double" if types.is_float64(kind) else "float"
-    plain_text = types.is_decimal(kind) or times.is_time(kind) or not is_binary(kind)
-    return "string" if plain_text else "bytes"
+    if shape == "float":
+        return "double" if kind.bit_width == 64 else "float"
+    return {"boolean": "bool", "binary": "bytes"}.get(shape or "", "string")

@@ -1,6 +1,6 @@
-"""Protobuf's source text: descriptors written as it, and as much of it read as tells how values are written.
+"""Protobuf's source text: made of a descriptor, and read as far as it decides how values are written.
 
-Registries keep source text; not every one gives the descriptor of it, or compares descriptors with one another.
+Registries keep source text; not every registry returns descriptors, or compares them with one another.
 https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
 """
 
@@ -16,30 +16,17 @@ _TOKEN = re.compile(
     r"""//[^\n]* | /\*.*?\*/ | \s+ | (?P<token> "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [\w.+-]+ | . )""",
     re.VERBOSE | re.DOTALL,
 )
-_SCALARS = (
-    "double",
-    "float",
-    "int64",
-    "uint64",
-    "int32",
-    "fixed64",
-    "fixed32",
-    "bool",
-    "string",
-    "bytes",
-    "uint32",
-    "sfixed32",
-    "sfixed64",
-    "sint32",
-    "sint64",
-)
+_SCALARS = frozenset({
+    "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "bytes", "uint32",
+    "sfixed32", "sfixed64", "sint32", "sint64",
+})  # fmt: skip
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 _SKIPPED = ("option", "extensions")
 _MOST = 1 << 29
-"""Behind the largest number of a field."""
+"""One more than the largest number of a field."""
 
 
-def printed(file: Any) -> str:
+def source_text(file: Any) -> str:
     """Return a file's descriptor as source text; options, enums and services are not written."""
     lines = [f'syntax = "{file.syntax}";']
     lines += [f"package {file.package};"] if file.package else []
@@ -49,10 +36,10 @@ def printed(file: Any) -> str:
     return "\n".join([*lines, ""])
 
 
-def parsed(text: str) -> Any:
+def parse_source(text: str) -> Any:
     """Return the descriptor of a source text; enums, options and services are left out.
 
-    :raises DataError: it is no source text that can be read here.
+    :raises DataError: it cannot be read.
     """
     from google.protobuf import descriptor_pb2
 
@@ -61,7 +48,7 @@ def parsed(text: str) -> Any:
         _Parser(text, file).read()
     except (IndexError, ValueError):
         raise DataError(
-            "the registered Protobuf schema cannot be read: it is no descriptor and no source text"
+            "the registered Protobuf schema cannot be read: it is neither a descriptor nor source text"
         ) from None
     return file
 
@@ -123,14 +110,14 @@ class _Parser:
             raise ValueError(word)
 
     def _skip(self, last: str) -> None:
-        """Pass over everything up to the end of a statement (``;``) or of a block (``}``), blocks inside included."""
+        """Skip to the end of a statement (``;``) or of a block (``}``), past the blocks inside."""
         depth, word = 0, ""
         while depth > 0 or word != last:
             word = self._next()
             depth += (word == "{") - (word == "}")
 
     def _reserved(self, message: Any) -> None:
-        """Read numbers and ranges of numbers; names are no matter here."""
+        """Read numbers and ranges of numbers; reserved names do not matter here."""
         words = []
         while (word := self._next()) != ";":
             words.append(word)
@@ -208,7 +195,7 @@ class _Parser:
         self._typed(entry.field.add(name="value", number=2, label=1), value, path)
 
     def _resolve(self, field: Any, scope: str) -> None:
-        """Find a type by its name, from the innermost scope outwards; what is imported has its full name."""
+        """Find a type by its name, from the innermost scope outwards; an imported one has its full name."""
         name = field.type_name
         while not name.startswith("."):
             if f"{scope}.{name}" in self.messages | self.enums or not scope:

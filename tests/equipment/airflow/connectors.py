@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sink import Connections, Ledger, LedgerRow, Sink
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.sink import Connections, Ledger, LedgerRow, Publish, Publisher, Sink, StreamKey
+from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.window import DaySet
 
 
 class TinySource(Source):
     name: ClassVar[str] = "tiny"
-    connection_type: ClassVar[str] = "tiny"
+    connection_types: ClassVar[tuple[str, ...]] = ("tiny",)
     where: str | None = None
     zone_name: str = "UTC"
 
@@ -30,13 +29,7 @@ class TinySource(Source):
     def check(self, connection: Connection) -> list[str]:
         return [] if connection.password else [f"connection {self.conn_id!r}: password is missing"]
 
-    def row_schema(self) -> Any:
-        raise AssertionError("only Spark asks for the schema")
-
-    def plan(self, day: Any, connection: Connection) -> list[Any]:
-        raise AssertionError("only Spark plans")
-
-    def poll(self, part: Any, connection: Connection, tally: Any) -> Iterator[Any]:
+    def open(self, connection: Connection) -> Poller:
         raise AssertionError("only Spark polls")
 
 
@@ -77,8 +70,17 @@ class TinySink(Sink):
     def asset_uri(self) -> str:
         return f"tiny://{self.table.lstrip('/')}"
 
-    def ledger(self, key: Any, connections: Connections) -> TinyLedger:
+    def open(self, key: StreamKey, connections: Connections) -> TinyPublisher:
+        return TinyPublisher(self.table)
+
+
+class TinyPublisher(Publisher):
+    def __init__(self, table: str) -> None:
+        self.table = table
+
+    @property
+    def ledger(self) -> TinyLedger:
         return TinyLedger(Path(self.table))
 
-    def commit(self, publish: Any, schema: Any, token: Any, receipts: list[Any], connections: Connections) -> Any:
+    def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         raise AssertionError("only Spark commits")

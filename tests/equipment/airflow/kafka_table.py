@@ -13,12 +13,22 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
-from airflow_provider_connect.demo.kafka_reader import Reader, Record, ledger_entries, newest
+from airflow_provider_connect.demo.kafka_reader import Reader, Record, ledger_entries
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.equipment.airflow.tables import Published, Table
 from tests.equipment.kafka.fixtures import records
 
 LEDGER = "__connect_ledger"
+
+
+def newest(bootstrap: str, topic: str) -> Iterator[Record]:
+    """Yield the records of each day's newest generation by their headers alone: an account that asks no ledger."""
+    generations: dict[str, int] = {}
+    with Reader(bootstrap, topic) as reader:
+        for record in reader.read():
+            generations[record.day] = max(record.generation, generations.get(record.day, 0))
+    with Reader(bootstrap, topic) as reader:
+        yield from (record for record in reader.read() if record.generation == generations.get(record.day))
 
 
 @dataclass

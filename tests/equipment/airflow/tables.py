@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pytest
 from deltalake import DeltaTable
 from google.api_core.exceptions import NotFound
 
 from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sinks._bigquery import publisher as _publisher
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -115,10 +117,12 @@ class OnBigQuery(Table):
 
     def left_after_sweep(self) -> list[str]:
         source = MixpanelSource(conn_id="mixpanel_by_hand")
-        sink = BigQuerySink(table=self.name).model_copy(update={"sweep_after": dt.timedelta()})
         connection = connection_to(self.emulator)
         key = StreamKey(connector=source.name, stream=source.stream_key)
-        sink.sweep(key, {connection.conn_id: connection})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_publisher, "SWEPT_AFTER", dt.timedelta())
+            with BigQuerySink(table=self.name).open(key, {connection.conn_id: connection}) as publisher:
+                publisher.sweep()
         return self.staging_tables()
 
     @property

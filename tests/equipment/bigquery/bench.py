@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sinks._bigquery import publisher as _publisher
+from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher
+from airflow_provider_connect.sinks._bigquery.staging import Staging
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.fixtures import Target
@@ -32,6 +37,7 @@ class SinkBench:
     """A sink, how it is reached, and how its table is looked at.
 
     :param reader: a connection that nothing breaks.
+    :param timeout_seconds: for one request.
     """
 
     sink: BigQuerySink
@@ -39,10 +45,16 @@ class SinkBench:
     reader: Connection
     root: Path
     schema: pa.Schema = SCHEMA
+    timeout_seconds: float = 60.0
 
-    @property
-    def connections(self) -> dict[str, Connection]:
-        return {self.sink.conn_id: self.connection}
+    def open(self, *, reads: bool = False) -> BigQueryPublisher:
+        """Return a publisher.
+
+        :param reads: through the connection that nothing breaks.
+        """
+        publisher = self.sink.open(KEY, {self.sink.conn_id: self.reader if reads else self.connection})
+        publisher.api.timeout_seconds = self.timeout_seconds
+        return publisher
 
     def having(self, schema: pa.Schema | None = None, **options: Any) -> SinkBench:
         """Return the same bench with other options of the sink."""
@@ -52,28 +64,49 @@ class SinkBench:
     def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
         """Look into the ledger, and freeze a day of some files, numbered as their partitions are."""
         if "seen" not in how:
-            how["seen"] = seen_in(self.ledger.newest(day, "day"))
-        return freeze(self.root, day, *files, **how)
+            with self.open(reads=True) as publisher:
+                how["seen"] = seen_in(publisher.ledger.newest(day, "day"))
+        return replace(freeze(self.root, day, *files, **how), schema=self.schema)
 
     def preflight(self, *days: dt.date) -> list[str]:
-        return self.sink.preflight(self.schema, KEY, [Day(date=day) for day in days or [MONDAY]], self.connections)
+        with self.open() as publisher:
+            return publisher.preflight(self.schema, [Day(date=day) for day in days or [MONDAY]], "day")
 
-    def publish(self, staged: Publish) -> LedgerRow:
-        """Take the steps of the driver and the executors; whatever fails leaves everything as it is."""
-        token = self.sink.begin(staged, self.schema, self.connections)
-        files = staged.manifest.polled.files
-        receipts = [self.sink.put(token, (file,), self.schema, self.connections) for file in files]
-        return self.sink.commit(staged, self.schema, token, receipts, self.connections)
+    def publish(self, staged: Publish, driver: BigQueryPublisher | None = None) -> LedgerRow:
+        """Take the steps of the driver and the executors; whatever fails leaves everything as it is.
+
+        :param driver: one that is open, and stays so.
+        """
+        with nullcontext(driver) if driver else self.open() as publisher:
+            token = publisher.begin(staged)
+            return publisher.commit(staged, token, self.put(staged, token))
+
+    def put(self, staged: Publish, token: Staging) -> list[Any]:
+        """Send all files, as an executor does."""
+        with self.open() as publisher:
+            shares = publisher.shares(staged.manifest.polled.files)
+            return [publisher.put(token, staged.stage, share) for share in shares]
+
+    def sweep_all(self) -> int:
+        """Sweep as if every staging table were old."""
+        with pytest.MonkeyPatch.context() as patch, self.open() as publisher:
+            patch.setattr(_publisher, "SWEPT_AFTER", -dt.timedelta(minutes=5))
+            return publisher.sweep()
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        """Return what the ledger says of a day."""
+        with self.open(reads=True) as publisher:
+            return publisher.ledger.row(day)
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return what the ledger says of a day that was published for an intent."""
+        with self.open(reads=True) as publisher:
+            return publisher.ledger.published(day, token)
 
     def abort(self, staged: Publish) -> None:
         """Begin and give up, as a driver does whose publish fails."""
-        token = self.sink.begin(staged, self.schema, self.connections)
-        self.sink.abort(staged, token, self.connections)
-
-    @property
-    def ledger(self) -> Any:
-        apart = self.having().sink  # a sink keeps the client of its last connection
-        return apart.ledger(KEY, {self.sink.conn_id: self.reader})
+        with self.open() as publisher:
+            publisher.abort(staged, publisher.begin(staged))
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""

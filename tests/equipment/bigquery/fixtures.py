@@ -37,6 +37,13 @@ def connection_to(emulator: Any, **extra: Any) -> Connection:
     return Connection(conn_id="google_cloud_default", conn_type="google_cloud_platform", extra=fields | extra)
 
 
+def options(**chosen: Any) -> Any:
+    """Return a sink's options, for a table that is of no matter."""
+    from airflow_provider_connect.sinks.bigquery import BigQuerySink
+
+    return BigQuerySink(table="d.events", **chosen)
+
+
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BigQueryEmulator]:
     """One running emulator for the whole session."""

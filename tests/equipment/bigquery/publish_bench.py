@@ -19,15 +19,16 @@ from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.publishing import row_of, seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.layout import Layout
-from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure
-from airflow_provider_connect.sinks._bigquery.merge import POSITION
-from airflow_provider_connect.sinks._bigquery.script import PublishPlan, WriteMode, publish_script, settle
-from airflow_provider_connect.sinks._bigquery.sweep import stage_of
-from airflow_provider_connect.sinks._bigquery.table import Ready, ensure_target, staging
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.names import POSITION
+from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
+from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
+from airflow_provider_connect.sinks._bigquery.staging import make_staging, stage_of
+from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
+from tests.equipment.bigquery.fixtures import options
 
 KEY = StreamKey(connector="mixpanel", stream="export")
 SCHEMA = pa.schema(
@@ -51,21 +52,21 @@ class Bench:
     ledger: Place
     write_mode: WriteMode = "replace"
     schema: pa.Schema = SCHEMA
-    layout: Layout = field(default_factory=Layout)
+    options: BigQuerySink = field(default_factory=options)
     filter_column: str | None = None  # the emulator forgets that a table requires a filter
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         return self.api.query(sql, doing="test", labels={})[0]
 
     def prepare(self) -> Ready:
-        ready = ensure_target(self.api, self.target, self.layout, lambda existing: columns(self.schema, existing))
-        ensure(self.api, self.ledger, self.target, KEY, labels={}, write_mode=self.write_mode)
+        ready = ensure_target(self.api, self.target, self.options, self.schema)
+        ensure_ledger(self.api, self.ledger, self.target, KEY, write_mode=self.write_mode)
         return ready
 
     def stage(self, ready: Ready, attempt: str, rows: Sequence[tuple[Any, ...]]) -> Place:
         place = stage_of(self.target, attempt)
         position = {"name": POSITION, "type": "INTEGER", "mode": "NULLABLE"}
-        staging(self.api, place, [*(column.staging for column in ready.columns), position], {})
+        make_staging(self.api, place, [*(column.staging for column in ready.columns), position])
         if rows:
             values = ", ".join(f"({', '.join(map(sql, (*row, i)))})" for i, row in enumerate(rows))
             names = ", ".join(f"`{column.name}`" for column in ready.columns)
@@ -107,7 +108,7 @@ class Bench:
             polled_at=NOON,
         )
         intent = Intent(token=token or f"token-{day}-{number}", run=f"dag/run'{number}/task", clear_number=clear_number)
-        publish = Publish(key=key, day=manifest.day, intent=intent, manifest=manifest, stage="")
+        publish = Publish(key=key, day=manifest.day, intent=intent, manifest=manifest, schema=self.schema, stage="")
         counts = {"rows_read": len(rows), "duplicates": 1}
         row = row_of(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")
         plan = PublishPlan(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from airflow_provider_connect.publishing import seen_in
-from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.window import Day
@@ -43,7 +43,7 @@ def staged(
 ) -> Publish:
     """Look into the ledger, write what the stage writes, and return its publish; no rows make no file."""
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
-    seen = seen_in(DeltaSink(path=str(root)).ledger(KEY, {}).newest(date, "day"))
+    seen = seen_in(DeltaSink(path=str(root)).open(KEY, {}).ledger.newest(date, "day"))
     files: tuple[StagedFile, ...] = ()
     columns = [field for field in schema if field.name != "day"]
     if rows:
@@ -63,7 +63,15 @@ def staged(
     (folder / "progress-0.json").write_text("{}")
     (folder / "manifest.json").write_text(manifest.model_dump_json())
     intent = Intent(token=token, run=run or f"dag/run-{token}/task", clear_number=clear_number)
-    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=str(root), labels={"dag": "dag"})
+    return Publish(
+        key=KEY,
+        day=day,
+        intent=intent,
+        manifest=manifest,
+        schema=schema,
+        stage=str(root),
+        labels={"dag": "dag"},
+    )
 
 
 def rows_of(path: Path, date: dt.date | None = None) -> list[str]:
@@ -81,21 +89,28 @@ class Lab:
         self.root = root
         self.sink = DeltaSink(path=str(root), **options)
 
+    @property
+    def publisher(self) -> Publisher:
+        return self.sink.open(KEY, {})
+
+    def preflight(self, schema: pa.Schema = SCHEMA) -> list[str]:
+        return self.publisher.preflight(schema, (), "day")
+
     def make(self, schema: pa.Schema = SCHEMA) -> Lab:
-        assert self.sink.preflight(schema, KEY, (), {}) == []
+        assert self.preflight(schema) == []
         return self
 
     def stage(self, date: dt.date, rows: list[str], token: str, **more: Any) -> Publish:
         return staged(self.root, date, rows, token, **more)
 
     def publish(self, date: dt.date, rows: list[str], token: str = "t1", **more: Any) -> LedgerRow:
-        return self.commit(self.stage(date, rows, token, **more), more.get("schema", SCHEMA))
+        return self.commit(self.stage(date, rows, token, **more))
 
-    def commit(self, publish: Publish, schema: pa.Schema = SCHEMA) -> LedgerRow:
-        return self.sink.commit(publish, schema, None, [], {})
+    def commit(self, publish: Publish) -> LedgerRow:
+        return self.publisher.commit(publish, None, [])
 
     def sweep(self) -> int:
-        return self.sink.sweep(KEY, {})
+        return self.publisher.sweep()
 
     def there(self, publish: Publish) -> bool:
         """Whether the data files of a staged day are there."""
@@ -127,7 +142,7 @@ class Lab:
 
     @property
     def ledger(self) -> Any:
-        return self.sink.ledger(KEY, {})
+        return self.publisher.ledger
 
     @property
     def version(self) -> int:

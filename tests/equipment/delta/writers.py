@@ -21,11 +21,11 @@ def publish(sink: DeltaSink, day: dt.date, number: int) -> LedgerRow:
     overtaken_by: set[str] = set()
     root: Any = sink.path
     while True:
-        seen = seen_in(sink.ledger(KEY, {}).newest(day, "day"))
+        seen = seen_in(sink.open(KEY, {}).ledger.newest(day, "day"))
         rows = events(*(f"{number}-{i}" for i in range(number)))
         frozen = freeze(root, day, rows, order=number, attempt=f"1{'r' * len(overtaken_by)}", seen=seen)
         try:
-            return sink.commit(frozen, SCHEMA, None, [], {})
+            return sink.open(KEY, {}).commit(frozen, None, [])
         except OvertakenError as error:
             if error.by in overtaken_by:
                 raise
@@ -42,7 +42,7 @@ def main(path: str, mode: str, numbers: list[int]) -> None:
 
     def write(number: int) -> None:
         sink = DeltaSink(path=path)
-        assert sink.preflight(SCHEMA, KEY, (), {}) == []
+        assert sink.open(KEY, {}).preflight(SCHEMA, (), "day") == []
         day = MONDAY + dt.timedelta(days=number if mode == "own" else 0)
         row = publish(sink, day, number)
         print(json.dumps([str(day), row.generation, number]), flush=True)

@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from tests.equipment.kafka.proxy import Api, KafkaProxy
 
 PARTITIONS = 3
 CATCH_UP_SECONDS = 30.0
+READ_SECONDS = 120.0
 SILENCE_SECONDS = 4.0
 READY_SECONDS = 60.0
 
@@ -81,6 +82,13 @@ def _wait_until_listed(admin: AdminClient, name: str, *, there: bool) -> None:
         time.sleep(0.02)
 
 
+def _wait(behind: Callable[[], str], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while where := behind():
+        assert time.monotonic() < deadline, f"readers are held up by {what}: {where}"
+        time.sleep(0.01)
+
+
 class Watch:
     """Reads committed records of one topic in a thread, and remembers what it saw at each end of a partition.
 
@@ -115,34 +123,41 @@ class Watch:
         return Consumer(own)
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._read_until_silence()
-
-    def _read_until_silence(self) -> None:
         """Read on from where it was; who is started anew does not hang where the broker died under an older one."""
+        patience = SILENCE_SECONDS
+        while not self._stopping.is_set():
+            # One that heard nothing at all may have been too slow, on a busy machine: the next one has longer.
+            patience = SILENCE_SECONDS if self._read_until_silence(patience) else 2 * patience
+
+    def _read_until_silence(self, seconds: float) -> bool:
+        """Return whether there was a record or an end. Errors are silence: they come as long as a broker is away."""
         reader = self.consumer()
-        heard = time.monotonic()
+        began = heard = time.monotonic()
         try:
             reader.assign([TopicPartition(self.topic, number, self._next[number]) for number in range(PARTITIONS)])
-            while not self._stopping.is_set() and time.monotonic() - heard < SILENCE_SECONDS:
+            while not self._stopping.is_set() and time.monotonic() - heard < seconds:
                 for message in reader.consume(1000, 0.05):
-                    heard = time.monotonic()
-                    self._take(message)
+                    if self._take(message):
+                        heard = time.monotonic()
         finally:
             reader.close()
+        return heard > began
 
-    def _take(self, message: Any) -> None:
+    def _take(self, message: Any) -> bool:
+        """Return whether it is a record or an end of a partition."""
         error, partition = message.error(), message.partition()
-        if error is None:
-            self._next[partition] = message.offset() + 1
-            told = dict(message.headers() or [])
-            if not told:
-                return  # of a test that looks for itself
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                return False
+            self._look(partition, message.offset())
+            return True
+        self._next[partition] = message.offset() + 1
+        told = dict(message.headers() or [])
+        if told:  # else of a test that looks for itself
             place = (partition, told["connect.day"].decode(), int(told["connect.generation"]))
             with self._lock:
                 self.events[place][message.key().decode()] += 1
-        elif error.code() == KafkaError._PARTITION_EOF:
-            self._look(partition, message.offset())
+        return True
 
     def _look(self, partition: int, end: int) -> None:
         with self._lock:
@@ -157,17 +172,29 @@ class Watch:
         self._thread.join(20)
 
     def caught_up(self) -> None:
-        """Wait until all that was ever written is read; fail if an open transaction is in the way."""
-        other = self.consumer("read_uncommitted")
+        """Wait until all that was ever written is read; fail if an open transaction is in the way.
+
+        The broker says how far readers of committed records may go, which is the promise. That this one gets there is
+        another matter: it starts anew where it hangs, and fails only if no fresh one can read on either.
+        """
+        high = self._readable("read_uncommitted")
+        _wait(lambda: self._behind(self._readable("read_committed"), high), CATCH_UP_SECONDS, "an open transaction")
+        _wait(lambda: self._behind(self._ends, high), READ_SECONDS, "reading")
+
+    def _readable(self, isolation: str) -> dict[int, int]:
+        """Return the end of each partition as the broker tells it."""
+        other = self.consumer(isolation)
         try:
-            places = {partition: TopicPartition(self.topic, partition) for partition in range(PARTITIONS)}
-            high = {p: other.get_watermark_offsets(place, timeout=10)[1] for p, place in places.items()}
+            places = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
+            return {place.partition: other.get_watermark_offsets(place, timeout=10)[1] for place in places}
         finally:
             other.close()
-        deadline = time.monotonic() + CATCH_UP_SECONDS
-        while any(self._ends.get(partition, 0) < end for partition, end in high.items()):
-            assert time.monotonic() < deadline, f"readers are held up: at {self._ends} of {high}"
-            time.sleep(0.01)
+
+    @staticmethod
+    def _behind(ends: dict[int, int], high: dict[int, int]) -> str:
+        """Return how far ends are behind; nothing if they are not."""
+        behind = any(ends.get(partition, 0) < end for partition, end in high.items())
+        return f"at {ends} of {high}" if behind else ""
 
     def of(self, day: dt.date) -> dict[int, Counter[str]]:
         """Return what was seen of a day, by generation."""
@@ -202,8 +229,9 @@ class SinkBench:
 
     def through(self, proxy: KafkaProxy) -> SinkBench:
         """Return the same bench, which reaches the broker through a proxy and comes back fast."""
-        quick = {"reconnect__backoff__ms": 20, "reconnect__backoff__max__ms": 200}
-        return replace(self, connection=connection_to(proxy.bootstrap, **quick))
+        quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+        own = {name: value for name, value in self.connection.extra.items() if name != "bootstrap.servers"}
+        return replace(self, connection=connection_to(proxy.bootstrap, **own | quick))
 
     def naming(self, api: Api) -> bytes:
         """Return what tells a call about the data from others; the calls for the claim in the ledger are none."""
@@ -217,14 +245,14 @@ class SinkBench:
         return freeze(self.root, day, *files, **how)
 
     def preflight(self, *days: dt.date) -> list[str]:
-        return self.sink.preflight(SCHEMA, KEY, [Day(date=day) for day in days or [MONDAY]], self.connections)
+        return self.publisher.preflight(SCHEMA, [Day(date=day) for day in days or [MONDAY]], "day")
 
     def begin(self, staged: Publish) -> Any:
-        return self.sink.begin(staged, SCHEMA, self.connections)
+        return self.publisher.begin(staged)
 
     def put(self, token: Any, staged: Publish) -> list[Any]:
-        shares = self.sink.shares(staged.manifest.polled.files)
-        return [self.sink.put(token, share, SCHEMA, self.connections) for share in shares]
+        shares = self.publisher.shares(staged.manifest.polled.files)
+        return [self.publisher.put(token, staged.stage, share) for share in shares]
 
     def publish(self, staged: Publish) -> LedgerRow:
         """Take the steps of the driver and the executors; whatever fails leaves everything as it is."""
@@ -233,7 +261,7 @@ class SinkBench:
             return row
         token = self.begin(staged)
         receipts = self.put(token, staged)
-        return self.sink.commit(staged, SCHEMA, token, receipts, self.connections)
+        return self.publisher.commit(staged, token, receipts)
 
     def publish_at_last(self, staged: Publish, tries: int = 4) -> LedgerRow:
         """Publish as Airflow does, which tries again what is worth it."""
@@ -243,8 +271,13 @@ class SinkBench:
         return self.publish(staged)
 
     @property
+    def publisher(self) -> Any:
+        """A publisher of its own for each step, as driver and executors have."""
+        return self.sink.open(KEY, self.connections)
+
+    @property
     def ledger(self) -> Any:
-        return self.sink.ledger(KEY, self.connections)
+        return self.publisher.ledger
 
     def records(self, day: dt.date, isolation: Any = "read_committed") -> list[Any]:
         """Return the records of a day, of all generations, as a reader sees them who begins now."""
@@ -299,13 +332,15 @@ _CHILD = """
 import pickle, sys
 import confluent_kafka, pyarrow.parquet
 from airflow_provider_connect.sinks._kafka import publisher as _kafka_publisher
-sink, staged, schema, connections = pickle.load(sys.stdin.buffer)
+sink, staged, connections = pickle.load(sys.stdin.buffer)
+publisher = sink.open(staged.key, connections)
 print("ready", flush=True)
 sys.stdin.buffer.readline()
-token = sink.begin(staged, schema, connections)
+token = publisher.begin(staged)
 print("begun", flush=True)
-receipts = [sink.put(token, share, schema, connections) for share in sink.shares(staged.manifest.polled.files)]
-print(sink.commit(staged, schema, token, receipts, connections).generation, flush=True)
+shares = publisher.shares(staged.manifest.polled.files)
+receipts = [publisher.put(token, staged.stage, share) for share in shares]
+print(publisher.commit(staged, token, receipts).generation, flush=True)
 """
 
 
@@ -316,7 +351,7 @@ class Child:
         self.process = subprocess.Popen(
             [sys.executable, "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        pickle.dump((bench.sink, staged, SCHEMA, bench.connections), self.stdin)
+        pickle.dump((bench.sink, staged, bench.connections), self.stdin)
         self.stdin.flush()
         self.says("ready")
 

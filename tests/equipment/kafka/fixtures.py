@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_connect.clients.kafka.connection import admin, settings
+from airflow_provider_connect.clients.kafka.errors import Heard
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener
 from airflow_provider_connect.demo.kafka_reader import Isolation, Reader, Record, ledger_entries
 from airflow_provider_connect.demo.server import free_port
+from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
 
 if TYPE_CHECKING:
     from tests.equipment.kafka.proxy import KafkaProxy
+
+
+def opened_topics(connection: Connection, rules: TopicRules, timeout_seconds: float) -> Topics:
+    """Return the topics of a cluster as a client of their own sees them."""
+    reported = Heard()
+    return Topics(admin(connection, reported), rules, timeout_seconds, reported, settings(connection))
 
 
 def records(bootstrap: str, topic: str, isolation: Isolation = "read_committed") -> list[Record]:

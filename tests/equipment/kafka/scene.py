@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_reader import Record, ledger_entries
 from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.readers.kafka import newest_days
+from airflow_provider_connect.readers.kafka import records as read
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import Day
@@ -46,32 +48,45 @@ class Scene:
         chosen = {name: getattr(self.sink, name) for name in self.sink.model_fields_set} | options
         return replace(self, sink=KafkaSink(**chosen), schema=schema or self.schema)
 
+    def connecting(self, **settings: str) -> Scene:
+        """Return the same scene with more in the connection's extra; the ``__`` in names of settings stand for dots."""
+        extra = {name.replace("__", "."): value for name, value in settings.items()}
+        known = self.connections[self.sink.conn_id]
+        connection = known.model_copy(update={"extra": known.extra | extra})
+        return replace(self, connections=self.connections | {known.conn_id: connection})
+
     def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
         """Look into the ledger and freeze a day, as a driver does."""
-        return freeze(self.root, day, *files, **{"seen": seen_in(self.ledger.newest(day, "day"))} | how)
+        found = {"seen": seen_in(self.ledger.newest(day, "day")), "schema": self.schema}
+        return freeze(self.root, day, *files, **found | how)
 
     def preflight(self, *days: dt.date) -> list[str]:
-        return self.sink.preflight(self.schema, KEY, [Day(date=day) for day in days or [MONDAY]], self.connections)
+        return self.publisher.preflight(self.schema, [Day(date=day) for day in days or [MONDAY]], "day")
 
     def begin(self, staged: Publish) -> Any:
-        return self.sink.begin(staged, self.schema, self.connections)
+        return self.publisher.begin(staged)
 
     def put(self, token: Any, staged: Publish, *numbers: int) -> list[Any]:
         """Send shares, all of them unless numbers are given."""
-        shares = self.sink.shares(staged.manifest.polled.files)
+        shares = self.publisher.shares(staged.manifest.polled.files)
         chosen = [shares[number] for number in numbers] or shares
-        return [self.sink.put(token, share, self.schema, self.connections) for share in chosen]
+        return [self.publisher.put(token, staged.stage, share) for share in chosen]
 
     def commit(self, token: Any, staged: Publish, receipts: list[Any]) -> LedgerRow:
-        return self.sink.commit(staged, self.schema, token, receipts, self.connections)
+        return self.publisher.commit(staged, token, receipts)
 
     def publish(self, staged: Publish) -> LedgerRow:
         token = self.begin(staged)
         return self.commit(token, staged, self.put(token, staged))
 
     @property
+    def publisher(self) -> Any:
+        """A publisher of its own for each step, as driver and executors have."""
+        return self.sink.open(KEY, self.connections)
+
+    @property
     def ledger(self) -> Any:
-        return self.sink.ledger(KEY, self.connections)
+        return self.publisher.ledger
 
     def entry(self, day: dt.date = MONDAY) -> dict[str, Any]:
         """Return what the ledger has of a day, as JSON."""
@@ -111,6 +126,12 @@ class Scene:
             if record.day == str(day):
                 found[record.generation].append((record.key or b"").decode())
         return {generation: sorted(keys) for generation, keys in found.items()}
+
+    def newest_keys(self, **how: Any) -> list[str]:
+        """Return the keys of each day's newest generation, sorted, as the package's own reader finds them."""
+        settings = {"bootstrap.servers": self.bootstrap}
+        days = newest_days(settings, self.sink.topic, ledger_topic=self.sink.ledger_topic, timeout_seconds=20)
+        return sorted((message.key() or b"").decode() for _, message in read(settings, days, timeout_seconds=20, **how))
 
     def topics(self) -> set[str]:
         """Return the topics of this scene."""

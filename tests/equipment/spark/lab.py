@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import functools
 from pathlib import Path
@@ -13,12 +14,14 @@ from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.freezer import Freezer, PollParts
 from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
 CONNECTION = Connection(conn_id="tiny")
+KEY = StreamKey(connector="tiny", stream="s")
 
 
 class Lab:
@@ -41,6 +44,7 @@ class Lab:
         clear_number: int = 0,
         task_lives: bool = True,
         target: str | None = None,
+        window: tuple[Day, ...] = (DAY,),
     ) -> Days:
         options = {"folder": str(self.root), "retry_budget_seconds": 0.0} | (source or {})
         job = JobConfig(
@@ -48,7 +52,7 @@ class Lab:
             source=options,
             sink_name="tiny",
             sink={"folder": target or str(self.root), "fails": sink},
-            days=(DAY,),
+            days=window,
             intent=Intent(token=token, run=run, clear_number=clear_number),
             attempt=f"{token}-{attempt}",
             report="/unused/report.json",
@@ -57,25 +61,35 @@ class Lab:
         )
         made, root = registry.sink_class("tiny").of(job.sink), Folder(str(self.stage))
         reads = registry.source_class("tiny").of(options)
-        send = functools.partial(put.run, sink_name="tiny", sink=job.sink, schema=reads.row_schema(), connections={})
+        poller, progress = reads.open(CONNECTION), Progress(root, 60, len(window))
+        schema = poller.schema()
+        send = functools.partial(put.run, sink_name="tiny", sink=job.sink, key=KEY, stage=root.url, connections={})
         return Days(
             job=job,
             source=reads,
             sink=made,
-            source_connection=CONNECTION,
-            connections={},
-            key=StreamKey(connector="tiny", stream="s"),
-            schema=reads.row_schema(),
+            publisher=made.open(KEY, {}),
+            key=KEY,
+            schema=schema,
             root=root,
             keeps_stage=keeps_stage,
-            progress=Progress(root, 60, 1),
-            poll_parts=lambda tasks: list(poll.run(tasks, connection=CONNECTION)),
+            progress=progress,
+            freezer=Freezer(
+                job=job,
+                source=reads,
+                sink=made,
+                connection=CONNECTION,
+                poller=poller,
+                root=root,
+                progress=progress,
+                poll_parts=lambda tasks: list(poll.run(tasks, schema=schema, connection=CONNECTION)),
+            ),
             put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
             task_lives=lambda: task_lives,
         )
 
     def move(self, **options: Any) -> DayReport:
-        return self.days(**options).move(DAY)
+        return moved(self.days(**options))
 
     @property
     def polls(self) -> int:
@@ -88,7 +102,18 @@ class Lab:
 
     @property
     def ledger(self) -> Any:
-        return registry.sink_class("tiny")(folder=str(self.root)).ledger(None, None)  # type: ignore[arg-type]
+        return registry.sink_class("tiny")(folder=str(self.root)).open(KEY, {}).ledger  # type: ignore[call-arg]
 
-    def manifest(self, attempt: str = "aaaa-1") -> Path:
-        return self.stage / f"_connect/attempts/{attempt}-20261005/manifest.json"
+    def manifest(self, attempt: str = "aaaa-1", day: Day = DAY) -> Path:
+        return self.stage / f"_connect/attempts/{attempt}-{day.date:%Y%m%d}/manifest.json"
+
+
+def moved(days: Days) -> DayReport:
+    """Move the one day that most tests are about."""
+    (report,) = days.move([DAY])
+    return report
+
+
+def polling(days: Days, poll_parts: PollParts) -> Days:
+    """Return days that are polled another way."""
+    return dataclasses.replace(days, freezer=dataclasses.replace(days.freezer, poll_parts=poll_parts))

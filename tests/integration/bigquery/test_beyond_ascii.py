@@ -56,7 +56,8 @@ def test_columns_with_letters_beyond_ascii_keep_their_names_and_those_of_an_adop
     ]
     wider = sink.having(schema.append(pa.field("s", inner)))
     assert wider.preflight() == []
-    assert "höhe" in str(wider.sink.begin(wider.stage(MONDAY), wider.schema, wider.connections).columns[-1].target)
+    with wider.open() as publisher:
+        assert "höhe" in str(publisher.begin(wider.stage(MONDAY)).columns[-1].target)
 
 
 def test_rows_are_merged_and_deleted_by_keys_with_letters_beyond_ascii(bench: SinkBench) -> None:

@@ -15,6 +15,7 @@ from tests.integration.conftest import Submitter
 pytestmark = pytest.mark.slow
 
 WEEK = [f"2026-10-{day:02d}" for day in range(5, 12)]
+BAD = "2026-10-12"
 
 
 @dataclass
@@ -37,6 +38,10 @@ class IntoBigQuery(Submitter):
         dataset = self.target.sink.table.partition(".")[0]
         sql = f"SELECT table_name FROM {dataset}.INFORMATION_SCHEMA.TABLES"
         return sorted(row["table_name"] for row in self.target.query(sql))
+
+    def rejects(self) -> list[dict[str, Any]]:
+        dataset = self.target.sink.table.partition(".")[0]
+        return list(self.target.query(f"SELECT * FROM {dataset}.events__rejects"))
 
     def staged(self) -> list[str]:
         return [path.name for path in self.staging.rglob("*") if path.is_file()]
@@ -65,32 +70,44 @@ def statuses(report: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("method", ["storage_write", pytest.param("load_job", marks=pytest.mark.campaign)])
-def test_a_week_arrives_whole_and_leaves_nothing_behind(into_bigquery: IntoBigQuery, method: str) -> None:
-    ended = into_bigquery.run(WEEK, sink={"load_method": method})
+def test_days_arrive_whole_then_a_retry_a_reload_and_the_first_run_again(
+    into_bigquery: IntoBigQuery, method: str
+) -> None:
+    """A window leaves nothing behind but its tables; what the source set aside in its last day goes with the reload."""
+    days, options = [*WEEK, BAD], {"source": {"errors_tolerance": "all"}, "sink": {"load_method": method}}
+    into_bigquery.standin.faults.replace([Fault.of({"kind": "bad_line", "date": BAD, "times": 99})])
+    ended = into_bigquery.run(days, **options)
     assert ended.process.returncode == 0, ended.output
-    assert into_bigquery.rows() == into_bigquery.served(WEEK)
+    rows = into_bigquery.rows()
+    assert {day: rows[day] for day in WEEK} == into_bigquery.served(WEEK)
     assert {day.generation for day in ended.report.days} == {1}
-    assert all((day.rows_read, day.rows_written, day.duplicates) == (2050, 2000, 50) for day in ended.report.days)
-    assert into_bigquery.tables() == ["events", "events__ledger"]
+    *whole, last = ended.report.days
+    assert all((day.rows_read, day.rows_written, day.duplicates) == (2050, 2000, 50) for day in whole)
+    assert last.rejected == 1
+    [reject] = into_bigquery.rejects()
+    assert (str(reject["day"]), reject["origin"], reject["generation"]) == (BAD, "source", 1)
+    assert reject["record"]
+    assert into_bigquery.tables() == ["events", "events__ledger", "events__rejects"]
     assert into_bigquery.staged() == []
     for day in ended.report.days:
         assert day.reference in str(day.link)
         assert str(day.link) in ended.output
 
-
-def test_a_retry_polls_nothing_and_a_new_intent_reloads(into_bigquery: IntoBigQuery) -> None:
-    day = WEEK[:1]
-    into_bigquery.run(day)
     polled = polls(into_bigquery.standin)
-    again = into_bigquery.run(day)
-    assert (statuses(again.report), polls(into_bigquery.standin)) == ({day[0]: "already_published"}, polled)
-    reload = into_bigquery.run(day, token="b" * 32)
+    again = into_bigquery.run(days, **options)
+    assert set(statuses(again.report).values()) == {"already_published"}
+    assert polls(into_bigquery.standin) == polled
+
+    into_bigquery.standin.faults.replace([])
+    reload = into_bigquery.run([BAD], token="b" * 32, **options)
     assert [each.generation for each in reload.report.days] == [2]
-    covered = into_bigquery.run(day)
-    assert statuses(covered.report) == {day[0]: "already_published"}
-    assert into_bigquery.rows() == into_bigquery.served(day)
+    covered = into_bigquery.run([BAD], **options)
+    assert statuses(covered.report) == {BAD: "already_published"}
+    assert into_bigquery.rows() == into_bigquery.served(days)
+    assert into_bigquery.rejects() == []
+    assert into_bigquery.staged() == []
     generations = into_bigquery.target.query(
-        f"SELECT generation FROM {into_bigquery.target.sink.table}__ledger WHERE day IS NOT NULL ORDER BY generation"
+        f"SELECT generation FROM {into_bigquery.target.sink.table}__ledger WHERE day = '{BAD}' ORDER BY generation"
     )
     assert [row["generation"] for row in generations] == [1, 2]
 
@@ -101,7 +118,7 @@ def test_a_publish_that_failed_is_tried_again_from_the_stage(into_bigquery: Into
     into_bigquery.sink_connections = {
         "google_cloud_default": away["google_cloud_default"].model_copy(update={"extra": extra})
     }
-    failed = into_bigquery.run(WEEK[:1], sink={"retry_budget_seconds": 2, "timeout_seconds": 2})
+    failed = into_bigquery.run(WEEK[:1], sink={"retry_budget_seconds": 2})
     assert failed.process.returncode == 75, failed.output
     assert into_bigquery.staged() != []
     polled = polls(into_bigquery.standin)
@@ -110,20 +127,4 @@ def test_a_publish_that_failed_is_tried_again_from_the_stage(into_bigquery: Into
     assert ended.process.returncode == 0, ended.output
     assert polls(into_bigquery.standin) == polled
     assert into_bigquery.rows() == into_bigquery.served(WEEK[:1])
-    assert into_bigquery.staged() == []
-
-
-def test_what_the_source_set_aside_lies_beside_the_table(into_bigquery: IntoBigQuery) -> None:
-    into_bigquery.standin.faults.replace([Fault.of({"kind": "bad_line", "date": WEEK[0], "times": 99})])
-    ended = into_bigquery.run(WEEK[:1], source={"errors_tolerance": "all"})
-    assert ended.process.returncode == 0, ended.output
-    [day] = ended.report.days
-    assert day.rejected == 1
-    dataset = into_bigquery.target.sink.table.partition(".")[0]
-    [reject] = into_bigquery.target.query(f"SELECT * FROM {dataset}.events__rejects")
-    assert (str(reject["day"]), reject["origin"], reject["generation"]) == (WEEK[0], "source", 1)
-    assert reject["record"]
-    into_bigquery.standin.faults.replace([])
-    into_bigquery.run(WEEK[:1], token="b" * 32)
-    assert into_bigquery.target.query(f"SELECT * FROM {dataset}.events__rejects") == []
     assert into_bigquery.staged() == []

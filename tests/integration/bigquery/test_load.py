@@ -18,8 +18,8 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery import load as _bigquery_load
-from airflow_provider_connect.sinks._bigquery.load import PACE_SECONDS, load
+from airflow_provider_connect.sinks._bigquery.ways_in import load_job as _load_job
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import PACE_SECONDS, load
 from tests.equipment.bigquery.fixtures import connection_to
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Lose, Refuse, RefuseAfter
 
@@ -41,7 +41,7 @@ def api(proxy: BigQueryProxy) -> Iterator[Api]:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bigquery_load, "_PAUSES", (0.1,))
+    monkeypatch.setattr(_load_job, "_PAUSES", (0.1,))
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def test_more_files_than_a_job_takes_are_several_jobs_at_a_pace(
     api: Api, table: Place, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(_bigquery_load.time, "sleep", slept.append)
-    monkeypatch.setattr(_bigquery_load, "FILES_PER_JOB", 2)
+    monkeypatch.setattr(_load_job.time, "sleep", slept.append)
+    monkeypatch.setattr(_load_job, "FILES_PER_JOB", 2)
     proxy.breaks("POST /projects/[^/]+/jobs", done(api, table))
     assert len(run(api, table, *(f"gs://bucket/{n}.parquet" for n in range(13)))) == 7
     assert proxy.count("POST /projects/[^/]+/jobs") == 7
@@ -164,7 +164,7 @@ def test_b9_a_job_that_failed_of_what_passes_is_followed_by_another(
     proxy.breaks(UPLOAD, Refuse(409, "duplicate"), 1)
     proxy.breaks("GET /projects/[^/]+/jobs/connect_load_[^/]*a1_0$", Answer(gone))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_bigquery_load, "LONG_WAIT_SECONDS", 60.0)
+        patch.setattr(_load_job, "LONG_WAIT_SECONDS", 60.0)
         assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == [job(table, "a1_0_1")]
     assert stored(api, table) == list(range(100))
 
@@ -189,7 +189,7 @@ def test_b9_a_job_that_fails_every_time_ends_in_an_error(
     proxy.breaks(UPLOAD, failed("backendError"))
     with pytest.raises(RetriableError, match="backendError"):
         run(api, table, parquet(tmp_path / "a.parquet", 0))
-    assert proxy.count(UPLOAD) == _bigquery_load.TRIES
+    assert proxy.count(UPLOAD) == _load_job.TRIES
 
 
 def test_b10_a_job_that_is_done_with_an_error_is_a_failure(

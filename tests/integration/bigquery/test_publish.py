@@ -23,11 +23,12 @@ from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.layout import Layout
-from airflow_provider_connect.sinks._bigquery.ledger import ensure
+from airflow_provider_connect.sinks._bigquery.ledger import ensure_ledger
 from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
-from airflow_provider_connect.sinks._bigquery.table import ensure_table, staging
+from airflow_provider_connect.sinks._bigquery.staging import make_staging
+from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from tests.equipment.bigquery.fixtures import options
 from tests.equipment.bigquery.publish_bench import NOON, Bench, row, with_field
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,7 @@ def test_a_reload_with_fewer_rows_leaves_none_of_the_old(bench: Bench) -> None:
 
 
 def test_replace_on_a_table_that_requires_a_filter_on_another_column(bench: Bench) -> None:
-    bench.layout = Layout(partition_by="at", partition_filter="required")
+    bench.options = options(partition_by="at")
     bench.schema = with_field(pa.field("at", pa.timestamp("us", "UTC")))
     bench.filter_column = "at"
     bench.publish(1, 1, [(*row(1), None), (*row(2), None)])
@@ -148,13 +149,12 @@ def merging(bench: Bench, *, newest_by: str | None = None, key: str = "id") -> M
     tombstones = bench.target.sibling("events__tombstones")
     found = columns(bench.schema)
     merge = merge_of(found, [key], newest_by, "gone", tombstones)
-    ensure_table(bench.api, tombstones, tombstone_fields(merge, found), labels={}, kms_key=None, description="test")
+    ensure_table(bench.api, tombstones, tombstone_fields(merge, found), description="test")
     return merge
 
 
 @pytest.mark.parametrize("partition_filter", ["optional", "required"])
 def test_merge_keeps_one_row_a_key_and_the_newest(bench: Bench, partition_filter: Any) -> None:
-    bench.layout = Layout(partition_filter=partition_filter)
     bench.filter_column = "day" if partition_filter == "required" else None
     merge = merging(bench)
     bench.publish(1, 1, [row(1, 1), row(2, 1), row(1, 2)], merge=merge)
@@ -207,7 +207,7 @@ def test_a_streams_reload_leaves_the_deletions_of_another_alone(bench: Bench) ->
     merge = merging(bench)
     bench.prepare()
     other = StreamKey(connector="mixpanel", stream="other")
-    ensure(bench.api, bench.ledger, bench.target, other, labels={}, write_mode="merge")
+    ensure_ledger(bench.api, bench.ledger, bench.target, other, write_mode="merge")
     bench.publish(2, 1, [row(1, gone=True)], merge=merge, key=other)
     bench.publish(2, 1, [row(5)], merge=merge)
     bench.publish(1, 1, [row(1), row(2)], merge=merge)
@@ -229,11 +229,11 @@ def test_merge_refuses_rows_without_a_key(bench: Bench) -> None:
 
 def test_rejects_come_and_go_with_their_day(bench: Bench) -> None:
     target = bench.target.sibling("events__rejects")
-    ensure_rejects(bench.api, target, bench.target, labels={}, kms_key=None)
+    ensure_rejects(bench.api, target, bench.target)
 
     def rejects(attempt: str, reasons: list[str]) -> Rejects:
         place = bench.target.sibling(f"events__stage_{attempt}_rejects")
-        staging(bench.api, place, STAGED_REJECT_FIELDS, {})
+        make_staging(bench.api, place, STAGED_REJECT_FIELDS, {})
         for i, reason in enumerate(reasons):
             values = f"'sink', {i}, 'id', {literal(reason)}, FROM_BASE64('eyJhIjogMX0=')"
             bench.query(f"INSERT INTO {place.sql} (origin, position, `column`, reason, record) VALUES ({values})")
@@ -317,7 +317,7 @@ def test_texts_come_back_as_they_were(bench: Bench, text: str) -> None:
     assert bench.api.query(script, doing="test", labels={})[0] == [{"one": text, "two": text}]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=20))
 def test_any_texts_come_back_as_they_were(bench: Bench, values: list[str]) -> None:
     listed = ", ".join(map(literal, values))

@@ -87,7 +87,7 @@ def test_b11_publishers_of_one_day_at_once_leave_one_of_them_whole(bench: SinkBe
     failed = [future.exception() for future in futures if future.exception()]
     assert all(isinstance(error, OvertakenError) for error in failed)
     assert len(failed) == 3
-    row = bench.ledger.row(MONDAY)
+    row = bench.row(MONDAY)
     assert (row.rows, row.generation) == (100, 1)
     assert Counter(bench.rows(MONDAY)) == {row.run.removeprefix("dag/").removesuffix("/task").replace("-", " "): 100}
     assert bench.staging_tables() == [] or failed
@@ -143,8 +143,9 @@ def test_wide_decimals_and_nested_values_go_in_by_storage_write(bench: SinkBench
 def test_b14_a_table_that_requires_a_partition_filter_is_written_in_every_mode(
     bench: SinkBench, options: dict[str, Any]
 ) -> None:
-    sink = bench.having(partition_filter="required", **options)
+    sink = bench.having(**options)
     assert sink.preflight() == []
+    sink.query("ALTER TABLE {table} SET OPTIONS (require_partition_filter = TRUE)")
     sink.publish(sink.stage(MONDAY, events("a", "b")))
     assert sink.preflight() == []
     sink.publish(sink.stage(MONDAY, events("c", "d"), order=2))

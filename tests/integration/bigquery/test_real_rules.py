@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery import upload as _bigquery_upload
+from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import REAL_PROJECT, Target
 from tests.equipment.frozen import MONDAY, events

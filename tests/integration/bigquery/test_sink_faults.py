@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -29,7 +30,7 @@ from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.bigquery.bench import SinkBench
 from tests.equipment.bigquery.fixtures import connection_to, fresh_dataset
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Fail, Hold, Lose, Refuse, Rule, Slow
-from tests.equipment.frozen import KEY, MONDAY, SCHEMA, events, intent
+from tests.equipment.frozen import MONDAY, SCHEMA, events, intent
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ CALLS = [("storage_write", call) for call in STORAGE_WRITE] + [("load_job", call
 # A driver that is late at these has something to lose; at the others it comes back to nothing.
 COMMITTING = [case for case in CALLS if case[1] in ("BatchCommit", JOBS, DROP, UPLOADED)]
 FAULTS = ["lost", "late", "cut, unavailable, rate limit"]
-IN_TIME_SECONDS, LATE_SECONDS = 6.0, 8.0
+IN_TIME_SECONDS, LATE_SECONDS = 3.0, 4.0
 DAYS = (MONDAY + ONE_DAY * i for i in itertools.count())
 ROWS = ("a", "b", "b", "c")
 
@@ -84,8 +85,10 @@ def shared(
 ) -> Iterator[SinkBench]:
     """One table for all tests, each of which has days of its own."""
     with fresh_dataset(google_connection) as dataset:
-        sink = BigQuerySink(table=f"{dataset}.events", retry_budget_seconds=30, timeout_seconds=15)
-        bench = SinkBench(sink, connection_to(front), google_connection, tmp_path_factory.mktemp("stage"))
+        sink = BigQuerySink(table=f"{dataset}.events", retry_budget_seconds=30)
+        bench = SinkBench(
+            sink, connection_to(front), google_connection, tmp_path_factory.mktemp("stage"), timeout_seconds=15
+        )
         assert bench.preflight() == []
         yield bench
 
@@ -107,7 +110,7 @@ def breaks(front: BigQueryProxy, call: str, fault: str, things: int = 1) -> Rule
 
 def patient(bench: SinkBench, fault: str, **options: Any) -> SinkBench:
     seconds = IN_TIME_SECONDS if fault == "late" else 15
-    return bench.having(timeout_seconds=seconds, **options)
+    return replace(bench.having(**options), timeout_seconds=seconds)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +178,7 @@ def test_b13_a_used_up_quota_is_for_later_and_the_old_day_stands(
 
 def sweep_all(sink: SinkBench) -> None:
     """Sweep as if every staging table were old."""
-    past = sink.sink.model_copy(update={"sweep_after": -dt.timedelta(minutes=5)})
-    past.sweep(KEY, sink.connections)
+    sink.sweep_all()
     assert sink.staging_tables() == []
 
 
@@ -213,11 +215,12 @@ def test_a_publish_that_failed_after_its_rows_were_staged_is_tried_again_whole(
     sink = bench.having(load_method=method)
     frozen = sink.stage(next(DAYS), events(*ROWS))
     dies_before(front, JOBS)
-    token = sink.sink.begin(frozen, SCHEMA, sink.connections)
-    receipts = [sink.sink.put(token, (file,), SCHEMA, sink.connections) for file in frozen.manifest.polled.files]
-    with pytest.raises(ConfigError):
-        sink.sink.commit(frozen, SCHEMA, token, receipts, sink.connections)
-    sink.sink.abort(frozen, token, sink.connections)
+    with sink.open() as publisher:
+        token = publisher.begin(frozen)
+        receipts = sink.put(frozen, token)
+        with pytest.raises(ConfigError):
+            publisher.commit(frozen, token, receipts)
+        publisher.abort(frozen, token)
     front.heal()
     sink.publish(frozen)
     sink.holds_exactly(frozen.day.date, *ROWS)

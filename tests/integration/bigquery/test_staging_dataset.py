@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +10,12 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._bigquery import preflight as _bigquery_preflight
+from airflow_provider_connect.sinks._bigquery import problems as _problems
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import Target, connection_to, fresh_dataset
 from tests.equipment.bigquery.proxy import BigQueryProxy, Change
-from tests.equipment.frozen import KEY, MONDAY, events
+from tests.equipment.frozen import MONDAY, events
 
 pytestmark = pytest.mark.slow
 
@@ -43,11 +42,11 @@ def test_staging_tables_lie_in_the_dataset_that_is_named(bench: SinkBench, aside
     own = sink.sink.table.partition(".")[0]
     assert sink.preflight() == []
     staged = sink.stage(MONDAY, events("a", "b"), rejects=[b"{"])
-    token = sink.sink.begin(staged, sink.schema, sink.connections)
-    assert len(tables(sink, aside)) == 2  # rows and rejects
-    assert tables(sink, own) == ["events", "events__ledger"]
-    receipts = [sink.sink.put(token, (file,), sink.schema, sink.connections) for file in staged.manifest.polled.files]
-    assert sink.sink.commit(staged, sink.schema, token, receipts, sink.connections).rows == 2
+    with sink.open() as publisher:
+        token = publisher.begin(staged)
+        assert len(tables(sink, aside)) == 2  # rows and rejects
+        assert tables(sink, own) == ["events", "events__ledger"]
+        assert publisher.commit(staged, token, sink.put(staged, token)).rows == 2
     sink.holds_exactly(MONDAY, "a", "b")
     assert tables(sink, aside) == []
     assert tables(sink, own) == ["events", "events__ledger", "events__rejects"]
@@ -60,24 +59,20 @@ def test_a_sweep_leaves_the_staging_tables_of_another_table_of_that_name(
         other = bench.having(table=f"{other_dataset}.events")
         for sink in (bench, other):
             assert sink.preflight() == []
-            sink.sink.begin(sink.stage(MONDAY), sink.schema, sink.connections)
+            with sink.open() as publisher:
+                publisher.begin(sink.stage(MONDAY))
         assert len(tables(bench, aside)) == 2
-        assert old(bench.sink).sweep(KEY, bench.connections) == 1
+        assert bench.sweep_all() == 1
         [left] = tables(bench, aside)
         assert other_dataset in left
-        assert old(other.sink).sweep(KEY, other.connections) == 1
+        assert other.sweep_all() == 1
         assert tables(bench, aside) == []
-
-
-def old(sink: BigQuerySink) -> BigQuerySink:
-    """Return a sink for which every staging table is old."""
-    return sink.model_copy(update={"sweep_after": -dt.timedelta(minutes=5)})
 
 
 def test_a_staging_dataset_that_is_missing_or_far_away_is_named_before_the_poll(
     bench: SinkBench, aside: str, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_bigquery_preflight, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(_problems, "SETTLE_SECONDS", 0.2)
     [problem] = bench.having(staging_dataset="connect_test_nowhere").preflight()
     assert "connect_test_nowhere does not exist" in problem
     assert "staging_dataset=" in problem

@@ -13,14 +13,14 @@ from google.cloud import bigquery
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import StaleError
+from airflow_provider_connect.clients.bigquery.tables import drop
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.layout import Layout
-from airflow_provider_connect.sinks._bigquery.merge import POSITION
-from airflow_provider_connect.sinks._bigquery.preflight import problems
+from airflow_provider_connect.sinks._bigquery.names import POSITION
+from airflow_provider_connect.sinks._bigquery.problems import problems
 from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
-from airflow_provider_connect.sinks._bigquery.sweep import stages, sweep
-from airflow_provider_connect.sinks._bigquery.table import drop, schema_moved
+from airflow_provider_connect.sinks._bigquery.staging import staging_tables, sweep
+from airflow_provider_connect.sinks._bigquery.target import schema_moved
+from tests.equipment.bigquery.fixtures import options
 from tests.equipment.bigquery.publish_bench import SCHEMA, Bench, row, with_field
 
 pytestmark = pytest.mark.slow
@@ -45,10 +45,10 @@ def test_new_columns_are_added_and_old_rows_read_null(bench: Bench) -> None:
 def test_freeze_fails_a_day_with_new_columns_and_discard_leaves_them_out(bench: Bench) -> None:
     bench.publish(1, 1, [row(1)])
     bench.schema = with_field(pa.field("extra", pa.string()))
-    bench.layout = Layout(schema_contract="freeze")
+    bench.options = options(schema_contract="freeze")
     with pytest.raises(DataError, match="column 'extra' is new"):
         bench.prepare()
-    bench.layout = Layout(schema_contract="discard_columns")
+    bench.options = options(schema_contract="discard_columns")
     ready = bench.prepare()
     assert ready.discarded == ("extra",)
     bench.publish(2, 1, [row(2)])
@@ -73,15 +73,14 @@ def test_required_columns_are_relaxed_when_the_source_may_leave_them_null(bench:
     assert mode["id"] == "NULLABLE"
 
 
-def test_a_missing_table_is_made_as_the_layout_says(bench: Bench) -> None:
-    bench.layout = Layout(
+def test_a_missing_table_is_made_as_the_options_say(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.options = options(
         create_disposition="never",
     )
     with pytest.raises(ConfigError, match="does not exist and create_disposition='never'"):
         bench.prepare()
-    bench.layout = Layout(
-        partition_type="month", partition_expiration_days=400, cluster_by=("id", "who's"), labels={"team": "x"}
-    )
+    bench.options = options(partition_type="month", partition_expiration_days=400, cluster_by=("id", "who's"))
+    monkeypatch.setattr(bench.api, "labels", {"team": "x"})
     ready = bench.prepare()
     made = bench.api.client.get_table(bench.target.id, timeout=20, retry=None)
     assert made.time_partitioning.field == "day"
@@ -98,7 +97,7 @@ def test_a_view_is_no_target(bench: Bench) -> None:
 
 
 def preflight(bench: Bench) -> list[str]:
-    return problems(bench.api, bench.target, bench.layout, lambda existing: columns(bench.schema, existing))
+    return problems(bench.api, bench.target, bench.options, bench.schema)
 
 
 def test_preflight_finds_nothing_before_and_after_the_first_publish_and_leaves_nothing(bench: Bench) -> None:
@@ -109,9 +108,7 @@ def test_preflight_finds_nothing_before_and_after_the_first_publish_and_leaves_n
     assert bench.rows() == [(1, 1, 1)]
 
 
-def test_preflight_names_a_missing_dataset_and_a_wrong_location(bench: Bench) -> None:
-    bench.layout = Layout(location="europe-west3")
-    assert "lies in US and location='europe-west3'" in preflight(bench)[0]
+def test_preflight_names_a_missing_dataset(bench: Bench) -> None:
     with Api.open(bench.api.connection, timeout_seconds=20, retry_budget_seconds=20) as fresh:
         nowhere = replace(bench, api=fresh, target=replace(bench.target, dataset="connect_test_nowhere"))
         [problem] = preflight(nowhere)
@@ -144,13 +141,13 @@ def test_sweep_drops_old_staging_tables_of_this_target_alone(bench: Bench) -> No
     other = replace(bench, target=bench.target.sibling("events2"))
     other.stage(ready, "alive", [])
     bench.query(f"CREATE TABLE {bench.target.sibling('events__stage_mine').sql} (a INT64)")  # a person's, by its label
-    found = sorted(one.place.table for one in stages(bench.api, bench.target))
+    found = sorted(place.table for place in staging_tables(bench.api, bench.target))
     assert found == ["events__stage_dead_1", "events__stage_dead_2"]
     now = dt.datetime.now(dt.UTC)
     assert sweep(bench.api, bench.target, now - dt.timedelta(minutes=10)) == 0
     assert sweep(bench.api, bench.target, now + dt.timedelta(minutes=10)) == 2
-    assert stages(bench.api, bench.target) == []
-    assert len(stages(bench.api, other.target)) == 1
+    assert staging_tables(bench.api, bench.target) == {}
+    assert len(staging_tables(bench.api, other.target)) == 1
     drop(bench.api, bench.target.sibling("never_was"))
 
 
@@ -232,7 +229,7 @@ def test_numbers_in_arrays_and_structs_are_cast_to_a_wider_column(bench: Bench) 
 
 def test_rejects_are_partitioned_by_day(bench: Bench) -> None:
     place = bench.target.sibling("events__rejects")
-    ensure_rejects(bench.api, place, bench.target, labels={}, kms_key=None)
+    ensure_rejects(bench.api, place, bench.target)
     made = bench.api.client.get_table(place.id, timeout=20, retry=None)
     assert made.time_partitioning.field == "day"
     assert made.clustering_fields == ["connector", "stream"]

@@ -14,11 +14,11 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import ConflictError
 from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.tables import drop
 from airflow_provider_connect.errors import DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery import turns as _bigquery_turns
-from airflow_provider_connect.sinks._bigquery.script import PublishPlan
-from airflow_provider_connect.sinks._bigquery.table import drop
+from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.turns import put_in_place
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import Target, connection_to
@@ -116,14 +116,13 @@ def loses_every_turn(monkeypatch: pytest.MonkeyPatch, proxy: BigQueryProxy) -> N
 
 def attempt(sink: SinkBench, staged: Publish) -> None:
     """Publish as the driver does, which aborts what fails."""
-    token = sink.sink.begin(staged, SCHEMA, sink.connections)
-    try:
-        files = staged.manifest.polled.files
-        receipts = [sink.sink.put(token, (file,), SCHEMA, sink.connections) for file in files]
-        sink.sink.commit(staged, SCHEMA, token, receipts, sink.connections)
-    except BaseException:
-        sink.sink.abort(staged, token, sink.connections)
-        raise
+    with sink.open() as publisher:
+        token = publisher.begin(staged)
+        try:
+            publisher.commit(staged, token, sink.put(staged, token))
+        except BaseException:
+            publisher.abort(staged, token)
+            raise
 
 
 @pytest.mark.parametrize("method", ["storage_write", "load_job"])
@@ -174,7 +173,7 @@ def test_kept_rejects_go_beside_the_table_too(
     attempt(sink, staged)
     assert proxy.count("AppendRows") == 0
     assert sink.query("SELECT COUNT(*) AS n FROM `{beside}__rejects`") == [{"n": 2}]
-    assert sink.ledger.row(MONDAY).counts["rejected"] == 2
+    assert sink.row(MONDAY).counts["rejected"] == 2
     assert sink.staging_tables() == []
 
 

@@ -17,9 +17,9 @@ from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._bigquery import upload as _bigquery_upload
-from airflow_provider_connect.sinks._bigquery.load import load
-from airflow_provider_connect.sinks._bigquery.upload import one_file
+from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
+from airflow_provider_connect.sinks._bigquery.ways_in.upload import one_file
 from tests.equipment.bigquery.fixtures import connection_to
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Lose, Refuse, RefuseAfter
 

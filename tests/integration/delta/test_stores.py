@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def sink(place: str) -> DeltaSink:
     sink = DeltaSink(path=place)
-    assert sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert sink.open(KEY, {}).preflight(SCHEMA, (), "day") == []
     return sink
 
 
@@ -56,7 +56,7 @@ def test_sixteen_writers_at_once_lose_no_day(place: str) -> None:
     found = delta_writers.run(place, "own", 16)
     days = {number: MONDAY + dt.timedelta(days=number) for number in range(1, 17)}
     assert sorted(found) == sorted([str(day), 1, number] for number, day in days.items())
-    assert set(DeltaSink(path=place).ledger(KEY, {}).days()) == set(days.values())
+    assert set(DeltaSink(path=place).open(KEY, {}).ledger.days()) == set(days.values())
     assert rows(place) == sorted(row for number, day in days.items() for row in expected(day, number))
 
 
@@ -69,14 +69,14 @@ def test_writers_of_one_day_at_once_leave_one_whole_answer(place: str, writers: 
 
 
 def test_a_day_is_published_reloaded_and_remembered(sink: DeltaSink) -> None:
-    first = sink.commit(frozen(sink, MONDAY, "a", "b"), SCHEMA, None, [], {})
-    ledger = sink.ledger(KEY, {})
+    first = sink.open(KEY, {}).commit(frozen(sink, MONDAY, "a", "b"), None, [])
+    ledger = sink.open(KEY, {}).ledger
     assert ledger.row(MONDAY) == first
     stale = frozen(sink, MONDAY, "stale", order=2)
     with pytest.raises(RetriableError, match="has published generation 1"):
-        sink.commit(stale, SCHEMA, None, [], {})
-    assert sink.commit(frozen(sink, MONDAY, "c", order=2, seen=1), SCHEMA, None, [], {}).generation == 2
-    assert sink.commit(frozen(sink, MONDAY, "a"), SCHEMA, None, [], {}) == first
+        sink.open(KEY, {}).commit(stale, None, [])
+    assert sink.open(KEY, {}).commit(frozen(sink, MONDAY, "c", order=2, seen=1), None, []).generation == 2
+    assert sink.open(KEY, {}).commit(frozen(sink, MONDAY, "a"), None, []) == first
     assert rows(sink.path) == [(MONDAY, "c")]
 
 
@@ -84,17 +84,17 @@ def test_the_dead_are_swept_by_the_stores_clock_and_the_living_and_published_sta
     sink: DeltaSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = frozen(sink, MONDAY, "a")
-    sink.commit(published, SCHEMA, None, [], {})
+    sink.open(KEY, {}).commit(published, None, [])
     dead = frozen(sink, TUESDAY, "dead", order=2)
     folder = Folder(sink.path)
     folder.write(f"{attempt_folder(dead.manifest.attempt)}/progress-00000.json", b"{}")
     folder.write(f"{attempt_folder(published.manifest.attempt)}/progress-00000.json", b"{}")
-    assert sink.sweep(KEY, {}) == 0
+    assert sink.open(KEY, {}).sweep() == 0
     now = folder.now
     monkeypatch.setattr(Folder, "now", lambda _: now() + dt.timedelta(days=2))
-    assert sink.sweep(KEY, {}) > 0
+    assert sink.open(KEY, {}).sweep() > 0
     with pytest.raises(RetriableError, match="sweep took it"):
-        sink.commit(dead, SCHEMA, None, [], {})
+        sink.open(KEY, {}).commit(dead, None, [])
     assert folder.entries([dead.manifest.polled.files[0].path]) == {}
     assert rows(sink.path) == [(MONDAY, "a")]
 
@@ -103,17 +103,17 @@ def test_what_the_ledger_has_is_read_from_a_store_at_once(sink: DeltaSink, monke
     monkeypatch.setattr(DeltaTable, "transaction_version", None)
     days = [MONDAY + dt.timedelta(days=10 * i) for i in range(12)]  # a checkpoint is made on the way
     for day in days:
-        sink.commit(frozen(sink, day, "a"), SCHEMA, None, [], {})
-    assert list(sink.ledger(KEY, {}).days()) == days
-    newest = sink.ledger(KEY, {}).newest(days[0], "day")
+        sink.open(KEY, {}).commit(frozen(sink, day, "a"), None, [])
+    assert list(sink.open(KEY, {}).ledger.days()) == days
+    newest = sink.open(KEY, {}).ledger.newest(days[0], "day")
     assert newest is not None
     assert (newest.generation, newest.rows) == (1, 1)
-    assert sink.sweep(KEY, {}) == 0
+    assert sink.open(KEY, {}).sweep() == 0
 
 
 def test_a_lost_log_is_refused_on_a_store_too(sink: DeltaSink) -> None:
-    sink.commit(frozen(sink, MONDAY, "a"), SCHEMA, None, [], {})
+    sink.open(KEY, {}).commit(frozen(sink, MONDAY, "a"), None, [])
     Folder(sink.path).delete_folder("_delta_log")
     with pytest.raises(ConfigError, match="is gone"):
-        sink.ledger(KEY, {}).days()
-    assert "is gone" in sink.preflight(SCHEMA, KEY, (), {})[0]
+        sink.open(KEY, {}).ledger.days()
+    assert "is gone" in sink.open(KEY, {}).preflight(SCHEMA, (), "day")[0]

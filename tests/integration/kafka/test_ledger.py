@@ -143,7 +143,7 @@ def test_a_first_day_that_broke_in_the_middle_is_no_lost_ledger(bench: SinkBench
     bench.watch.look_away()
     staged = loose.stage(MONDAY, events(*ROWS), events(*NEWER))
     token = loose.begin(staged)
-    loose.sink.put(token, staged.manifest.polled.files[:1], events().schema, loose.connections)
+    loose.publisher.put(token, staged.stage, staged.manifest.polled.files[:1])
     assert records(bench.bootstrap, bench.sink.topic)
     assert loose.preflight() == []
     assert loose.publish(staged).rows == len(ROWS) + len(NEWER)
@@ -241,5 +241,5 @@ def test_a_record_of_another_version_is_not_guessed_at(bench: SinkBench) -> None
 def test_a_changed_column_is_refused_by_the_ledger_that_knows_it(bench: SinkBench) -> None:
     bench.publish(bench.stage(MONDAY, events(*ROWS)))
     changed = pa.schema([SCHEMA.field("event"), pa.field("n", pa.string())])
-    [problem] = bench.sink.preflight(changed, KEY, [Day(date=TUESDAY)], bench.connections)
+    [problem] = bench.publisher.preflight(changed, [Day(date=TUESDAY)], "day")
     assert "column 'n' was int64" in problem

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.window import ONE_DAY
-from tests.equipment.frozen import MONDAY, SCHEMA, TUESDAY, events
-from tests.equipment.kafka.bench import SinkBench, drop_topic, make_topic, running_bench, set_topic
+from tests.equipment.frozen import KEY, MONDAY, TUESDAY, events
+from tests.equipment.kafka.bench import SinkBench, connection_to, drop_topic, make_topic, running_bench, set_topic
 from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.proxy import Api, Hold, KafkaProxy, Refuse, Slow
 
@@ -36,9 +37,9 @@ SECONDS = 3.0
 @pytest.fixture
 def bench(broker: KafkaBroker, tmp_path: Path) -> Iterator[SinkBench]:
     """A topic of the test's own that takes little; a small batch is not compressed."""
-    options: dict[str, Any] = {"topic_config": {"max.message.bytes": str(MAX_BYTES)}, "compression": "none"}
-    with running_bench(broker.bootstrap, tmp_path, timeout_seconds=10, **options) as made:
-        yield made
+    config = {"max.message.bytes": str(MAX_BYTES)}
+    with running_bench(broker.bootstrap, tmp_path, timeout_seconds=10, topic_config=config) as made:
+        yield replace(made, connection=connection_to(broker.bootstrap, compression__type="none"))
 
 
 @pytest.fixture
@@ -253,7 +254,7 @@ def test_a_registry_that_is_away_is_asked_before_the_first_record(bench: SinkBen
     staged = bench.stage(MONDAY, events(*ROWS))
     connections = bench.connections | {"registry": away}
     with pytest.raises(RetriableError):
-        sink.begin(staged, SCHEMA, connections)
+        sink.open(KEY, connections).begin(staged)
     assert seen(bench, "read_uncommitted") == 0
     assert bench.ledger.row(MONDAY) is None
 

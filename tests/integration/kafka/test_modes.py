@@ -1,9 +1,8 @@
-"""How the Kafka sink delivers: a day or a file in a transaction, none at all, reloads, empty days, and its readers."""
+"""How the Kafka sink delivers: a day or a file in a transaction, none at all, reloads and empty days."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,11 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.clients.kafka.outbox import Outbox
-from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
+from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
-from airflow_provider_connect.sinks._kafka.context import Context
-from airflow_provider_connect.window import ONE_DAY
+from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.scene import Scene, scene_of
 
@@ -26,7 +24,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 CANARY = "canary-7f3a'\"{{"
-Reader = Callable[..., Iterator[Any]]
 
 
 @pytest.fixture
@@ -50,99 +47,11 @@ def names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
-# What the pages tell a reader to do
-
-
-def told(page: str, function: str) -> str:
+def shown(page: str, function: str) -> str:
     """Return the code block of a page that defines a function."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     [block] = [block for block in blocks if f"def {function}(" in block]
     return str(block)
-
-
-@pytest.fixture
-def newest() -> Reader:
-    """What the README tells a reader to do."""
-    found: dict[str, Any] = {}
-    exec(told("README.md", "newest"), found)
-    return found["newest"]  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def newest_without_headers() -> Reader:
-    found: dict[str, Any] = {}
-    assert told("docs/kafka.md", "newest") == told("README.md", "newest")
-    exec(told("docs/kafka.md", "newest") + told("docs/kafka.md", "newest_without_headers"), found)
-    return found["newest_without_headers"]  # type: ignore[no-any-return]
-
-
-def keys(reader: Reader, scene: Scene) -> list[str]:
-    settings = {"bootstrap.servers": scene.bootstrap}
-    scene.settle(scene.sink.ledger_topic)
-    return sorted(record.key().decode() for record in reader(settings, scene.sink.topic, scene.sink.ledger_topic))
-
-
-@pytest.mark.parametrize("mode", ["day", "template", "at_least_once"])
-def test_the_readmes_reader_sees_each_day_as_it_is_now(scene: Scene, newest: Reader, mode: str) -> None:
-    options = {
-        "day": {},
-        "template": {"topic": f"{scene.name}-{{event}}"},
-        "at_least_once": {"delivery": "at_least_once"},
-    }
-    sink = scene.having(partitions=2, **options[mode])
-    assert sink.preflight() == []
-    sink.publish(sink.stage(MONDAY, events("a", "b"), events("c")))
-    sink.publish(sink.stage(TUESDAY, events("d")))
-    sink.publish(sink.stage(MONDAY, events("b", "x"), order=2))
-    empty = sink.publish(sink.stage(TUESDAY, order=2))
-    assert (empty.rows, empty.generation, sink.entry(TUESDAY)["offsets"]) == (0, 2, {})
-    assert keys(newest, sink) == ["b", "x"]
-    assert (sink.ledger.row(TUESDAY), list(sink.ledger.days())) == (empty, [MONDAY, TUESDAY])
-
-
-@pytest.mark.parametrize("options", [{}, {"atomicity": "partition"}])
-def test_without_headers_the_ledgers_offsets_tell(
-    scene: Scene, newest_without_headers: Reader, options: dict[str, Any]
-) -> None:
-    sink = scene.having(partitions=2, headers=False, **options)
-    assert sink.preflight() == []
-    days = [MONDAY + ONE_DAY * number for number in range(2)]
-    for order, size in ((1, 300), (2, 200)):
-        staged = [
-            sink.stage(day, numbered(f"{day:%d}-", size), numbered(f"{day:%d}+", size), order=order) for day in days
-        ]
-        with ThreadPoolExecutor(2) as pool:
-            assert [row.generation for row in pool.map(sink.publish, staged)] == [order] * 2
-    wanted = [f"{day:%d}{sign}{number}" for day in days for sign in "-+" for number in range(200)]
-    assert keys(newest_without_headers, sink) == sorted(wanted)
-    assert {record.headers == {} for record in sink.records()} == {True}
-
-
-def test_the_readmes_reader_waits_for_an_open_transaction_of_another_day(
-    scene: Scene, newest: Reader, kafka_connection: Connection
-) -> None:
-    assert scene.preflight() == []
-    with Transaction(kafka_connection, transactional_id(scene.name), 20, 60) as other:
-        other.fence()
-        other.begin()
-        other.send(scene.sink.topic, b"other", b"{}", [("connect.day", b"2026-10-06")])
-        other.flush()
-        scene.publish(scene.stage(MONDAY, events("a", "b")))
-        with ThreadPoolExecutor(1) as pool:
-            found = pool.submit(keys, newest, scene)
-            with pytest.raises(TimeoutError):
-                found.result(timeout=1.0)
-            other.commit()
-            assert found.result(timeout=20) == ["a", "b"]
-
-
-def test_the_readmes_reader_gives_up_where_a_topic_was_made_anew(scene: Scene) -> None:
-    found: dict[str, Any] = {}
-    exec(told("README.md", "newest"), found)
-    assert scene.preflight() == []
-    settings = {"bootstrap.servers": scene.bootstrap}
-    with pytest.raises(TimeoutError, match=re.escape(scene.sink.topic)):
-        list(found["read"](settings, {(scene.sink.topic, 0): 5}, patience_seconds=0.5))
 
 
 @pytest.mark.parametrize("options", [{}, {"atomicity": "partition"}])
@@ -287,28 +196,28 @@ def test_at_least_once_two_runs_of_a_day_have_generations_of_their_own(scene: Sc
 
 
 def test_at_least_once_an_older_run_that_wakes_up_in_its_commit_does_not_count(
-    scene: Scene, newest: Reader, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = scene.having(delivery="at_least_once")
     assert sink.preflight() == []
     older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
     token = sink.begin(older)
     receipts = sink.put(token, older)
-    waits = Context.require_tolerated
+    waits = Attempt.require_tolerated
     published = []
 
-    def overtaken(context: Context, *given: Any) -> None:
+    def overtaken(attempt: Attempt, *given: Any) -> None:
         """Let the newer run publish between the older one's last look at the ledger and its record there."""
-        waits(context, *given)
-        monkeypatch.setattr(Context, "require_tolerated", waits)
+        waits(attempt, *given)
+        monkeypatch.setattr(Attempt, "require_tolerated", waits)
         published.append(sink.publish(newer))
 
-    monkeypatch.setattr(Context, "require_tolerated", overtaken)
+    monkeypatch.setattr(Attempt, "require_tolerated", overtaken)
     with pytest.raises(OvertakenError, match="dag/run-2/task has published generation 2"):
         sink.commit(token, older, receipts)
     assert sink.ledger.row(MONDAY) == published[0]
     assert sink.entry()["row"]["run"] == "dag/run-2/task"  # the last record of the key, which compaction keeps
-    assert keys(newest, sink) == ["n"]
+    assert sink.newest_keys() == ["n"]
 
 
 # K6: what takes longer than a transaction may
@@ -344,7 +253,7 @@ def test_k6_a_day_that_takes_too_long_is_refused_with_the_numbers(
 
 def test_a_day_is_forgotten_as_the_docs_say(scene: Scene) -> None:
     found: dict[str, Any] = {}
-    exec(told("docs/kafka.md", "forget"), found)
+    exec(shown("docs/kafka.md", "forget"), found)
     assert scene.preflight() == []
     scene.publish(scene.stage(MONDAY, events("a")))
     row = scene.publish(scene.stage(TUESDAY, events("b")))

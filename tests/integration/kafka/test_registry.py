@@ -19,7 +19,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter, problems
-from airflow_provider_connect.sinks._kafka.registry import Registry, subject
+from airflow_provider_connect.sinks._kafka.registry import Registry, value_subject
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.unit.values.test_protobuf import message_class
 
@@ -71,7 +71,8 @@ def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
 
 @pytest.fixture
 def ours(registry: SchemaRegistry) -> Iterator[Registry]:
-    with Registry(Connection(conn_id="registry_default", conn_type="http", host=registry.url), 10) as opened:
+    connection = Connection(conn_id="registry_default", conn_type="http", host=registry.url)
+    with Registry(connection, 10, "auto_register") as opened:
         yield opened
 
 
@@ -85,7 +86,8 @@ def resolve(ours: Registry, name: str, topic: str, schema: pa.Schema = SCHEMA, h
     document, kind = made.document(), made.kind
     assert document is not None
     assert kind is not None
-    return ours.resolve(subject("topic", topic, NAME), document, kind, how)
+    ours.registration = how
+    return ours.for_values(value_subject("topic", topic, NAME), document, kind)
 
 
 def written(name: str, ref: SchemaRef, schema: pa.Schema = SCHEMA, rows: list[dict[str, Any]] = ROWS) -> list[bytes]:

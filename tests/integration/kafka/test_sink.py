@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka.names import topics as names_of
+from airflow_provider_connect.sinks._kafka.names import topic_names as names_of
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.bench import make_topic, set_topic
 from tests.equipment.kafka.registry import SchemaRegistry
@@ -88,7 +88,7 @@ def test_a_record_carries_key_value_headers_and_its_events_time(scene: Scene) ->
 
 
 def test_records_without_a_key_and_without_headers(scene: Scene) -> None:
-    sink = scene.having(key_fields=(), headers=False, partitions=2, compression="zstd")
+    sink = scene.connecting(compression__type="zstd").having(key_fields=(), headers=False, partitions=2)
     assert sink.preflight() == []
     assert sink.publish(sink.stage(MONDAY, events(*map(str, range(500))))).rows == 500
     found = sink.records()
@@ -308,8 +308,8 @@ def test_rows_that_source_or_sink_refuse_are_dead_letters_in_the_same_transactio
 @pytest.mark.parametrize("with_headers", [True, False])
 def test_k7_every_size_around_the_limit_is_sent_or_refused_and_none_is_lost(scene: Scene, with_headers: bool) -> None:
     limit = 20_000
-    sink = scene.having(
-        topic_config={"max.message.bytes": str(limit)}, headers=with_headers, errors_tolerance="all", compression="none"
+    sink = scene.connecting(compression__type="none").having(
+        topic_config={"max.message.bytes": str(limit)}, headers=with_headers, errors_tolerance="all"
     )
     assert sink.preflight() == []
     copies = 3 if with_headers else 2  # as key, in the value, and as event id
@@ -326,7 +326,9 @@ def test_k7_every_size_around_the_limit_is_sent_or_refused_and_none_is_lost(scen
 
 
 def test_a_topic_may_take_more_than_the_topic_of_dead_letters(scene: Scene) -> None:
-    sink = scene.having(topic_config={"max.message.bytes": "5000000"}, errors_tolerance="all", compression="none")
+    sink = scene.connecting(compression__type="none").having(
+        topic_config={"max.message.bytes": "5000000"}, errors_tolerance="all"
+    )
     assert sink.preflight() == []
     row = sink.publish(sink.stage(MONDAY, events("x" * 1_000_000, "y" * 3_000_000)))
     assert (row.rows, row.counts["rejected"]) == (1, 1)

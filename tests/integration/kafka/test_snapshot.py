@@ -16,11 +16,13 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from airflow_provider_connect import registry as connectors
 from airflow_provider_connect import sources
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.freezer import Freezer
 from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.manifest import Seen
 from airflow_provider_connect.stage.storage import Folder
@@ -75,27 +77,40 @@ class Shop:
             progress_seconds=1,
         )
         source, sink = connectors.source_class("shelf").of(job.source), connectors.sink_class("kafka").of(sink_options)
-        schema, root = source.row_schema(), Folder(str(self.root))
-        assert sink.preflight(schema, KEY, job.days, self.connections, source.kind) == []
+        root, connection = Folder(str(self.root)), Connection(conn_id="shelf")
+        progress = Progress(root, 60, 1)
         send = functools.partial(
-            put.run, sink_name="kafka", sink=sink_options, schema=schema, connections=self.connections
+            put.run, sink_name="kafka", sink=sink_options, key=KEY, stage=root.url, connections=self.connections
         )
-        days = Days(
-            job=job,
-            source=source,
-            sink=sink,
-            source_connection=Connection(conn_id="shelf"),
-            connections=self.connections,
-            key=KEY,
-            schema=schema,
-            root=root,
-            keeps_stage=False,
-            progress=Progress(root, 60, 1),
-            poll_parts=lambda tasks: list(poll.run(tasks, connection=Connection(conn_id="shelf"))),
-            put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
-            task_lives=lambda: True,
-        )
-        return days.move(job.days[0])
+        with source.open(connection) as poller, sink.open(KEY, self.connections) as publisher:
+            schema = poller.schema()
+            assert publisher.preflight(schema, job.days, source.kind) == []
+            freezer = Freezer(
+                job=job,
+                source=source,
+                sink=sink,
+                connection=connection,
+                poller=poller,
+                root=root,
+                progress=progress,
+                poll_parts=lambda tasks: list(poll.run(tasks, schema=schema, connection=connection)),
+            )
+            days = Days(
+                job=job,
+                source=source,
+                sink=sink,
+                publisher=publisher,
+                key=KEY,
+                schema=schema,
+                root=root,
+                keeps_stage=False,
+                progress=progress,
+                freezer=freezer,
+                put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
+                task_lives=lambda: True,
+            )
+            [report] = days.move(job.days)
+        return report
 
     def sent(self) -> list[tuple[str, int | None]]:
         """Return all records that were ever sent, a tombstone as None, in the order of their partitions."""
@@ -104,7 +119,7 @@ class Shop:
 
     def counts(self, day: dt.date) -> tuple[int, int]:
         """Return what the ledger counted as unchanged and vanished."""
-        row = connectors.sink_class("kafka").of(self.options).ledger(KEY, self.connections).row(day)
+        row = connectors.sink_class("kafka").of(self.options).open(KEY, self.connections).ledger.row(day)
         assert row is not None
         return row.counts["unchanged"], row.counts["vanished"]
 
@@ -183,6 +198,14 @@ def test_a_tombstone_lies_in_the_partition_of_what_it_buries_and_what_comes_back
     assert shop.state() == {"item-7": 7}
 
 
+def test_the_reader_of_days_refuses_a_topic_of_changes(shop: Shop) -> None:
+    shop.snapshot(FIRST, {"apple": 1, "pear": 1}, order=1)
+    shop.snapshot(SECOND, {"apple": 1, "pear": 2}, order=2)
+    settings = {"bootstrap.servers": shop.bootstrap}
+    with pytest.raises(ConfigError, match="snapshots of which only the changes are sent: read it to its end"):
+        newest_days(settings, shop.options["topic"], ledger_topic=shop.options["ledger_topic"], timeout_seconds=20)
+
+
 def test_values_carry_no_day_and_headers_do(shop: Shop) -> None:
     shop.snapshot(FIRST, {"apple": 1}, order=1)
     [record] = records(shop.bootstrap, shop.options["topic"])
@@ -233,18 +256,19 @@ def test_rows_whose_key_nobody_knows_leave_unknown_what_vanished(
     scene = scene_of(kafka_target.bootstrap, tmp_path, cleanup="compact", errors_tolerance="all")
     scene = scene.having(pa.schema([("event", pa.string())]))
     assert scene.preflight() == []
-    as_snapshot = {"kind": "snapshot"}
+    as_snapshot: dict[str, Any] = {"kind": "snapshot"}
     both = pa.table({"event": ["a", "b"]}, schema=scene.schema)
-    scene.publish(scene.stage(FIRST, both).model_copy(update=as_snapshot))
+    scene.publish(scene.stage(FIRST, both, **as_snapshot))
     holed = scene.stage(
         SECOND,
         pa.table({"event": keys}, schema=scene.schema),
         order=2,
         rejects=rejects,
         seen=Seen(day=FIRST, generation=1),
+        **as_snapshot,
     )
     with pytest.raises(DataError, match=message):
-        scene.publish(holed.model_copy(update=as_snapshot))
+        scene.publish(holed)
     assert sorted(record.key or b"" for record in scene.records()) == [b"a", b"b"]
 
 
@@ -298,11 +322,11 @@ def test_a_key_that_comes_twice_fails_the_snapshot_and_changes_nothing(shop: Sho
     "options", [{"delivery": "at_least_once"}, {"atomicity": "partition"}, {"headers": False}, {"topic": "of_{item}"}]
 )
 def test_what_a_snapshot_cannot_do_is_said_before_the_poll(shop: Shop, options: dict[str, Any]) -> None:
-    sink = connectors.sink_class("kafka").of(shop.options | options)
-    schema = connectors.source_class("shelf").of({"items": {}, "parts": 1}).row_schema()
-    (problem,) = sink.preflight(schema, KEY, (Day(date=FIRST),), shop.connections, "snapshot")
+    publisher = connectors.sink_class("kafka").of(shop.options | options).open(KEY, shop.connections)
+    schema = pa.schema([pa.field("item", pa.string()), pa.field("count", pa.int64())])
+    (problem,) = publisher.preflight(schema, (Day(date=FIRST),), "snapshot")
     assert "in one transaction" in problem
-    assert sink.preflight(schema, KEY, (Day(date=FIRST),), shop.connections, "day") == []
+    assert publisher.preflight(schema, (Day(date=FIRST),), "day") == []
 
 
 def test_readers_see_a_snapshot_whole(shop: Shop) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect import launch
+from airflow_provider_connect.submit import launch
 
 pytestmark = pytest.mark.slow
 

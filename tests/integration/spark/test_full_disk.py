@@ -21,6 +21,7 @@ from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import poll
 from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.freezer import Freezer
 from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
@@ -77,7 +78,7 @@ class Mover:
         def poll_parts(tasks: list[str]) -> list[str]:
             if before_poll:
                 before_poll()
-            outcomes = list(poll.run(tasks, connection=connection))
+            outcomes = list(poll.run(tasks, schema=schema, connection=connection))
             if before_manifest:
                 before_manifest()
             return outcomes
@@ -88,24 +89,37 @@ class Mover:
             return []
 
         key = StreamKey(connector=source.name, stream=source.stream_key)
+        poller, publisher = source.open(connection), sink.open(key, {})
+        schema = poller.schema()
         root = Folder(str(self.table))
         if not self.table.exists():
-            assert sink.preflight(source.row_schema(), key, (day,), {}) == []
-        return Days(
+            assert publisher.preflight(schema, (day,), "day") == []
+        progress = Progress(root, 60, 1)
+        days = Days(
             job=job,
             source=source,
             sink=sink,
-            source_connection=connection,
-            connections={},
+            publisher=publisher,
             key=key,
-            schema=source.row_schema(),
+            schema=schema,
             root=root,
             keeps_stage=True,
-            progress=Progress(root, 60, 1),
-            poll_parts=poll_parts,
+            progress=progress,
+            freezer=Freezer(
+                job=job,
+                source=source,
+                sink=sink,
+                connection=connection,
+                poller=poller,
+                root=root,
+                progress=progress,
+                poll_parts=poll_parts,
+            ),
             put_shares=put_shares,
             task_lives=lambda: True,
-        ).move(day)
+        )
+        (report,) = days.move([day])
+        return report
 
     def state(self) -> tuple[int, dict[str, int]]:
         """Return the table's version and its rows by day, read from the files."""

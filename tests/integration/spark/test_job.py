@@ -40,40 +40,53 @@ def wait_for(condition, seconds=60.0):
     return found
 
 
-def test_a_window_of_a_week_is_one_session_and_every_row_arrives(submit):
-    ended = submit.run(WEEK)
+def test_a_week_and_an_empty_day_then_a_retry_a_reload_and_the_first_run_again(submit, tmp_path: Path):
+    """One session for all days; a retry polls and publishes nothing; a new intent reloads, whoever started first."""
+    days, empty = [*WEEK, "2026-10-12"], "2026-10-12"
+    submit.standin.faults.replace([fault("empty", empty)])
+    events = tmp_path / "events"
+    events.mkdir()
+    submit.conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
+    submit.conf |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
+    ended = submit.run(days)
     assert ended.process.returncode == 0, ended.output
     assert submit.rows() == submit.served(WEEK)
     report = ended.report
-    assert {day.generation for day in report.days} == {1}
-    assert all((day.rows_read, day.rows_written, day.duplicates) == (2050, 2000, 50) for day in report.days)
+    assert {(day.status, day.generation) for day in report.days} == {("published", 1)}
+    assert all((day.rows_read, day.rows_written, day.duplicates) == (2050, 2000, 50) for day in report.days[:-1])
+    assert report.days[-1].rows_written == 0
     assert "connect: day 2026-10-05: published as generation 1, 2,000 rows" in ended.output
-    assert "(7 of 7 days)" in ended.output
+    assert "(8 of 8 days)" in ended.output
     assert "\tat " not in ended.output, "a stack of Java's in a log of success"
     assert not list(ended.folder.glob("connections.json"))
     assert not list(ended.folder.glob("job.json"))
+    assert list(events.iterdir()), "Spark wrote no event log"
+    assert_no_secret(submit, ended)
 
-
-def test_a_retry_publishes_nothing_and_polls_nothing(submit):
-    submit.run(WEEK[:2])
+    submit.conf = {}
     polled, version = polls(submit.standin), DeltaTable(str(submit.table)).version()
-    again = submit.run(WEEK[:2])
+    again = submit.run(days)
     assert again.process.returncode == 0, again.output
     assert set(statuses(again.report).values()) == {"already_published"}
     assert polls(submit.standin) == polled
     assert DeltaTable(str(submit.table)).version() == version
 
-
-def test_a_new_intent_reloads_whoever_started_first(submit):
-    day = WEEK[:1]
-    submit.run(day)
-    second = submit.run(day, token="b" * 32)
-    assert [d.generation for d in second.report.days] == [2]
-    again = submit.run(day)
-    assert statuses(again.report) == {day[0]: "already_published"}
-    assert again.process.returncode == 0
-    assert submit.rows() == submit.served(day)
+    reload = submit.run(WEEK[:1], token="b" * 32)
+    assert [day.generation for day in reload.report.days] == [2]
+    covered = submit.run(WEEK[:1])
+    assert statuses(covered.report) == {WEEK[0]: "already_published"}
+    assert covered.process.returncode == 0
+    assert submit.rows() == submit.served(WEEK)
     assert DeltaTable(str(submit.table)).history(1)[0]["connect.token"] == "b" * 32
+
+
+def assert_no_secret(submit, ended):
+    """Fail if a secret is in anything that Spark wrote."""
+    secret = submit.standin.account.secret.encode()
+    for path in submit.tmp.rglob("*"):
+        if path.is_file():
+            assert secret not in path.read_bytes(), path
+    assert secret.decode() not in ended.output
 
 
 def test_days_that_are_done_stay_done_when_another_fails(submit):
@@ -117,47 +130,49 @@ def test_wrong_credentials_are_one_request_and_no_retry(submit):
     assert "wr0ng-s3cret-canary" not in ended.report.model_dump_json()
 
 
-def test_an_empty_day_is_a_done_day(submit):
-    submit.standin.faults.replace([fault("empty", WEEK[0])])
-    ended = submit.run(WEEK[:1])
-    assert ended.process.returncode == 0, ended.output
-    assert [(d.status, d.rows_written) for d in ended.report.days] == [("published", 0)]
-    again = submit.run(WEEK[:1])
-    assert set(statuses(again.report).values()) == {"already_published"}
-
-
-def test_the_driver_leaves_when_the_task_is_gone(submit):
+def test_whoever_dies_leaves_no_part_of_a_day_and_a_later_try_polls_or_publishes_it(submit):
+    """The task, the worker, the driver and the JVM, one try after the other, on the same table and stage."""
     submit.standin.faults.replace([fault("silent", WEEK[0], seconds=60)])
     running = submit.start(WEEK[:1])
     wait_for(lambda: polls(submit.standin) or list(submit.table.glob("_connect/attempts/*/progress-*")))
-    started = time.monotonic()
     family = [running.process.pid, *(child.pid for child in psutil.Process(running.process.pid).children(True))]
     running.abandon()
     running.wait(30)
-    assert time.monotonic() - started < 5
     wait_for(lambda: not any(psutil.pid_exists(pid) for pid in family), 10)
     assert running.process.returncode != 0
+
+    for victim in ("worker", "driver", "jvm"):
+        before = progress(submit)
+        submit.standin.faults.replace([fault("slow", WEEK[0], seconds=0.05, size_bytes=4096)])
+        running = submit.start(WEEK[:1])
+        wait_for(lambda before=before: progress(submit) - before)
+        for pid in _find(running.process.pid, victim):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        running.wait(60)
+        assert running.process.returncode != 0, victim
+        assert not DeltaTable.is_deltatable(str(submit.table)) or submit.rows() == {}, victim
+        if victim == "worker":
+            assert running.report.failure.type == "RetriableError"
+
     submit.standin.faults.replace([])
-    assert submit.run(WEEK[:1]).process.returncode == 0
+    ended = submit.run(WEEK[:1])
+    assert ended.process.returncode == 0, ended.output
+    assert submit.rows() == submit.served(WEEK[:1])
+
+    # As if that try had died between the manifest and the commit: its commit is gone, its stage is whole.
+    polled = polls(submit.standin)
+    max((submit.table / "_delta_log").glob("*.json")).unlink()
+    shutil.rmtree(submit.table / "_connect/log")
+    frozen = submit.run(WEEK[:1])
+    assert frozen.process.returncode == 0, frozen.output
+    assert polls(submit.standin) == polled
+    assert statuses(frozen.report) == {WEEK[0]: "published"}
     assert submit.rows() == submit.served(WEEK[:1])
 
 
-@pytest.mark.parametrize("victim", ["worker", "driver", "jvm"])
-def test_a_kill_half_way_leaves_no_part_of_a_day(submit, victim):
-    submit.standin.faults.replace([fault("slow", WEEK[0], seconds=0.05, size_bytes=4096)])
-    running = submit.start(WEEK[:1])
-    wait_for(lambda: list(submit.table.glob("_connect/attempts/*/progress-*")))
-    for pid in _find(running.process.pid, victim):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    running.wait(60)
-    assert running.process.returncode != 0
-    assert not DeltaTable.is_deltatable(str(submit.table)) or submit.rows() == {}
-    if victim == "worker":
-        assert running.report.failure.type == "RetriableError"
-    submit.standin.faults.replace([])
-    assert submit.run(WEEK[:1]).process.returncode == 0
-    assert submit.rows() == submit.served(WEEK[:1])
+def progress(submit) -> set[Path]:
+    return set(submit.table.glob("_connect/attempts/*/progress-*"))
 
 
 def _find(jvm: int, victim: str) -> list[int]:
@@ -174,32 +189,3 @@ def _family(jvm: int) -> list[tuple[int, list[str]]]:
         with contextlib.suppress(psutil.Error):  # one that has just ended
             found.append((process.pid, process.cmdline()))
     return found
-
-
-def test_a_frozen_day_is_published_by_the_next_attempt_without_polling(submit):
-    first = submit.run(WEEK[:1], env={"CONNECT_TEST_UNUSED": "1"})
-    assert first.process.returncode == 0
-    assert polls(submit.standin) == 1
-    # As if the first attempt had died between the manifest and the commit: its commit is gone, its stage is whole.
-    max((submit.table / "_delta_log").glob("*.json")).unlink()
-    shutil.rmtree(submit.table / "_connect/log")
-    second = submit.run(WEEK[:1])
-    assert second.process.returncode == 0, second.output
-    assert polls(submit.standin) == 1
-    assert statuses(second.report) == {WEEK[0]: "published"}
-    assert submit.rows() == submit.served(WEEK[:1])
-
-
-def test_secrets_are_nowhere_spark_writes(submit, tmp_path: Path):
-    events = tmp_path / "events"
-    events.mkdir()
-    submit.conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{events}"}
-    submit.conf |= {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
-    ended = submit.run(WEEK[:1])
-    assert ended.process.returncode == 0, ended.output
-    secret = submit.standin.account.secret.encode()
-    assert list(events.iterdir()), "Spark wrote no event log"
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
-            assert secret not in path.read_bytes(), path
-    assert secret.decode() not in ended.output

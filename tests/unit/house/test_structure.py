@@ -1,15 +1,21 @@
-"""The house rules that no linter knows: short files, no rooms for odds and ends, targets that exist."""
+"""The house rules that no linter knows: short files, small folders, no rooms for odds and ends, targets that exist."""
 
 from __future__ import annotations
 
 import re
+import statistics
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
-FOLDERS = ("airflow_provider_connect", "tests", "dags", "docs")
+PACKAGE = "airflow_provider_connect"
+FOLDERS = (PACKAGE, "tests", "dags", "docs")
+SMALL_FOLDERS = (PACKAGE, "dags", "tests")
 MAX_LINES = 400
+MEDIAN_LINES = 150
+MAX_FILES = 20
 FORBIDDEN = {"utils", "util", "helpers", "helper", "base", "common", "misc"}
 
 
@@ -22,6 +28,17 @@ def files() -> list[Path]:
 def test_no_file_is_too_long_to_read() -> None:
     lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in files()}
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_most_files_of_the_package_are_short() -> None:
+    package = [path for path in files() if path.parts[len(ROOT.parts)] == PACKAGE and path.name != "__init__.py"]
+    assert statistics.median(len(path.read_text(encoding="utf-8").splitlines()) for path in package) <= MEDIAN_LINES
+
+
+@pytest.mark.parametrize("top", SMALL_FOLDERS)
+def test_no_folder_is_too_full_to_look_through(top: str) -> None:
+    full = Counter(path.parent.relative_to(ROOT) for path in (ROOT / top).rglob("*.py"))
+    assert {str(folder): count for folder, count in full.items() if count > MAX_FILES} == {}
 
 
 def test_no_module_is_a_drawer_for_odds_and_ends() -> None:

@@ -38,15 +38,15 @@ def test_next():
 
 
 def test_a_test_that_hangs_fails_with_every_stack_and_the_next_one_runs(tmp_path: Path):
-    code, output = run(tmp_path, HANG, "-o", "timeout=1")
+    code, output = run(tmp_path, HANG, "-o", "timeout=0.5")
     assert code == 1, output
     assert "1 failed, 1 passed" in output
-    assert "Timeout (>1.0s)" in output
+    assert "Timeout (>0.5s)" in output
     assert output.count("in wait_for_ever") >= 2, "the stack of one of the threads is missing"
 
 
 def test_a_hang_inside_a_workers_test_fails_that_test_alone(tmp_path: Path):
-    code, output = run(tmp_path, HANG, "-o", "timeout=1", "-n", "1")
+    code, output = run(tmp_path, HANG, "-o", "timeout=0.5", "-n", "1")
     assert code == 1, output
     assert "1 failed, 1 passed" in output
     assert "in wait_for_ever" in output
@@ -56,7 +56,7 @@ DEAF = """
 import signal
 from tests.equipment import time_limits
 
-time_limits.DEAF_SECONDS = 1.0
+time_limits.DEAF_SECONDS = 0.3
 
 def test_hangs_where_no_signal_is_heard():
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
@@ -65,10 +65,10 @@ def test_hangs_where_no_signal_is_heard():
 
 
 def test_a_hang_that_hears_no_signal_ends_the_process_with_its_stack(tmp_path: Path):
-    code, output = run(tmp_path, DEAF, "-o", "timeout=1")
+    code, output = run(tmp_path, DEAF, "-o", "timeout=0.5")
     assert code == 1, output
     assert "in test_hangs_where_no_signal_is_heard" in output
-    code, output = run(tmp_path, DEAF, "-o", "timeout=1", "-n", "1")
+    code, output = run(tmp_path, DEAF, "-o", "timeout=0.5", "-n", "1")
     assert code == 1, output
     assert "crashed while running 'test_it.py::test_hangs_where_no_signal_is_heard'" in output
 
@@ -78,7 +78,7 @@ import threading
 import pytest
 from tests.equipment import time_limits
 
-time_limits.DEAF_SECONDS = 1.0
+time_limits.DEAF_SECONDS = 0.3
 
 @pytest.fixture
 def server():
@@ -91,7 +91,7 @@ def test_fails(server):
 
 
 def test_clearing_up_after_a_failure_has_a_limit_too(tmp_path: Path):
-    code, output = run(tmp_path, HANGS_AFTER_A_FAILURE, "-o", "timeout=1")
+    code, output = run(tmp_path, HANGS_AFTER_A_FAILURE, "-o", "timeout=0.5")
     assert code == 1, output
     assert re.search(r'test_it.py", line \d+ in server$', output, re.MULTILINE), output
 

@@ -15,10 +15,10 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.operators.retry import ConnectRetryPolicy, TryAgainError
-from airflow_provider_connect.sealed import unseal
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.submit.sealed import unseal
 from tests.equipment.airflow.connectors import TinyLedger, TinySink
 from tests.unit.operators.conftest import DONE, SECRET, SparkSubmit, Supervisor, Task
 
@@ -81,7 +81,7 @@ def test_all_problems_of_connections_are_told_at_once(task: Task, monkeypatch: p
 
 def test_extra_that_is_no_object_is_named(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_TINY_DEFAULT", json.dumps({"conn_type": "tiny", "extra": "[1]"}))
-    with pytest.raises(AirflowFailException, match="'tiny_default': its extra field is no JSON object"):
+    with pytest.raises(AirflowFailException, match="'tiny_default': its extra field is not a JSON object"):
         task.run()
 
 
@@ -266,11 +266,11 @@ def test_killed_task_leaves_no_folder(task: Task, spark_submit: SparkSubmit, mon
     assert left == [True, False]
 
 
-@pytest.mark.parametrize("days", ["2999-01-01", "2026-10-05..2999-01-01"])
+@pytest.mark.parametrize("days", ["2999-01-01", "2026-10-05..2099-01-01"])
 def test_a_day_that_lies_ahead_is_refused_before_spark_starts(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, days: str
 ) -> None:
-    with pytest.raises(AirflowFailException, match="2999-01-01 lie ahead"):
+    with pytest.raises(AirflowFailException, match=r"2[09]99-01-01 lie ahead"):
         Task(ledger, days=days).run()
     assert not (spark_submit.folder / "seen.json").exists()
 

@@ -78,7 +78,7 @@ def test_lead_of_the_variable_is_taken_out_with_a_warning(
 
 def test_garbage_is_replaced_by_a_task_and_named_to_a_person(supervisor: Supervisor) -> None:
     supervisor.variables[variable_key(SOURCE, SINK)] = "[]"
-    with pytest.raises(ConfigError, match="is no offset"):
+    with pytest.raises(ConfigError, match="is not an offset"):
         Offset.read(SOURCE, SINK)
     follow(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
     assert Offset.read(SOURCE, SINK) is not None
@@ -269,7 +269,7 @@ def test_keys_fit_and_differ(stream: str, table: str) -> None:
     assert key != variable_key(source, TinySink(table=table + "x"))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.randoms(use_true_random=False))
 def test_sixteen_tasks_in_any_order_leave_exactly_all_days(supervisor: Supervisor, order: random.Random) -> None:
     supervisor.variables.clear()

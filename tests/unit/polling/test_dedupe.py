@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -12,7 +12,6 @@ half = st.sampled_from([0, 1, 2, 2**63, 2**64 - 1])
 batches = st.lists(st.lists(st.tuples(half, half), max_size=12), max_size=12)
 
 
-@settings(max_examples=80, deadline=None)
 @given(batches, st.sampled_from([0, 100, 1 << 20]))
 def test_is_the_set_of_python(keys, limit_bytes):
     seen = set()

@@ -2,7 +2,7 @@ import gzip
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import RetriableError
@@ -22,7 +22,6 @@ def test_reads_all_members_however_cut(size, members):
     assert b"".join(gunzip(cut(WHOLE * members, size))) == TEXT * members
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=5), st.integers(1, 50))
 def test_members_of_any_content(members, size):
     stream = b"".join(map(gzip.compress, members))

@@ -1,7 +1,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.polling.jsonlines import Block, LineTooLongError, blocks, slices
@@ -56,7 +56,6 @@ def gathered(chunks, block_bytes):
     return found, ""
 
 
-@settings(deadline=None)
 @given(streams, st.booleans(), st.integers(1, 80), st.integers(1, 100))
 def test_a_line_of_the_limit_passes_and_one_byte_more_does_not_however_it_is_cut(lines, ends, chunk, block_bytes):
     stream = b"\n".join(lines) + b"\n" * ends
@@ -83,7 +82,6 @@ def test_the_limit_of_a_line(chunk, size, passes):
             list(blocks(iter(chunks), 1000, 500))
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 60)), st.integers(0, 200_000))
 def test_slices_are_the_block_in_whole_lines(sizes, newlines):
     data = b"\n".join(b"x" * size for size in sizes) + b"\n" * newlines or b"x"

@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.job import DayReport
-from airflow_provider_connect.sink import Sink
-from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark import job
 from airflow_provider_connect.window import Day
-from tests.equipment.spark.lab import DAY, Lab
+from tests.equipment.spark.lab import DAY, Lab, moved, polling
 
 
 def test_a_day_is_polled_frozen_and_published(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     report = lab.move(source={"parts": 3})
     assert (report.status, report.generation, report.rows_written, report.duplicates) == ("published", 1, 9, 3)
     assert report.failure is None
-    assert report.digest == f"{3:032x}"
+    assert report.digest == f"{9:032x}"
     assert lab.manifest().exists()
     row = lab.ledger.row(DAY.date)
     assert (row.rows, row.token, row.attempt) == (9, "aaaa", "aaaa-1-20261005")
@@ -150,8 +149,7 @@ def test_the_time_to_wait_reaches_the_report(lab: Lab) -> None:
 
 def test_a_partition_without_an_answer_fails_the_day(lab: Lab) -> None:
     days = lab.days(source={"parts": 2})
-    short = Days(**vars(days) | {"poll_parts": lambda tasks: days.poll_parts(tasks[:1])})
-    report = short.move(DAY)
+    report = moved(polling(days, lambda tasks: days.freezer.poll_parts(tasks[:1])))
     assert report.failure is not None
     assert "2 partitions were planned, 1 answered" in report.failure.message
     assert lab.steps == []
@@ -182,7 +180,7 @@ def test_other_options_poll_again(frozen: Lab) -> None:
 
 
 def test_another_version_of_the_package_polls_again(frozen: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.days.__version__", "99.0")
+    monkeypatch.setattr("airflow_provider_connect.spark.freezer.__version__", "99.0")
     assert again(frozen).status == "published"
     assert frozen.polls == 2
 
@@ -225,10 +223,10 @@ def test_foreign_files_among_the_attempts_are_no_trouble(frozen: Lab) -> None:
 
 def test_without_a_put_nothing_is_sent(lab: Lab) -> None:
     days = lab.days()
-    report = Days(**vars(days) | {"put_shares": None}).move(DAY)
+    report = moved(dataclasses.replace(days, put_shares=None))
     assert report.status == "published"
     assert lab.steps == ["begin", "commit"]
-    assert type(days.sink).put is not Sink.put
+    assert job._has_put(days.publisher)
 
 
 def test_why_the_only_day_failed_is_left_to_the_task(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,8 +238,6 @@ def test_why_the_only_day_failed_is_left_to_the_task(lab: Lab, capsys: pytest.Ca
 
 
 def test_why_a_day_of_several_failed_is_said_at_once(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    days = lab.days(sink=["commit:DataError"])
-    window = days.job.model_copy(update={"days": (DAY, Day(date=dt.date(2026, 10, 6)))})
-    report = dataclasses.replace(days, job=window).move(DAY)
+    report = lab.move(sink=["commit:DataError"], window=(DAY, Day(date=dt.date(2026, 10, 6))))
     assert report.failure is not None
     assert f"day 2026-10-05: failed: {report.failure.message}" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +34,8 @@ class Mover:
         self.lock = threading.Lock()
         self.order: list[str] = []
 
-    def move(self, day: Day) -> DayReport:
+    def move(self, days: Sequence[Day]) -> list[DayReport]:
+        (day,) = days
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
@@ -44,11 +46,11 @@ class Mover:
         with self.lock:
             self.now -= 1
         error = self.errors.get(f"d{day.date.day}")
-        return DayReport.of(day, "failed" if error else "published", failure=Failure.of(error) if error else None)
+        return [DayReport.of(day, "failed" if error else "published", failure=Failure.of(error) if error else None)]
 
 
 def moved(mover: Any, width: int) -> list[str]:
-    reports = job._all_days(mover, width)
+    reports = job._all_days(mover, 1, width)
     assert [report.day for report in reports] == [day.date for day in WEEK]
     return [report.status for report in reports]
 
@@ -83,8 +85,8 @@ def test_a_sweep_that_fails_is_said_and_does_not_lose_the_report(
     (path / "_delta_log").mkdir(parents=True)
     (path / "_delta_log" / "00000000000000000000.json").write_text("no json")
     sink = registry.sink_class("delta")(path=str(path))  # type: ignore[call-arg]
-    key = StreamKey(connector="a", stream="b")
-    assert job._swept(sink.target, lambda: sink.sweep(key, {})) == 0
+    publisher = sink.open(StreamKey(connector="a", stream="b"), {})
+    assert job._swept(sink.target, publisher.sweep) == 0
     assert f"under {path} could not be swept" in capsys.readouterr().err
 
 

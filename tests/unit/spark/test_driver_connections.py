@@ -11,9 +11,9 @@ import pytest
 from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.job import JobConfig, JobReport, SealedConnections
-from airflow_provider_connect.sealed import seal
 from airflow_provider_connect.sink import Connections, Intent
 from airflow_provider_connect.spark import job
+from airflow_provider_connect.submit.sealed import seal
 from airflow_provider_connect.window import Day
 
 CONNECTIONS = {"c": Connection(conn_id="c", host="h", password="canary")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.equipment.spark.lab import DAY, Lab
+from tests.equipment.spark.lab import DAY, Lab, moved
 
 NOTHING = {"rows": 0}
 
@@ -40,7 +40,7 @@ def test_where_nothing_would_be_gone_an_empty_answer_is_an_answer(lab: Lab, monk
     lab.move()
     days = lab.days(token="bbbb", source=NOTHING)
     monkeypatch.setattr(type(days.sink), "replaces", lambda sink, kind: False)
-    assert days.move(DAY).status == "published"
+    assert moved(days).status == "published"
 
 
 def test_an_answer_of_rejects_alone_is_an_empty_one(lab: Lab) -> None:

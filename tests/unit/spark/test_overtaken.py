@@ -12,7 +12,7 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.days import Days
-from tests.equipment.spark.lab import DAY, Lab
+from tests.equipment.spark.lab import DAY, Lab, moved, polling
 
 RUN = "d/r/t"
 
@@ -38,18 +38,18 @@ def overtaken(lab: Lab, *tokens: str, run: str = "d/other/t", clear_number: int 
     days, waiting = lab.days(**mine, **options), list(tokens)
 
     def poll_parts(tasks: list[str]) -> list[str]:
-        answers = days.poll_parts(tasks)
+        answers = days.freezer.poll_parts(tasks)
         if waiting:
             publishes(lab, waiting.pop(0), run=run, clear_number=clear_number)
         return answers
 
-    return dataclasses.replace(days, poll_parts=poll_parts).move(DAY)
+    return moved(polling(days, poll_parts))
 
 
 def test_a_run_that_waited_polls_later_and_so_its_answer_is_the_newer_one(lab: Lab) -> None:
     waiting: Days = lab.days(token="aaaa")
     publishes(lab, "bbbb")
-    report = waiting.move(DAY)
+    report = moved(waiting)
     assert (report.status, report.generation, lab.polls) == ("published", 2, 1)
 
 
@@ -109,7 +109,8 @@ def test_a_connection_that_leads_to_another_project_polls_again(lab: Lab, monkey
     lab.move(sink=["begin:RetriableError"])
     days = lab.days(attempt="2")
     project = Connection(conn_id="tiny", extra={"project_id": "2", "note": "changed"})
-    assert dataclasses.replace(days, source_connection=project).move(DAY).status == "published"
+    freezer = dataclasses.replace(days.freezer, connection=project)
+    assert moved(dataclasses.replace(days, freezer=freezer)).status == "published"
     assert lab.polls == 2
 
 

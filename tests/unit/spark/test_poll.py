@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,10 +13,14 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
+from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
 CONNECTION = Connection(conn_id="tiny", password="hush-hush")
+SCHEMA = pa.schema(
+    [pa.field("event", pa.string()), pa.field("n", pa.int64()), pa.field("record_key", pa.string(), nullable=False)]
+)
 
 
 class Bed:
@@ -29,17 +34,21 @@ class Bed:
 
     def task(self, *faults: str, **options: Any) -> PollTask:
         source = {"folder": str(self.root), "faults": {"0": list(faults)}, **options}
-        part = InputPartition(day=DAY)
         return PollTask(
-            source_name="tiny", source=source, part=part, root=str(self.stage), attempt="t-1", progress_seconds=0.02
+            source_name="tiny",
+            source=source,
+            part=InputPartition(days=(DAY,)),
+            root=str(self.stage),
+            attempts=("t-1",),
+            progress_seconds=0.02,
         )
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.notes.append(json.loads((self.stage / "_connect/attempts/t-1/progress-00000.json").read_text())["note"])
 
-    def freeze(self, *faults: str, **options: Any) -> Any:
-        return freeze(self.task(*faults, **options), CONNECTION, self.sleep)
+    def freeze(self, *faults: str, **options: Any) -> Polled:
+        return freeze(self.task(*faults, **options), SCHEMA, CONNECTION, self.sleep)[DAY.date]
 
     @property
     def polls(self) -> int:
@@ -63,7 +72,7 @@ def test_a_partition_is_frozen_with_all_that_was_counted(bed: Bed) -> None:
     assert all((bed.stage / file.path).stat().st_size == file.size_bytes for file in (*polled.files, *polled.rejects))
     assert (polled.rows_read, polled.rows_written, polled.retries) == (3, 3, 0)
     assert polled.counts == {"duplicates": 1, "rejected": 2}
-    assert polled.digest == f"{1:032x}"
+    assert polled.digest == f"{3:032x}"
     assert pq.read_table(bed.stage / polled.files[0].path, partitioning=None)["n"].to_pylist() == [0, 1, 2]
 
 
@@ -76,7 +85,7 @@ def test_an_empty_partition_leaves_no_file(bed: Bed) -> None:
 def test_retriable_errors_are_polled_again_and_only_the_last_try_counts(bed: Bed) -> None:
     polled = bed.freeze("RetriableError", "RetriableError", "RetriableError")
     assert bed.polls == 4
-    assert (polled.retries, polled.rows_read, polled.digest) == (3, 3, f"{1:032x}")
+    assert (polled.retries, polled.rows_read, polled.digest) == (3, 3, f"{3:032x}")
     assert bed.parquet == [polled.files[0].path], "files of failed tries are gone"
     assert [low <= slept <= 2 * low for slept, low in zip(bed.slept, (0.5, 1, 2), strict=True)] == [True] * 3
     assert all("tiny says RetriableError" in note for note in bed.notes)
@@ -97,7 +106,7 @@ def test_a_forgotten_copy_of_a_task_does_no_harm(bed: Bed) -> None:
         found.append(next(late)())
 
     with pytest.raises(DataError):
-        freeze(bed.task("RetriableError", "RetriableError", "DataError"), CONNECTION, sleep)
+        freeze(bed.task("RetriableError", "RetriableError", "DataError"), SCHEMA, CONNECTION, sleep)
     assert bed.parquet == [found[0].files[0].path]
 
 
@@ -130,7 +139,7 @@ def test_other_errors_are_not_tried_again(bed: Bed, error: type[Exception]) -> N
 def test_a_source_that_nobody_knows_is_a_config_error(bed: Bed) -> None:
     task = bed.task().model_copy(update={"source_name": "tinny"})
     with pytest.raises(ConfigError, match="did you mean 'tiny'"):
-        freeze(task, CONNECTION)
+        freeze(task, SCHEMA, CONNECTION)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +148,7 @@ def test_a_source_that_nobody_knows_is_a_config_error(bed: Bed) -> None:
 )
 def test_errors_cross_as_data_with_their_type(bed: Bed, fault: str, kind: str) -> None:
     task = bed.task(fault, retry_budget_seconds=0).model_dump_json()
-    (answer,) = run([task], connection=CONNECTION)
+    (answer,) = run([task], schema=SCHEMA, connection=CONNECTION)
     outcome = PollOutcome.model_validate_json(answer)
     assert outcome.polled is None
     assert outcome.failure is not None
@@ -149,11 +158,12 @@ def test_errors_cross_as_data_with_their_type(bed: Bed, fault: str, kind: str) -
 
 
 def test_what_was_polled_crosses_as_data_and_every_task_is_answered(bed: Bed) -> None:
-    answers = list(run([bed.task("DataError").model_dump_json(), bed.task().model_dump_json()], connection=CONNECTION))
+    tasks = [bed.task("DataError").model_dump_json(), bed.task().model_dump_json()]
+    answers = list(run(tasks, schema=SCHEMA, connection=CONNECTION))
     first, second = (PollOutcome.model_validate_json(answer) for answer in answers)
     assert first.failure is not None
     assert second.polled is not None
-    assert second.polled.rows_written == 3
+    assert second.polled[DAY.date].rows_written == 3
 
 
 def test_signs_of_life_come_while_it_polls(bed: Bed) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
@@ -53,26 +54,31 @@ def connection_to(url: str, server: StandIn) -> Connection:
 
 def task_of(stage: Path, connection: Connection, day: Day, **options: int) -> PollTask:
     source = MixpanelSource(**options)
-    (part,) = source.plan(day, connection)
+    with source.open(connection) as poller:
+        (part,) = poller.plan([day])
     return PollTask(
         source_name="mixpanel",
         source=source.serialize(),
         part=part,
         root=str(stage),
-        attempt="a-1",
+        attempts=("a-1",),
         progress_seconds=1,
     )
+
+
+def schema_of(connection: Connection) -> pa.Schema:
+    return MixpanelSource().open(connection).schema()
 
 
 def poll(server: StandIn, stage: Path, **options: int) -> tuple[Polled | RetriableError, int]:
     """Poll a day as an executor does, without its waits; return also how many requests it took."""
     before = requests_of(server)
     try:
-        found: Polled | RetriableError = freeze(
+        task, connection = (
             task_of(stage, connection_to(server.url, server), DAY, **options),
             connection_to(server.url, server),
-            lambda seconds: None,
         )
+        found: Polled | RetriableError = freeze(task, schema_of(connection), connection, lambda seconds: None)[DAY.date]
     except RetriableError as error:
         found = error
     return found, requests_of(server) - before
@@ -139,10 +145,11 @@ def test_what_was_sent_counts_and_nothing_else(standin: StandIn, fault: str, req
         connection = connection_to(url, standin)
         if fault == "no proxy":
             connection.extra["proxy"] = "http://127.0.0.1:9"
-        source, tally = MixpanelSource(), Tally()
-        (part,) = source.plan(DAY, connection)
-        with pytest.raises(RetriableError):
-            list(source.poll(part, connection, tally))
+        tally = Tally()
+        with MixpanelSource().open(connection) as poller:
+            (part,) = poller.plan([DAY])
+            with pytest.raises(RetriableError):
+                list(poller.poll(part, tally))
     assert tally.requests == requests
 
 
@@ -154,11 +161,12 @@ class Window:
         self.stage = stage
         self.job = SimpleNamespace(days=span(DAY.date, DAY.date + dt.timedelta(days=days - 1), "UTC"))
 
-    def move(self, day: Day) -> DayReport:
+    def move(self, days: Sequence[Day]) -> list[DayReport]:
+        (day,) = days
         task = task_of(self.stage, self.connection, day).model_dump_json()
-        (answer,) = run([task], connection=self.connection)
+        (answer,) = run([task], schema=schema_of(self.connection), connection=self.connection)
         failure = PollOutcome.model_validate_json(answer).failure
-        return DayReport.of(day, "failed" if failure else "published", failure=failure)
+        return [DayReport.of(day, "failed" if failure else "published", failure=failure)]
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -168,7 +176,7 @@ def test_a_lasting_500_costs_a_window_no_more_than_the_days_that_are_polled_at_o
     standin.faults.replace([Fault("status", status=500, times=None)])
     before = requests_of(standin)
     window: Any = Window(standin, tmp_path, days=30)
-    reports = job._all_days(window, width)
+    reports = job._all_days(window, 1, width)
     failed = sum(report.status == "failed" for report in reports)
     assert requests_of(standin) - before == 5 * failed
     assert 1 <= failed <= width, "the first may have stopped the others before they began"
@@ -180,4 +188,4 @@ def test_trouble_that_is_over_within_the_budget_stops_no_further_day(
 ) -> None:
     standin.faults.replace([Fault("status", status=500, times=4)])
     window: Any = Window(standin, tmp_path, days=3)
-    assert {report.status for report in job._all_days(window, 1)} == {"published"}
+    assert {report.status for report in job._all_days(window, 1, 1)} == {"published"}

@@ -8,7 +8,8 @@ import pytest
 
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.operators.outcome import table
-from tests.equipment.spark.lab import Lab
+from airflow_provider_connect.spark.progress import Poll
+from tests.equipment.spark.lab import DAY, Lab
 
 FAULTS = {"parts": 2, "retry_budget_seconds": 60.0, "faults": {1: ["RetriableError", "wait:0"]}}
 
@@ -35,11 +36,11 @@ def test_a_day_that_fails_after_retries_tells_them_too(lab: Lab, capsys: pytest.
 
 
 def test_what_was_told_while_the_day_was_polled_is_not_told_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    progress = lab.days().progress
+    progress, poll = lab.days().progress, Poll([DAY], {0: "_connect/attempts/t-1/progress-00000.json"})
     for reasons in (["waits a", "waits b"], ["waits a", "waits b", "waits c"], ["waits a"]):
-        progress.retried("2026-10-05", "t-1", 0, reasons)
+        progress.retried(poll, 0, reasons)
     assert lines(capsys) == [f"retry {number} of partition 0" for number in (1, 2, 3)]
-    assert progress.retries("2026-10-05") == 3
+    assert progress.retries(DAY) == 3
 
 
 def test_the_number_of_retries_stands_in_table_and_xcom(lab: Lab) -> None:

@@ -1,7 +1,7 @@
 import datetime as dt
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -31,7 +31,6 @@ def polled(draw):
     )
 
 
-@settings(max_examples=50)
 @given(st.lists(polled(), max_size=5))
 def test_a_day_is_the_sum_of_its_partitions_in_any_order(parts):
     total, backwards = Polled.total(parts), Polled.total(parts[::-1])

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.stage.parquet import RowWriter
@@ -66,7 +66,6 @@ def as_told(bound: Any, like: Any) -> Any:
     return dt.date.fromisoformat(bound) if isinstance(like, dt.date) else bound
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(ROW, min_size=1, max_size=6), min_size=1, max_size=3))
 def test_statistics_are_never_narrower_than_the_truth(batches: list[list[dict[str, Any]]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from airflow_provider_connect.sinks._kafka.converters import Encoded, converter
-from airflow_provider_connect.values.json.text import is_text
+from airflow_provider_connect.values.arrow import is_text
 from tests.equipment.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added by what reads
-FINER = "a time finer than a millisecond, which Connect's logical types have not"
+FINER = "a time finer than a millisecond, which Kafka Connect's logical types do not have"
 LOGICAL = "org.apache.kafka.connect.data."
 RANGES = {"int8": 2**7, "int16": 2**15, "int32": 2**31, "int64": 2**63}
 
@@ -101,7 +101,6 @@ def narrow(value: Any) -> Any:
     return type(value)(narrow(item) for item in value) if isinstance(value, list | tuple) else value
 
 
-@settings(max_examples=80, deadline=None)
 @given(batches())
 def test_a_reader_by_connects_rules_gets_back_what_the_rows_hold(batch: pa.RecordBatch) -> None:
     found = encode(batch)

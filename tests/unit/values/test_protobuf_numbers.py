@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter
-from airflow_provider_connect.values.protobuf.numbers import numbered
-from airflow_provider_connect.values.protobuf.schema import inner_messages, misfits, parsed
+from airflow_provider_connect.values.protobuf.numbers import renumbered
+from airflow_provider_connect.values.protobuf.schema import messages_by_name, misfits, parse_registered
 from tests.unit.values.test_protobuf import DAY, NAME, TEXT, message_class, registered
 
 INT = pa.int64()
@@ -21,7 +21,7 @@ def document(columns: dict[str, pa.DataType], day: dt.date | None = DAY) -> str:
 
 
 def numbers(text: str, message: str = f".{NAME}") -> dict[str, int]:
-    return {field.name: field.number for field in inner_messages(parsed(text))[message].field}
+    return {field.name: field.number for field in messages_by_name(parse_registered(text))[message].field}
 
 
 def test_the_first_version_is_numbered_as_it_is_declared() -> None:
@@ -32,7 +32,7 @@ def test_the_first_version_is_numbered_as_it_is_declared() -> None:
     assert numbers(text, f".{NAME}.ARecord.XEntry") == {"key": 1, "value": 2}
     assert numbers(text, f".{NAME}.BList") == {"items": 1}
     assert numbers(document(columns, None)) == {"c": 1, "a": 2, "b": 3}
-    assert numbered(text, []) == text
+    assert renumbered(text, []) == text
 
 
 def test_tags_of_a_first_version_take_one_byte() -> None:
@@ -44,28 +44,28 @@ def test_tags_of_a_first_version_take_one_byte() -> None:
 
 def test_a_new_column_moves_no_other_ones_number() -> None:
     first = document({"a": INT, "c": pa.string()})
-    second = numbered(document({"b": INT, "c": pa.string(), "a": INT}), [first])
+    second = renumbered(document({"b": INT, "c": pa.string(), "a": INT}), [first])
     assert numbers(second) == {"day": 1, "a": 2, "c": 3, "b": 4}
     assert misfits(first, second) == []
-    third = numbered(document({"d": INT, "c": pa.string()}), [second, first])
+    third = renumbered(document({"d": INT, "c": pa.string()}), [second, first])
     assert numbers(third) == {"day": 1, "c": 3, "d": 5}
 
 
 def test_a_column_that_comes_back_gets_its_own_number_again() -> None:
     first = document({"a": INT, "b": INT})
-    second = numbered(document({"b": INT}), [first])
-    third = numbered(document({"b": INT, "c": INT}), [second, first])
+    second = renumbered(document({"b": INT}), [first])
+    third = renumbered(document({"b": INT, "c": INT}), [second, first])
     assert numbers(third) == {"day": 1, "b": 3, "c": 4}
-    assert numbers(numbered(document({"a": INT, "b": INT, "c": INT}), [third, second, first])) == {
+    assert numbers(renumbered(document({"a": INT, "b": INT, "c": INT}), [third, second, first])) == {
         "day": 1, "a": 2, "b": 3, "c": 4,
     }  # fmt: skip
 
 
 def test_two_sources_of_one_subject_do_not_drive_each_other_to_new_versions() -> None:
     one, other = document({"a": INT}), document({"a": INT, "b": INT})
-    second = numbered(other, [one])
-    assert numbered(one, [second, one]) == one
-    assert numbered(other, [second, one]) == second
+    second = renumbered(other, [one])
+    assert renumbered(one, [second, one]) == one
+    assert renumbered(other, [second, one]) == second
 
 
 def test_the_versions_are_asked_for_only_until_one_fits() -> None:
@@ -76,27 +76,31 @@ def test_the_versions_are_asked_for_only_until_one_fits() -> None:
             asked.append(text)
             yield text
 
-    assert numbered(document({"a": INT}), versions()) == document({"a": INT})
+    assert renumbered(document({"a": INT}), versions()) == document({"a": INT})
     assert len(asked) == 1
-    assert numbers(numbered(document({"b": INT, "a": INT}), versions())) == {"day": 1, "b": 3, "a": 2}
+    assert numbers(renumbered(document({"b": INT, "a": INT}), versions())) == {"day": 1, "b": 3, "a": 2}
     assert len(asked) == 3
 
 
 @pytest.mark.parametrize("text", [TEXT, registered()])
 def test_a_schema_that_people_wrote_is_gone_on_from(text: str) -> None:
-    found = numbers(numbered(document({"x": INT, "m": pa.map_(pa.string(), INT), "n": INT, "y": INT}), [text]))
+    found = numbers(renumbered(document({"x": INT, "m": pa.map_(pa.string(), INT), "n": INT, "y": INT}), [text]))
     last = 12 if text == TEXT else 7  # what is reserved is no field's
     assert found == {"day": 7, "n": 2, "m": 5, "x": last + 1, "y": last + 2}
 
 
 def test_numbers_of_long_hashes_are_kept_and_followed_by_small_ones() -> None:
     hashed = document({"a": INT}).replace("a = 2", "a = 177701138")
-    assert numbers(numbered(document({"b": INT, "a": INT}), [hashed])) == {"day": 1, "a": 177_701_138, "b": 2}
+    assert numbers(renumbered(document({"b": INT, "a": INT}), [hashed])) == {
+        "day": 1,
+        "a": 177_701_138,
+        "b": 2,
+    }
 
 
 def test_what_protobuf_keeps_for_itself_is_no_number() -> None:
     full = document({"a": INT}).replace("a = 2", "a = 18999")
-    assert numbers(numbered(document({"a": INT, "b": INT}), [full]))["b"] == 20_000
+    assert numbers(renumbered(document({"a": INT, "b": INT}), [full]))["b"] == 20_000
 
 
 def test_inner_messages_are_gone_on_from_too() -> None:
@@ -104,14 +108,14 @@ def test_inner_messages_are_gone_on_from_too() -> None:
         inner = pa.struct([*[pa.field(name, kind) for name, kind in more.items()], ("x", INT)])
         return document({"m": pa.map_(pa.string(), inner), "l": pa.list_(inner)})
 
-    text = numbered(deep(new=INT), [deep()])
+    text = renumbered(deep(new=INT), [deep()])
     for message in ("MEntry.ValueRecord", "LRecord"):
         assert numbers(text, f".{NAME}.{message}") == {"x": 1, "new": 2}
 
 
 def test_values_are_read_by_the_numbers_that_were_registered() -> None:
     schema = pa.schema({"b": INT, "a": pa.string()})
-    text = numbered(document({"b": INT, "a": pa.string()}), [document({"a": pa.string()})])
+    text = renumbered(document({"b": INT, "a": pa.string()}), [document({"a": pa.string()})])
     batch = pa.RecordBatch.from_pylist([{"b": 7, "a": "x"}], schema)
     ref = SchemaRef("s", 258, 2, text)
     [value] = converter("protobuf", schema, DAY, record_name=NAME).encode(batch, ref).values

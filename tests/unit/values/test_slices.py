@@ -14,8 +14,8 @@ from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.put import BATCH_BYTES, SLICE_BYTES, Sender
-from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records
-from airflow_provider_connect.sinks._kafka.topic_rules import Limits
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan
+from airflow_provider_connect.sinks._kafka.topics.rules import Limits
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.rows import batches
 from tests.equipment.frozen import freeze
@@ -36,9 +36,8 @@ class Nowhere(Outbox):
 def made(root: Path, *tables: pa.Table, **options: Any) -> list[Outgoing]:
     sink = KafkaSink(topic="events", **options)
     publish = freeze(root, MONDAY, *tables)
-    plan = Plan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None, {})
-    records = Records(sink, tables[0].schema, plan, 1)
-    return list(Sender(sink, plan, Nowhere())._encoded(records, publish.manifest.polled.files))
+    plan = Plan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None)
+    return list(Sender(sink, plan, Nowhere(), publish.manifest.polled.files, 1)._encoded())
 
 
 @pytest.mark.parametrize("converter", ["json", "json_schema_envelope"])
@@ -81,7 +80,7 @@ def test_headers_count_for_what_a_producer_holds(tmp_path: Path, monkeypatch: py
     outbox = Outbox(nowhere, 0.2, {})
     publish = freeze(tmp_path, MONDAY, pa.table({"record_key": KEYS}))
     sink = KafkaSink(topic="events")
-    plan = Plan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None, {})
+    plan = Plan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None)
     with pytest.raises(RetriableError, match="the broker took none"):
-        Sender(sink, plan, outbox).send(publish.manifest.polled.files, pa.schema({"record_key": pa.string()}), 1)
+        Sender(sink, plan, outbox, publish.manifest.polled.files, 1).send()
     assert 1000 <= outbox.accepted <= 8000  # each has about 45 bytes of key and value, and 150 of headers

@@ -3,7 +3,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.values.walltime import instants
@@ -27,7 +27,6 @@ def by_datetime(wall, zone):
     return first, first < second, first > second
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(ZONES),
     st.lists(st.integers(-1_000_000_000, 4_000_000_000), min_size=1, max_size=50),

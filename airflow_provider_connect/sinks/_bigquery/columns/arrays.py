@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sinks._bigquery.columns.types import holds_something
-from airflow_provider_connect.values.arrow import is_list, lists, not_utf8, true_rows
+from airflow_provider_connect.values.arrow import is_list, lengths_and_elements, not_utf8, true_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ def convert_array(array: pa.Array, target: pa.DataType) -> Result:
     if types.is_dictionary(kind):
         return convert_array(array.dictionary_decode(), target)
     if types.is_map(kind) or is_list(kind):
-        return _list(*lists(array), array, target)
+        return _list(*lengths_and_elements(array), array, target)
     if types.is_struct(kind):
         return _struct(array, target)
     return _leaf(array, target)

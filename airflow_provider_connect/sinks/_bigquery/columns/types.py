@@ -37,65 +37,6 @@ _SYNONYMS = {
 _FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
 SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 
-MAPPING: tuple[tuple[str, str, str, str], ...] = (
-    # Arrow, target column, sent to staging as, what else there is to know
-    ("bool", "BOOLEAN", "bool", ""),
-    ("int8, int16, int32, int64", "INTEGER", "int64", ""),
-    ("uint8, uint16, uint32", "INTEGER", "int64", ""),
-    ("uint64", "NUMERIC", "decimal128(38, 9)", "INTEGER ends at 2^63 - 1"),
-    ("float16, float32, float64", "FLOAT", "float64", "NaN and the infinities are kept"),
-    (
-        "decimal, at most 9 digits after and 29 before the point",
-        "NUMERIC",
-        "decimal128(38, 9)",
-        "without precision, so that a wider decimal is no change of type",
-    ),
-    ("decimal, at most 38 digits after and 38 before the point", "BIGNUMERIC", "decimal256(76, 38)", ""),
-    ("decimal of more digits", "refused", "", "cast it in the source, to a string or to fewer digits"),
-    ("string, large_string, string_view", "STRING", "string", ""),
-    (
-        "string with field metadata `json`",
-        "JSON",
-        "string",
-        "spaces, the order of keys and digits beyond float64 are not kept; a lone surrogate becomes `\\ufffd`; what "
-        "BigQuery cannot parse (over 500 levels, 1e400) becomes a JSON string of the same text. `unchecked` texts are "
-        "parsed first, and refused if they are no JSON. Inside a struct, list or map it stays STRING",
-    ),
-    ("binary, large_binary, binary_view, fixed_size_binary", "BYTES", "binary", ""),
-    ("date32, date64", "DATE", "date32", "years 1 to 9999"),
-    ("time32, time64", "TIME", "time64[us]", "below 24:00; finer than a microsecond is refused"),
-    (
-        "timestamp with a zone",
-        "TIMESTAMP",
-        "timestamp[us, UTC]",
-        "the instant is kept, the zone's name is not; years 1 to 9999; finer than a microsecond is refused",
-    ),
-    (
-        "timestamp without a zone",
-        "DATETIME",
-        "timestamp[us]",
-        "years 1 to 9999; finer than a microsecond is refused",
-    ),
-    ("null", "STRING", "string", "always NULL"),
-    ("dictionary of T", "T", "as T", ""),
-    ("struct", "RECORD", "struct", "a struct without fields is dropped, as there is nothing to keep"),
-    (
-        "list, large_list, fixed_size_list, list_view of T",
-        "T REPEATED",
-        "list",
-        "NULL becomes the empty list: BigQuery knows no difference; a NULL inside the list is refused",
-    ),
-    ("list of lists of T", "RECORD REPEATED {items: T REPEATED}", "list of structs", "BigQuery has no list of lists"),
-    ("map of K to V", "RECORD REPEATED {key: K, value: V}", "list of structs", "NULL becomes the empty list"),
-    (
-        "duration, interval, union, run_end_encoded, extension types",
-        "refused",
-        "",
-        "cast it in the source, such as a duration to int64",
-    ),
-)
-"""Every Arrow type's fate; printed in ``docs/bigquery.md``, and each row has a test."""
-
 
 @dataclass(frozen=True)
 class Column:

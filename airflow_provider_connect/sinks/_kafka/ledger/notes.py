@@ -34,14 +34,14 @@ class Notes:
         """
         from confluent_kafka import KafkaException
 
-        told: list[Any] = []
+        outcome: list[Any] = []
         doing = f"writing to topic {self.topic!r}"
         with kafka_errors(doing, self._heard):
-            self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: told.append(error))
+            self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: outcome.append(error))
             deadline = time.monotonic() + self.timeout_seconds + 1.0
-            while not told and time.monotonic() < deadline:
+            while not outcome and time.monotonic() < deadline:
                 self._producer.poll(_POLL_SECONDS)
-        if not told:
+        if not outcome:
             raise RetriableError(f"{doing}: no answer for {self.timeout_seconds:.0f} s")
-        if told[0] is not None:
-            raise classify(KafkaException(told[0]), doing, self._heard)
+        if outcome[0] is not None:
+            raise classify(KafkaException(outcome[0]), doing, self._heard)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow
@@ -16,8 +16,6 @@ from airflow_provider_connect.wire import Wire
 _WHATS = ("day", "part", "claim")
 _MOST_COVERED = 50
 """Of how many earlier generations a day's record keeps the intents: clears and reloads of one day, newest first."""
-_DROPPED = ("order",)
-"""Fields that earlier versions wrote and nothing reads any more."""
 
 W = TypeVar("W", bound=Wire)
 
@@ -41,7 +39,7 @@ class LedgerKey(NamedTuple):
     def parse(cls, key: bytes | None) -> LedgerKey:
         """Read a record's key.
 
-        :raises ValueError: it is none that :meth:`encoded` makes.
+        :raises ValueError: :meth:`encoded` makes no such key.
         """
         connector, stream, topic, day, what, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
@@ -75,17 +73,6 @@ class Entry(Wire):
     covered: tuple[Covered, ...] = ()
     built_on: int | None = None
     beaten: tuple[str, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, given: Any) -> Any:
-        """Read what earlier versions wrote: who wanted the day stood beside its row."""
-        if not isinstance(given, dict) or not isinstance(given.get("row"), dict):
-            return given
-        row = {name: value for name, value in given["row"].items() if name not in _DROPPED}
-        if "run" in given:
-            row.setdefault("run", given["run"])
-        return {name: value for name, value in given.items() if name != "run"} | {"row": row}
 
     def published(self, token: str) -> LedgerRow | None:
         """Return what was published for one intent, also under a generation that a later one has covered."""
@@ -140,19 +127,11 @@ class Claim(Wire):
     begun: str = ""
     at: dt.datetime
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, given: Any) -> Any:
-        """Read what earlier versions wrote."""
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if name not in _DROPPED}
-
 
 def parsed(kind: type[W], value: bytes, topic: str) -> W:
     """Read a record's value.
 
-    :raises ConfigError: it is none that a Kafka sink wrote.
+    :raises ConfigError: no Kafka sink of this version wrote it.
     """
     try:
         return kind.model_validate_json(value)
@@ -164,9 +143,9 @@ def parsed(kind: type[W], value: bytes, topic: str) -> W:
 
 
 def standing(values: Iterable[bytes], topic: str) -> bytes:
-    """Return which of a day's records counts, of those that are there in their order; the newest mostly.
+    """Return which of a day's records counts, given all in their order; mostly the newest.
 
-    :raises ConfigError: one is none that a Kafka sink wrote.
+    :raises ConfigError: no Kafka sink of this version wrote one of them.
     """
     first, *later = values
     if not later:

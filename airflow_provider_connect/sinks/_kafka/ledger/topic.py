@@ -1,9 +1,9 @@
 """Reads a ledger's topic: once from its beginning in a process, and on from there at every later question.
 
 A transaction of *another* day that is open in the ledger's partition holds back everything behind it from readers of
-committed records, also a day that was committed long ago. So a reader looks behind that point with the eyes of a reader
-of uncommitted records: is nothing of its own there, it has seen all; else it waits. Data comes first in a transaction
-and the ledger record last, so that the partition is held for milliseconds.
+committed records, also a day that was committed long ago. So a reader looks behind that point as one of
+uncommitted records: if nothing of its own is there, it has seen all; else it waits. A transaction sends its data first
+and its ledger record last, so that it holds the partition for milliseconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from airflow_provider_connect.clients.kafka.partitions import Isolation, Partitions, reading
 from airflow_provider_connect.connection import Connection
@@ -19,9 +19,6 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.records import Claim, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.ledger.view import KINDS, View, checked_key, view_of
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 Undecided = Literal["wait", "leave", "ignore"]
 Wants = Callable[[LedgerKey], bool]
@@ -46,13 +43,13 @@ class LedgerTopic:
         self.timeout_seconds = timeout_seconds
         self.view = view or view_of(connection, name, key)
 
-    def read(self, wants: Wants, undecided: Undecided = "wait", *, but: bytes) -> dict[LedgerKey, bytes]:
+    def read(self, wants: Wants, undecided: Undecided = "wait", *, skipped: bytes) -> dict[LedgerKey, bytes]:
         """Return the newest committed record of every wanted key of the stream; of a topic that is not there, none.
 
-        :param but: how keys begin that nobody wants, which are nearly all: they are not parsed.
+        :param skipped: how the keys begin that nobody wants, nearly all of them: they are not even parsed.
         """
         view = self.current(wants, undecided)
-        raws = [raw for kind in KINDS for raw in view.keys(kind) if not raw.startswith(but)]
+        raws = [raw for kind in KINDS for raw in view.keys(kind) if not raw.startswith(skipped)]
         keys = [key for key in map(LedgerKey.parse, raws) if wants(key)]
         return {key: value for key in keys if (value := view.value(key.encoded())) is not None}
 
@@ -159,14 +156,10 @@ class LedgerTopic:
     def _behind(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
         """Return the records behind some offsets, committed or not."""
         found: list[tuple[LedgerKey, bytes | None]] = []
-
-        def note(message: Message) -> None:
-            value = message.value()
-            found.append((checked_key(message, self.name), value if isinstance(value, bytes) else None))
-
         with self._reading("read_uncommitted") as partitions:
             ends = {number: self._end(partitions, number) for number in hidden}
             for records in partitions.batches(hidden, ends):
                 for message in records:
-                    note(message)
+                    value = message.value()
+                    found.append((checked_key(message, self.name), value if isinstance(value, bytes) else None))
         return found

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 TURNS = b'["","",'
-"""How the keys of turn records begin (:mod:`.turns.records`): to whom they mean nothing, a claim of nobody."""
+"""How the keys of turn records begin (:mod:`.turns.records`)."""
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim)"(?:,\d+)?\]'
 )
-"""Keys as nearly all are; any other is looked at more closely."""
+"""Nearly all keys look like this; any other is parsed."""
 _MOST_VIEWS = 8
 
 Kind = Literal["day", "claim", "part"]
@@ -104,7 +104,7 @@ class View:
             self.tickets[number] = (message.offset() or 0, value)
 
     def value(self, raw: bytes) -> bytes | None:
-        """Return what counts of a key's records; None if there is none.
+        """Return which of a key's records counts; None if there is none.
 
         :raises ConfigError: a record cannot be read.
         """
@@ -139,7 +139,7 @@ class View:
         return [raw for raw in list(self._values[kind]) if raw.startswith(begin)]
 
     def handed(self, keys: Collection[bytes]) -> Handed:
-        """Return what an executor needs that will ask for these keys."""
+        """Return what an executor needs that is going to ask for these keys."""
         with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
             found = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
             return Handed(dict(self.positions), found, dict(self.tickets))

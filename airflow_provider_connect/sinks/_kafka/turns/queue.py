@@ -1,4 +1,4 @@
-"""The queue of tickets as one process sees it: who is next, and who has not been heard of for too long.
+"""The queue of tickets as one process sees it: who is next, and who has been silent for too long.
 
 Nothing here speaks to a broker, and no two clocks are compared: how long somebody is silent is measured by the
 watcher's own clock, from the moment at which the watcher saw it.
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord
 
 DEAD_SECONDS = 6.0
-"""Who is to send and gives no sign of life for so long is passed over; a wrong guess costs a retry, never a tear."""
+"""Whoever is to send and is silent for so long is passed over; a wrong guess costs a retry, never a torn day."""
 _CALL_SECONDS = 2 * DEAD_SECONDS
 """How long after a pass everybody who was asked is expected to answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
-"""How long who was asked goes on answering: longer, as the others may read of the pass some seconds later."""
+"""How long those who were asked go on answering: longer, as the others may read of the pass some seconds later."""
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Ticket:
     """A ticket that is not over.
 
     :param place: offset of its ``want``: the smaller is first.
-    :param heard: when the watcher last read something of it.
+    :param last_sign: when the watcher last read something of it.
     :param free_since: since when the watcher has seen nobody before it; None while somebody is.
     :param asked: when the watcher last read of a pass that was written behind this ticket.
     :param called: since when, in the roll call that goes on, it is expected to answer; None where it is not.
@@ -33,23 +33,23 @@ class Ticket:
     number: int
     place: int
     record: TicketRecord
-    heard: float
+    last_sign: float
     passed: bool = False
     free_since: float | None = None
     asked: float | None = None
     called: float | None = None
 
-    def meets(self, other: Ticket) -> bool:
-        """Tell whether both send into a topic."""
+    def shares_topic(self, other: Ticket) -> bool:
+        """Tell whether both send into the same topic."""
         return not set(self.record.topics).isdisjoint(other.record.topics)
 
 
 class Queue:
     """All tickets that are not over.
 
-    A roll call asks whose ticket lies before the pass that began it, as these alone are sure to read of it; who
-    queues later is asked by the next pass. A watcher judges by passes that it saw happen, and by no other: of one
-    that it finds in the ledger it cannot tell the age, and who was asked may have answered and be silent again.
+    A roll call asks the owners of the tickets before the pass that began it, as only these are sure to read of it;
+    whoever queues later is asked by the next pass. A watcher judges only by passes that it saw happen: it cannot tell
+    the age of one that it finds in the ledger, and who was asked may have answered and be silent again.
 
     :param clock: seconds, as of :func:`time.monotonic`.
     """
@@ -69,7 +69,7 @@ class Queue:
         now = self._clock()
         if number % 2:
             if (alive := self.tickets.get(number - 1)) is not None:
-                alive.heard = now
+                alive.last_sign = now
             return
         if value is None:
             self.tickets.pop(number, None)
@@ -94,8 +94,8 @@ class Queue:
         if counts:
             self._passed_at = now
 
-    def looked(self) -> None:
-        """Note who is next now, after all records were read."""
+    def mark_fronts(self) -> None:
+        """Note who has nobody before it, now that all records are read."""
         now = self._clock()
         for ticket in self.live():
             if self.before(ticket):
@@ -110,7 +110,7 @@ class Queue:
         """
         now = self._clock()
         for ticket in self.tickets.values():
-            ticket.heard = now
+            ticket.last_sign = now
             ticket.free_since = None if ticket.free_since is None else now
             ticket.called = None
         self._passed_at = None
@@ -121,13 +121,13 @@ class Queue:
 
     def passed(self, mine: Ticket) -> list[Ticket]:
         """Return who was passed over and whose transaction may still be open, in topics of this ticket."""
-        return [t for t in self.tickets.values() if t.passed and t.meets(mine)]
+        return [t for t in self.tickets.values() if t.passed and t.shares_topic(mine)]
 
     def before(self, ticket: Ticket) -> list[Ticket]:
         """Return who has to be over before this ticket's turn begins."""
-        return [t for t in self.live() if t.place < ticket.place and t.meets(ticket)]
+        return [t for t in self.live() if t.place < ticket.place and t.shares_topic(ticket)]
 
-    def of_id(self, name: str) -> list[Ticket]:
+    def with_id(self, name: str) -> list[Ticket]:
         """Return every ticket with a transactional id, passed over or not."""
         return [ticket for ticket in self.tickets.values() if ticket.record.id == name]
 
@@ -148,9 +148,9 @@ class Queue:
 
     def _silent_since(self, ticket: Ticket, now: float) -> float:
         if ticket.free_since is not None:
-            return max(ticket.heard, ticket.free_since)
+            return max(ticket.last_sign, ticket.free_since)
         if self.in_roll_call and ticket.called is not None:
-            return max(ticket.heard, ticket.called)
+            return max(ticket.last_sign, ticket.called)
         return now  # who only waits need not show that it lives
 
     def _closure(self, tickets: list[Ticket]) -> list[Ticket]:

@@ -2,8 +2,7 @@
 
 They lie in the ledger's topic, as plain records, and are read whether or not a transaction of others is open. Each
 ticket has a number, and two keys: its state (``want``, then maybe ``pass``, then a tombstone: it is over), and under
-the next number its sign of life, since compaction would else move the ticket's place. An older reader of the ledger
-takes the keys for claims of nobody, and passes them over.
+the next number its sign of life, since compaction would else move the ticket's place.
 """
 
 from __future__ import annotations

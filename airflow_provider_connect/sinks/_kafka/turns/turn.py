@@ -1,24 +1,23 @@
 """Turns: one open transaction a topic at a time, across processes and machines, by a queue in the ledger's topic.
 
 A reader of committed records gets nothing behind the first record of *any* open transaction. With two days open in the
-same partitions it would see the one that commits first only up to the other's first record. So days of a topic take
-turns. Nobody's clock is compared with another's, there is no group and no server, and no more rights are needed.
+same partitions it would see the day that commits first only up to the other's first record. So days of a topic take
+turns. No two clocks are compared, there is no group and no server, and no further rights are needed.
 
 1. The day's transactional id is taken **before** the ticket is written, and never again under the same ticket.
-2. The ticket's offset is its place. Whose ticket is the first of those that share a topic with it sends.
-3. The first in line gives a sign of life every second. Who waits passes it over when it was silent for six, then calls
-   the roll: everybody who waits shows that it lives, so that many dead cost no more time than one. A pass asks whose
-   ticket lies before it, and is judged by alone by who saw it happen (:class:`.Queue`).
-4. Whose turn begins takes the id of everybody who was passed over. Their own taking of it came before their ticket,
-   so their producers are fenced, wherever they were stopped: nothing of them is open, or can be opened.
-
+2. The ticket's offset is its place. Of the tickets that share a topic, the owner of the first sends.
+3. The first in line gives a sign of life every second. After six silent seconds those who wait pass it over. That calls
+   the roll: everybody who waits shows that it lives, so that many dead cost no more time than one. A pass asks the
+   owners of the tickets before it, and only who saw it happen judges by it (:class:`.Queue`).
+4. Whoever's turn begins takes the ids of all who were passed over. They had taken them before their tickets, so their
+   producers are fenced wherever they were stopped: nothing of theirs is open, or can be opened.
 5. Whoever takes a day's id ends at once the tickets of that day which it had read before. A driver whose executor died
    takes the id only where a ticket of its own ``begin`` says that something may be open, and no other ticket of the id
    is waiting or sending. Each ``begin`` has a name of its own for that: intent and attempt are the same in two tries of
    the same frozen files, and snapshots of all days share one id.
 
-So what is seen of a topic never depends on a guess about who is dead: a wrong one costs that day another try. Nor does
-it on whose ticket is whose: a driver that keeps its hands off leaves an orphan to those who pass it over.
+So what readers see never depends on a guess about who is dead: a wrong guess costs that day another try. Nor does it
+depend on who owns a ticket: an orphan that its driver leaves alone is ended by those who pass it over.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 _LOOK_SECONDS = 0.05
 _MOST_LOOK_SECONDS = 2.0
 _AWAY_SECONDS = 2.0
-"""What a look may take longer than it should before the watcher counts as having been away itself."""
+"""How late a look may be before the watcher itself counts as having been away."""
 _BEAT_SECONDS = 1.0
 _ROLL_CALL_BEAT_SECONDS = 2.0
-_TOLD_SECONDS = 30.0
-"""How long one waits before the log says so; it says so again after twice the time."""
+_WARNED_SECONDS = 30.0
+"""How long one waits before the log says so; it says so again after twice that time."""
 
 
 class PassedOverError(RetriableError):
-    """Others went on without this publish, as it was not heard of for a while; it queues again."""
+    """Others went on without this publish, as it gave no sign of life for a while; it queues again."""
 
 
 class Turn:
@@ -103,7 +102,7 @@ class Turn:
         self._beating = threading.Event()
         self._beaten_at: float | None = None
         self._thread: threading.Thread | None = None
-        self._looked_at = clock()
+        self._last_look = clock()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Turn:
@@ -136,7 +135,7 @@ class Turn:
     def note_own_day(self) -> None:
         """Remember the tickets of this day, which will be over when its id is taken."""
         self._look()
-        self._to_fence = {ticket.number for ticket in self.queue.of_id(self.id)}
+        self._to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
 
     def take(self) -> None:
         """Queue, and wait until it is this publish's turn. The day's id is taken already.
@@ -182,7 +181,7 @@ class Turn:
         Not first in its own turn: a day that turns out to be published takes none, and a ticket that was passed over
         would stay in the ledger, and be fenced again, by each publisher of its topics.
         """
-        for ticket in self.queue.of_id(self.id):
+        for ticket in self.queue.with_id(self.id):
             if ticket.number in self._to_fence:
                 self._over(ticket)
 
@@ -195,7 +194,7 @@ class Turn:
         passes one over. So what is left alone here costs others some seconds, and what is taken nobody's work.
         """
         self.note_own_day()
-        found = self.queue.of_id(self.id)
+        found = self.queue.with_id(self.id)
         own = [ticket for ticket in found if ticket.record.begun == self.begun]
         return bool(own) and all(ticket in own or ticket.passed for ticket in found)
 
@@ -206,7 +205,7 @@ class Turn:
         self._look()
         self.queue.watch_from(self._position)
         waited_for, since = None, self._clock()
-        begun, tell_after = since, _TOLD_SECONDS
+        begun, tell_after = since, _WARNED_SECONDS
         while True:
             self._look()
             before = self._rivals() if number is None else self._before(number)
@@ -245,12 +244,12 @@ class Turn:
         )
 
     def _rivals(self) -> list[Ticket]:
-        found = [ticket for ticket in self.queue.of_id(self.id) if ticket.number != self._own and not ticket.passed]
+        found = [ticket for ticket in self.queue.with_id(self.id) if ticket.number != self._own and not ticket.passed]
         return sorted(found, key=lambda ticket: ticket.place)
 
     def _before(self, number: int) -> list[Ticket]:
         mine = self._mine(number)
-        for other in self.queue.of_id(self.id):
+        for other in self.queue.with_id(self.id):
             if other.number in self._to_fence:
                 self._over(other)
             elif other.place < mine.place and not other.passed:
@@ -259,7 +258,7 @@ class Turn:
 
     def _mine(self, number: int) -> Ticket:
         if self._lost(number):
-            raise PassedOverError(f"{self.who}: was not heard of for a while, and others went on without it")
+            raise PassedOverError(f"{self.who}: gave no sign of life for a while, and others went on without it")
         return self.queue.tickets[number]
 
     def _lost(self, number: int) -> bool:
@@ -277,10 +276,10 @@ class Turn:
                 self._position = self._reader.stopped[0]
                 self._reader.rest()
         now = self._clock()
-        if now - self._looked_at > _MOST_LOOK_SECONDS + _AWAY_SECONDS:
+        if now - self._last_look > _MOST_LOOK_SECONDS + _AWAY_SECONDS:
             self.queue.restart_clock()
-        self._looked_at = now
-        self.queue.looked()
+        self._last_look = now
+        self.queue.mark_fronts()
 
     def _note(self, message: Message) -> None:
         raw, value = message.key(), message.value()
@@ -305,7 +304,7 @@ class Turn:
 
         def beating() -> None:
             while not self._beating.wait(_BEAT_SECONDS):
-                with contextlib.suppress(ConnectError):  # who is not heard of is passed over, and finds that out
+                with contextlib.suppress(ConnectError):  # without a sign of life it is passed over, and finds that out
                     self._beat(number)
 
         self._thread = threading.Thread(target=beating, name="turn", daemon=True)
@@ -323,7 +322,7 @@ class Turn:
 
     def _pass(self, ticket: Ticket) -> None:
         if ticket.number != self._own:
-            _LOG.warning("%s: %s is not heard of, and is passed over", self.who, ticket.record.who)
+            _LOG.warning("%s: %s gives no sign of life, and is passed over", self.who, ticket.record.who)
         record = ticket.record.model_copy(update={"what": "pass", "place": ticket.place})
         self._write(ticket.number, record)
 

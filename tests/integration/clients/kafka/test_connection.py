@@ -19,8 +19,8 @@ from airflow_provider_connect.clients.kafka.partitions import reading
 from airflow_provider_connect.clients.kafka.secrets import secrets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
-from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
+from tests.equipment.kafka.fixtures import opened_topics
 from tests.equipment.kafka.secured import CLIENT_SECRET, PASSWORD, Secured, allow, certificate
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ SECONDS = 10.0
 
 
 def reach(connection: Connection, timeout_seconds: float = SECONDS) -> int:
-    return Topics.open(connection, TopicRules(), timeout_seconds).reach()
+    return opened_topics(connection, TopicRules(), timeout_seconds).reach()
 
 
 def every_way_in(cluster: Secured, folder: Path) -> dict[str, Connection]:
@@ -166,11 +166,11 @@ def test_rights_are_asked_for_by_name(cluster: Secured):
     """A user without any rights, who gets one after the other, hears each time which is missing."""
     connection, own = cluster.sasl("reader"), uuid.uuid4().hex
     topic, transaction = f"t-{own}", f"connect-{own}"
-    topics = Topics.open(connection, TopicRules(), SECONDS)
+    topics = opened_topics(connection, TopicRules(), SECONDS)
     with pytest.raises(DeniedError, match=f"user 'reader' lacks DESCRIBE on topic '{topic}': give it the right"):
         topics.ensure([topic])
     allow(cluster, "reader", ("TOPIC", topic, "DESCRIBE"))
-    [problem] = Topics.open(connection, TopicRules(), SECONDS).ensure([topic])
+    [problem] = opened_topics(connection, TopicRules(), SECONDS).ensure([topic])
     assert problem.startswith(f"user 'reader' lacks CREATE on topic '{topic}', which is missing: give it the right")
     allow(cluster, "reader", ("TOPIC", topic, "CREATE"))
     assert topics.ensure([topic]) == []
@@ -221,7 +221,7 @@ def test_reading_needs_no_right_on_a_group(cluster: Secured):
     rights = [("TOPIC", topic, right) for right in ("CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")]
     allow(cluster, "plain", *rights, ("TRANSACTIONAL_ID", topic, "WRITE"))
     connection = cluster.sasl()
-    assert Topics.open(connection, TopicRules(), SECONDS).ensure([topic]) == []
+    assert opened_topics(connection, TopicRules(), SECONDS).ensure([topic]) == []
     client = producer(connection, **{"transactional.id": topic})
     client.init_transactions(SECONDS)
     client.begin_transaction()

@@ -18,10 +18,9 @@ from airflow_provider_connect.clients.kafka.transaction import Transaction, tran
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
-from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
 from tests.equipment.kafka.bench import connection_to, make_topic
-from tests.equipment.kafka.fixtures import records
+from tests.equipment.kafka.fixtures import opened_topics, records
 from tests.equipment.kafka.proxy import Api, KafkaProxy, Slow
 
 pytestmark = pytest.mark.slow
@@ -147,5 +146,5 @@ def test_limits_of_a_topic_that_is_listed_a_moment_later(broker: KafkaBroker, ka
     name = f"outbox-{uuid.uuid4().hex[:12]}"
     later = threading.Timer(0.5, make_topic, (broker.bootstrap, name))
     later.start()
-    assert Topics.open(kafka_connection, TopicRules(), 10).limits(name).partitions == 1
+    assert opened_topics(kafka_connection, TopicRules(), 10).limits(name).partitions == 1
     later.join()

@@ -13,9 +13,10 @@ from airflow_provider_connect.clients.kafka.errors import UnknownTopicError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka.names import topics as names_of
-from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules
-from airflow_provider_connect.sinks._kafka.topics import Topics, Use
+from airflow_provider_connect.sinks._kafka.names import topic_names as names_of
+from airflow_provider_connect.sinks._kafka.topics.found import Topics, Use
+from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules
+from tests.equipment.kafka.fixtures import opened_topics
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def name() -> str:
 
 
 def topics(connection: Connection, timeout_seconds: float = SECONDS, /, **rules: object) -> Topics:
-    return Topics.open(connection, TopicRules.model_validate(rules), timeout_seconds)
+    return opened_topics(connection, TopicRules.model_validate(rules), timeout_seconds)
 
 
 def make(broker: KafkaBroker, name: str, partitions: int = 1, **config: str) -> None:

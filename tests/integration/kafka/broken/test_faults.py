@@ -33,6 +33,8 @@ pytestmark = pytest.mark.slow
 ROWS = ("a", "b", "b", "c", *(f"e{number}" for number in range(200)))
 NEWER = tuple(f"n{number}" for number in range(100))
 SHORT_SECONDS = 5.0
+GIVES_UP_SECONDS = 2.0
+"""For a try that is to fail; one that is to succeed has longer, as the machine may be busy."""
 CONCURRENT, MOVED, ABORTABLE, BAD_STATE = 51, 16, 120, 48
 FENCED, BAD_EPOCH = 90, 47
 
@@ -94,18 +96,18 @@ def test_questions_are_asked_again(bench: SinkBench, kafka_proxy: KafkaProxy, da
 
 @pytest.mark.parametrize("api", CALLS[:3])
 def test_an_answer_that_never_comes_is_not_waited_for_longer_than_said(
-    hasty: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, api: Api
+    bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date, api: Api
 ) -> None:
-    staged = hasty.stage(day, events(*ROWS))
-    rule = kafka_proxy.breaks(api, Drop(), containing=hasty.naming(api))
+    staged = bench.stage(day, events(*ROWS))
+    rule = kafka_proxy.breaks(api, Drop(), containing=bench.naming(api))
     started = time.monotonic()
-    message = errors_of(hasty, staged)
-    assert time.monotonic() - started < 6 * SHORT_SECONDS + 2
-    assert re.search(r"for 5 s|no broker answers|no answer|expected to pass", message)
+    message = errors_of(bench.having(timeout_seconds=GIVES_UP_SECONDS), staged)
+    assert time.monotonic() - started < 6 * GIVES_UP_SECONDS + 8
+    assert re.search(r"for 2 s|no broker answers|no answer|expected to pass", message)
     assert rule.seen
     kafka_proxy.heal()
-    hasty.publish_at_last(staged)
-    hasty.holds(day, ROWS)
+    bench.publish_at_last(staged)
+    bench.holds(day, ROWS)
 
 
 def test_the_ledger_decides_when_the_answer_to_the_commit_is_lost(
@@ -131,14 +133,14 @@ def test_the_ledger_decides_when_the_commit_never_arrived(
 
 
 def test_a_commit_that_nobody_answers_is_decided_by_the_next_try(
-    hasty: SinkBench, kafka_proxy: KafkaProxy, day: dt.date
+    bench: SinkBench, kafka_proxy: KafkaProxy, day: dt.date
 ) -> None:
-    staged = hasty.stage(day, events(*ROWS))
+    staged = bench.stage(day, events(*ROWS))
     kafka_proxy.breaks(Api.END_TXN, Hold(threading.Event()))
-    assert "ledger decides" in errors_of(hasty, staged)
+    assert "ledger decides" in errors_of(bench.having(timeout_seconds=GIVES_UP_SECONDS), staged)
     kafka_proxy.heal()
-    assert hasty.having(timeout_seconds=20.0).publish(staged).generation == 1
-    hasty.holds(day, ROWS)
+    assert bench.publish(staged).generation == 1
+    bench.holds(day, ROWS)
 
 
 def resent(broker: KafkaBroker, call: Call) -> bytes:

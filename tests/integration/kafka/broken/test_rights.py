@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._kafka.topics import Topics
 from tests.equipment.frozen import MONDAY, events
 from tests.equipment.kafka.bench import make_topic
+from tests.equipment.kafka.fixtures import opened_topics
 from tests.equipment.kafka.scene import Scene, scene_of
 from tests.equipment.kafka.secured import Right, Secured, allow, forbid
 
@@ -109,5 +109,5 @@ def test_a_right_on_a_topic_of_a_template_is_told_before_the_first_record(cluste
 def test_a_cluster_without_access_lists_allows_all(kafka_connection: Connection, broker: Any, tmp_path: Path) -> None:
     scene = scene_of(broker.bootstrap, tmp_path)
     assert scene.preflight() == []
-    topics = Topics.open(kafka_connection, scene.sink.rules, 20)
+    topics = opened_topics(kafka_connection, scene.sink.rules, 20)
     assert topics.lacking({scene.sink.topic: ("READ", "WRITE", "ALTER_CONFIGS")}) == []

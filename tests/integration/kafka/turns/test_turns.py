@@ -23,7 +23,7 @@ from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.sinks._kafka.turns.queue import DEAD_SECONDS
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
 from airflow_provider_connect.window import ONE_DAY
-from tests.equipment.frozen import KEY, SCHEMA, TUESDAY, events
+from tests.equipment.frozen import KEY, TUESDAY, events
 from tests.equipment.kafka.bench import Child, SinkBench, shared_bench
 from tests.equipment.kafka.proxy import Api, Hold, KafkaProxy, Slow
 
@@ -138,7 +138,7 @@ def test_killed_after_the_commit_and_reloaded_by_hand_the_retry_sends_nothing(
     before = len(bench.records(day, "read_uncommitted"))
     token = bench.begin(staged)
     [sent] = bench.put(token, staged)
-    row = bench.sink.commit(staged, SCHEMA, token, [sent], bench.connections)
+    row = bench.publisher.commit(staged, token, [sent])
     assert (row.generation, row.token, row.rows) == (1, staged.intent.token, len(ROWS))
     assert bench.ledger.published(day, staged.intent.token) == row
     assert bench.ledger.row(day) == by_hand
@@ -235,8 +235,8 @@ def test_two_runs_of_a_day_that_took_its_id_at_once_do_not_end_each_others_turn(
 
 _EXECUTOR = """
 import pickle, sys
-sink, token, files, schema, connections = pickle.load(sys.stdin.buffer)
-sink.put(token, files, schema, connections)
+sink, token, stage, files, connections = pickle.load(sys.stdin.buffer)
+sink.open(token.publish.key, connections).put(token, stage, files)
 """
 
 
@@ -248,12 +248,13 @@ def test_the_driver_ends_what_an_executor_left_open_that_died(
     rule = kafka_proxy.breaks(Api.END_TXN, Hold(threading.Event()), 1, containing=id_of(bench, day))
     with subprocess.Popen([sys.executable, "-c", _EXECUTOR], stdin=subprocess.PIPE) as executor:
         assert executor.stdin is not None
-        pickle.dump((bench.sink, token, staged.manifest.polled.files, SCHEMA, bench.connections), executor.stdin)
+        files = staged.manifest.polled.files
+        pickle.dump((bench.sink, token, staged.stage, files, bench.connections), executor.stdin)
         executor.stdin.flush()
         wait_until(lambda: rule.seen or executor.poll() is not None)
         executor.kill()
     assert len(bench.ledger.topic.current(lambda _: False).tickets) == 1
-    bench.sink.abort(staged, token, bench.connections)
+    bench.publisher.abort(staged, token)
     bench.watch.caught_up()  # fails where a transaction is open
     assert bench.ledger.topic.current(lambda _: False).tickets == {}
     assert bench.watch.of(day) == {}
@@ -283,7 +284,7 @@ def test_a_driver_leaves_a_day_alone_that_another_one_is_sending(
             publishing = pool.submit(bench.publish, newer)
             wait_until(lambda: rule.seen or publishing.done())
             token = token or bench.begin(newer if "same files" in begun else lost)
-            bench.sink.abort(lost, token, bench.connections)
+            bench.publisher.abort(lost, token)
         finally:
             let_go.set()
         assert publishing.result(60).generation == 1

@@ -17,7 +17,7 @@ from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import _Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.names import MAX_JOB_ID, legal_job_id
-from airflow_provider_connect.sinks._bigquery.sweep import REJECTS_END, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, stage_of
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from tests.equipment.bigquery.server import api_at
 

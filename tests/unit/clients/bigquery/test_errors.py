@@ -24,7 +24,7 @@ from airflow_provider_connect.clients.bigquery.errors import (
     from_result,
     made_before,
 )
-from airflow_provider_connect.clients.bigquery.messages import told
+from airflow_provider_connect.clients.bigquery.messages import shown_message
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 
@@ -234,7 +234,7 @@ def test_rows_that_were_just_streamed_are_for_later(prefix: str) -> None:
 
 def test_another_location_is_told_with_what_to_do() -> None:
     message = "Cannot read and write in different locations: source: EU, destination: US"
-    assert "correct location=" in str(classify(rest(400, "invalid", message), "publishing"))
+    assert "in one location" in str(classify(rest(400, "invalid", message), "publishing"))
 
 
 def test_a_table_that_wants_a_filter_names_its_column() -> None:
@@ -279,14 +279,14 @@ def test_statements_that_wait_for_one_table_pass() -> None:
     ],
 )
 def test_values_and_secrets_of_a_vendors_text_are_not_told(text: str) -> None:
-    assert "CANARY" not in told(text)
+    assert "CANARY" not in shown_message(text)
     assert "CANARY" not in str(classify(rest(400, "invalid", text), "doing it"))
     assert "CANARY" not in str(classify(api.from_grpc_status(grpc.StatusCode.INVALID_ARGUMENT, text), "doing it"))
 
 
 @given(st.text(), st.sampled_from(["{} is not valid", "Invalid date: {}", "Could not cast {} as INT64", "{}"]))
 def test_no_record_can_make_its_value_told(value: str, text: str) -> None:
-    assert told(text.format(value)) == ""
+    assert shown_message(text.format(value)) == ""
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_no_record_can_make_its_value_told(value: str, text: str) -> None:
     ],
 )
 def test_what_cannot_hold_a_value_is_told(text: str) -> None:
-    assert told(text) == text
+    assert shown_message(text) == text
 
 
 def test_where_the_error_lies_is_told_when_its_text_is_not() -> None:

@@ -16,7 +16,7 @@ from airflow_provider_connect.clients.bigquery.errors import (
     MissingError,
     from_result,
 )
-from airflow_provider_connect.clients.bigquery.messages import read, told
+from airflow_provider_connect.clients.bigquery.messages import parse_message, shown_message
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from tests.equipment.bigquery.server import ROWS, Server, api_at, job
 
@@ -74,7 +74,7 @@ def test_an_error_of_a_statement_is_what_it_is_by_itself(
 
 @pytest.mark.parametrize("message", [PARTITIONS, NULL, DENIED, GONE, INTERNAL, QUEUE, RATE, QUOTA, BILLED, FILTER])
 def test_its_text_is_shown_with_line_and_column(message: str) -> None:
-    assert told(f"Query error: {message} at [24:9]") == f"{message} at [24:9]"
+    assert shown_message(f"Query error: {message} at [24:9]") == f"{message} at [24:9]"
 
 
 def test_line_and_column_are_kept_where_the_text_may_hold_a_value() -> None:
@@ -84,8 +84,8 @@ def test_line_and_column_are_kept_where_the_text_may_hold_a_value() -> None:
 
 
 def test_a_statement_inside_a_block_has_the_prefix_twice() -> None:
-    assert read(f"Query error: Query error: {NULL} at [3:5] at [24:9]").words == NULL
-    assert read(f"400 GET https://bigquery.googleapis.com/x: Query error: {NULL} at [24:9]").words == NULL
+    assert parse_message(f"Query error: Query error: {NULL} at [3:5] at [24:9]").words == NULL
+    assert parse_message(f"400 GET https://bigquery.googleapis.com/x: Query error: {NULL} at [24:9]").words == NULL
 
 
 @pytest.mark.parametrize("end", [" at [24:9]", ""])

@@ -3,14 +3,15 @@ import datetime as dt
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.client import BasicAuth, excerpt, get, retry_after_seconds
+from airflow_provider_connect.clients.http.auth import basic_auth
+from airflow_provider_connect.clients.http.client import excerpt, request, retry_after_seconds
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.secrets import Secrets
 
 NOW = dt.datetime(2026, 11, 5, 12, 0, tzinfo=dt.UTC)
 LIMITS = Limits(connect_timeout_seconds=0.5, read_timeout_seconds=0.5, deadline_seconds=2)
-AUTH = BasicAuth(SecretStr("user"), SecretStr("canary&1 é"))
+AUTH = basic_auth(SecretStr("user"), SecretStr("canary&1 é"))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_retry_after(value, seconds):
 
 
 def test_excerpt_holds_no_credentials_and_no_control_characters_and_is_short():
-    token = AUTH.header.removeprefix("Basic ")
+    token = AUTH.headers["Authorization"].removeprefix("Basic ")
     text = excerpt(f"a\x1b[31m\nuser canary&1 é {token} " + "x" * 1000, Secrets(AUTH.secrets))
     assert "canary" not in text
     assert token not in text
@@ -55,7 +56,7 @@ def test_excerpt_holds_no_credentials_and_no_control_characters_and_is_short():
 )
 def test_unreachable(url, type_, text):
     with pytest.raises(type_, match=text) as caught:
-        get(url, {"secret": "canary"}, AUTH, LIMITS)
+        request(url, {"secret": "canary"}, AUTH, LIMITS)
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__

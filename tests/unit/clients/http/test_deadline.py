@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.client import Answer, BasicAuth, get
+from airflow_provider_connect.clients.http.auth import basic_auth
+from airflow_provider_connect.clients.http.client import Answer, request
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import RetriableError
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 
-AUTH = BasicAuth(SecretStr("user"), SecretStr("secret"))
+AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
 LIMITS = Limits(connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=0.3)
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SLOW = {
@@ -33,7 +34,7 @@ SLOW = {
 
 
 def read(url: str, **options: SecretStr) -> None:
-    with get(f"{url}/path", {}, AUTH, LIMITS, **options) as answer:
+    with request(f"{url}/path", {}, AUTH, LIMITS, **options) as answer:
         for _ in answer.chunks():
             pass
 
@@ -87,7 +88,7 @@ def mute_name_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 @pytest.mark.parametrize("proxy", [None, SecretStr("http://proxy.example:3128")], ids=["directly", "proxy"])
 def test_a_slow_name_service_ends_at_the_deadline(mute_name_service: list[str], proxy: SecretStr | None) -> None:
     with pytest.raises(RetriableError, match=r"request_deadline_seconds=0\.3") as caught:
-        get("https://name.example", {}, AUTH, LIMITS, proxy=proxy)
+        request("https://name.example", {}, AUTH, LIMITS, proxy=proxy)
     assert mute_name_service == []
     assert caught.value.__cause__ is None
 
@@ -101,7 +102,7 @@ def test_a_reader_that_is_slow_itself_ends_at_the_deadline() -> None:
         for _ in found.chunks():
             threading.Event().wait(0.05)
 
-    with RawServer(answer) as server, get(f"{server.url}/", {}, AUTH, LIMITS) as found:  # noqa: SIM117
+    with RawServer(answer) as server, request(f"{server.url}/", {}, AUTH, LIMITS) as found:  # noqa: SIM117
         with pytest.raises(RetriableError, match="request_deadline_seconds"):
             read_slowly(found)
 
@@ -114,7 +115,7 @@ def test_a_slow_error_is_told_by_its_status_and_not_waited_for(monkeypatch: pyte
         peer.say(b"HTTP/1.1 500 Trouble\r\nContent-Length: 9000\r\n\r\nbecause ")
         peer.trickle(b"x")
 
-    with RawServer(answer) as server, get(f"{server.url}/", {}, AUTH, patient) as found:
+    with RawServer(answer) as server, request(f"{server.url}/", {}, AUTH, patient) as found:
         assert found.text().text.startswith("because x")
 
 

@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Answer, BasicAuth, get
+from airflow_provider_connect.clients.http.auth import basic_auth
+from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Answer, request
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.clients.http.message import BrokenAnswerError, read_body, read_head
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 
-AUTH = BasicAuth(SecretStr("user"), SecretStr("secret"))
+AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
 LIMITS = Limits(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS
 )
@@ -35,7 +36,7 @@ WHOLE = {
 
 
 def ask(server: RawServer) -> Answer:
-    return get(f"{server.url}/", {}, AUTH, LIMITS)
+    return request(f"{server.url}/", {}, AUTH, LIMITS)
 
 
 def read(stream: bytes) -> tuple[int, bytes]:
@@ -62,7 +63,7 @@ def test_no_cut_answer_passes_for_a_whole_one(name: str) -> None:
             assert at > whole.index(BODY[-10:]) + 9
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.lists(st.binary(min_size=1, max_size=30), max_size=5), st.data())
 def test_a_cut_at_any_place_of_any_chunks(pieces: list[bytes], data: st.DataObject) -> None:
     sizes = [f"{'0' * data.draw(st.integers(0, 3))}{len(piece):x}" for piece in pieces]
@@ -144,12 +145,12 @@ def test_answers_that_are_none(name: str) -> None:
 
 def test_a_server_that_answers_nothing() -> None:
     with RawServer(lambda peer: None) as server, pytest.raises(RetriableError, match="without an answer"):
-        get(f"{server.url}/", {}, AUTH, LIMITS)
+        request(f"{server.url}/", {}, AUTH, LIMITS)
 
 
 def test_the_request_is_plain_http() -> None:
     with RawServer(lambda peer: peer.say(WHOLE["length"])) as server:
-        get(f"{server.url}/a/b", {"q": "é &=+\r\nX: y"}, AUTH, LIMITS).__exit__(None, None, None)
+        request(f"{server.url}/a/b", {"q": "é &=+\r\nX: y"}, AUTH, LIMITS).__exit__(None, None, None)
         lines = server.peers[0].request.decode("ascii").split("\r\n")
     assert lines[0] == "GET /a/b?q=%C3%A9+%26%3D%2B%0D%0AX%3A+y HTTP/1.1"
     assert f"Host: 127.0.0.1:{server.port}" in lines
@@ -161,7 +162,7 @@ def test_the_request_is_plain_http() -> None:
 @pytest.mark.parametrize("host", ["a..b", "a b", "-" * 300, "ä" * 100, "127.0.0.1:99999", ""])
 def test_no_host(host: str) -> None:
     with pytest.raises(ConfigError, match="no valid host"):
-        get(f"http://{host}/", {}, AUTH, LIMITS)
+        request(f"http://{host}/", {}, AUTH, LIMITS)
 
 
 ENDLESS = {

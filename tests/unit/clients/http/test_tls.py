@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from airflow_provider_connect.clients.http.auth import basic_auth
 from airflow_provider_connect.clients.http.certificates import client_context
-from airflow_provider_connect.clients.http.client import BasicAuth, get
+from airflow_provider_connect.clients.http.client import request
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -19,7 +20,7 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.http.authority import Authority
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 
-AUTH = BasicAuth(SecretStr("user"), SecretStr("secret"))
+AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
 LIMITS = Limits(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS
 )
@@ -32,7 +33,7 @@ def hello(peer: Peer) -> None:
 
 
 def read(url: str, **options: Any) -> bytes:
-    with get(f"{url}/", {}, AUTH, LIMITS, **options) as answer:
+    with request(f"{url}/", {}, AUTH, LIMITS, **options) as answer:
         return b"".join(answer.chunks())
 
 

@@ -15,8 +15,8 @@ from airflow_provider_connect.clients.kafka.errors import (
     UnknownTopicError,
     classify,
     is_fenced,
+    kafka_error_of,
     kafka_errors,
-    of,
 )
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 
@@ -150,8 +150,8 @@ def test_fenced_and_record_level():
 
 def test_the_error_within():
     inner = KafkaError(KafkaError._FENCED, "x")
-    assert of(KafkaException(inner)) is inner
-    assert of(ValueError("x")) is None
+    assert kafka_error_of(KafkaException(inner)) is inner
+    assert kafka_error_of(ValueError("x")) is None
     with pytest.raises(FencedError, match="committing"), kafka_errors("committing"):
         raise KafkaException(inner)
     with pytest.raises(ValueError, match="stranger"), kafka_errors("committing"):

@@ -12,7 +12,6 @@ from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka import dead_letters
 
 NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
 CHUNK = 1000
@@ -61,10 +60,3 @@ def test_a_transaction_whose_time_runs_out_may_have_had_a_slow_hour() -> None:
     slow._begun = time.monotonic() - 55
     with pytest.raises(RetriableError, match=r"c/s 2026-10-05 into 'events': 1 of 10 records took 55 s, .* 60 s"):
         slow.check_time(1, 10)
-
-
-def test_headers_count_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kafka_outbox, "QUEUE_KBYTES", 1)
-    full = outbox()
-    with pytest.raises(RetriableError, match="the broker took none of 1 records"):
-        dead_letters.send(full, "t", [dead_letters.Letter(None, b"v", [("h", b"x" * 600)])] * 3, 10_000)

@@ -11,13 +11,17 @@ import pytest
 from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._bigquery.billing import LEAST_BYTES_OF_TABLE, check_budget, most_tables
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.publisher import Publisher
-from airflow_provider_connect.sinks._bigquery.script import publish_script
-from airflow_provider_connect.sinks._bigquery.table import Ready
+from airflow_provider_connect.sinks._bigquery.preflight import rehearse_publish
+from airflow_provider_connect.sinks._bigquery.script import (
+    LEAST_BYTES_OF_TABLE,
+    check_budget,
+    most_tables,
+    publish_script,
+)
+from airflow_provider_connect.sinks._bigquery.tables import Tables
+from airflow_provider_connect.sinks._bigquery.target import Ready
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
-from tests.equipment.bigquery.server import api_at
 from tests.unit.sinks.bigquery.test_publish import PLANS, REJECTS, SCHEMA, TARGET
 
 LEDGER_STAGING_REJECTS = 3
@@ -53,11 +57,9 @@ def test_a_bound_that_may_do_is_taken() -> None:
 
 @pytest.mark.parametrize("mode", ["replace", "append", "merge"])
 def test_preflight_refuses_it(mode: Literal["replace", "append", "merge"]) -> None:
-    ready = Ready(columns(SCHEMA), None, (), None)
+    ready, stream = Ready(columns(SCHEMA), None, (), None), StreamKey(connector="mixpanel", stream="export")
     key: tuple[str, ...] = ("id",) if mode == "merge" else ()
-    with api_at("http://127.0.0.1:1") as api:
-        for budget, refused in ((NEEDED - 1, True), (NEEDED, False), (None, False)):
-            sink = BigQuerySink(table="d.events", write_mode=mode, key=key, maximum_bytes_billed=budget)
-            publisher = Publisher(sink, StreamKey(connector="mixpanel", stream="export"), api)
-            with pytest.raises(ConfigError, match="lets no day into") if refused else nullcontext():
-                publisher._rehearse(ready)
+    for budget, refused in ((NEEDED - 1, True), (NEEDED, False), (None, False)):
+        sink = BigQuerySink(table="d.events", write_mode=mode, key=key, maximum_bytes_billed=budget)
+        with pytest.raises(ConfigError, match="lets no day into") if refused else nullcontext():
+            rehearse_publish(Tables(sink, "some-project"), stream, SCHEMA, ready)

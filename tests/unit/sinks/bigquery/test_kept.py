@@ -12,13 +12,13 @@ import pytest
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.kept import Kept, digest_of, kept_before
-from airflow_provider_connect.sinks._bigquery.put import Staging
-from airflow_provider_connect.sinks._bigquery.sweep import REJECTS_END, new_stage, stage_of
+from airflow_provider_connect.sinks._bigquery.kept import digest_of, kept_before
+from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, Kept, Staging, new_stage, stage_of
 from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.server import Server, api_at
 
+SCHEMA = pa.schema([("n", pa.int64())])
 TARGET = Place("connect-test", "d", "events")
 ATTEMPT = "0123456789abcdef-1-20260901"
 STAGED = stage_of(TARGET, f"{ATTEMPT}-0123456789ab")
@@ -30,13 +30,13 @@ def publish(root: Path) -> Publish:
     day = Day.model_validate({"date": "2026-09-01"})
     manifest = Manifest(day=day, attempt=ATTEMPT, fingerprint="f", polled=Polled())
     key, intent = StreamKey(connector="mixpanel", stream="export"), Intent(token="t", run="r")
-    return Publish(key=key, day=day, intent=intent, manifest=manifest, stage=str(root))
+    return Publish(key=key, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=str(root))
 
 
 def making(dataset: str | None = None) -> Staging:
     """Return what a later attempt would stage."""
-    made, place = columns(pa.schema([("n", pa.int64())])), new_stage(TARGET, ATTEMPT, dataset)
-    return Staging("", place, place.sibling(f"{place.table}{REJECTS_END}"), made, made, "storage_write")
+    made, place = columns(SCHEMA), new_stage(TARGET, ATTEMPT, dataset)
+    return Staging(place, place.sibling(f"{place.table}{REJECTS_END}"), made, made, "storage_write")
 
 
 def found(server: Server, root: Path, table: str, rejects: str | None, **table_has: Any) -> Staging | None:

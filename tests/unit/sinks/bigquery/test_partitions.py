@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +10,12 @@ import pytest
 from google.cloud import bigquery
 
 from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.tables import filter_column
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.layout import Layout, new_partitioning
-from airflow_provider_connect.sinks._bigquery.preflight import expired, new_table_problems, table_problems
-from airflow_provider_connect.sinks._bigquery.table import filter_column
-from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.sinks._bigquery.partitions import new_partitioning
+from airflow_provider_connect.sinks._bigquery.problems import expired, new_table_problems, table_problems
+from tests.equipment.bigquery.fixtures import options
 
 TARGET = Place("some-project", "d", "events")
 SCHEMA = pa.schema(
@@ -54,52 +53,50 @@ CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("existing", "options"), CASES)
+@pytest.mark.parametrize(("existing", "chosen"), CASES)
 def test_a_table_is_adopted_by_the_options_that_the_refusal_names(
-    existing: dict[str, Any], options: dict[str, str]
+    existing: dict[str, Any], chosen: dict[str, str]
 ) -> None:
-    assert table_problems(table(**existing), TARGET, Layout(**options), MADE) == []
-    assert BigQuerySink(table="d.events", **options)
-    [problem] = table_problems(table(**existing), TARGET, Layout(partition_by="at", partition_type="hour"), MADE)
-    every = {"partition_by": "day", "partition_type": "day"} | options
-    if options.get("partition_by") == "none":
+    assert table_problems(table(**existing), TARGET, options(**chosen), MADE) == []
+    [problem] = table_problems(table(**existing), TARGET, options(partition_by="at", partition_type="hour"), MADE)
+    every = {"partition_by": "day", "partition_type": "day"} | chosen
+    if chosen.get("partition_by") == "none":
         del every["partition_type"]
     assert f"{', '.join(f'{name}={value!r}' for name, value in every.items())} takes it as it is" in problem
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("wrong", "message"),
     [
         ({"partition_by": "none", "partition_type": "month"}, "partition_type: only with partitions"),
-        ({"partition_by": "none", "partition_filter": "required"}, "partition_filter: only with partitions"),
         ({"partition_by": "none", "partition_expiration_days": 3}, "partition_expiration_days: only with partitions"),
         ({"partition_type": "range"}, "partition_type='range' needs partition_by=, an INTEGER column"),
         ({"partition_by": "ingestion_time", "partition_type": "range"}, "needs partition_by=, an INTEGER column"),
         ({"partition_by": "id", "partition_type": "range", "partition_expiration_days": 3}, "never expire"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], message: str) -> None:
+def test_options_that_contradict_each_other_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        BigQuerySink(table="d.events", **options)
+        options(**wrong)
 
 
 def test_a_table_without_partitions_and_one_by_time_of_arrival_can_be_made() -> None:
-    assert new_table_problems(TARGET, Layout(partition_by="none"), MADE) == []
-    assert new_partitioning(TARGET, Layout(partition_by="none"), MADE) is None
-    layout = Layout(partition_by="ingestion_time", partition_type="hour", partition_expiration_days=2)
-    assert new_table_problems(TARGET, layout, MADE) == []
-    made = new_partitioning(TARGET, layout, MADE)
+    assert new_table_problems(TARGET, options(partition_by="none"), MADE) == []
+    assert new_partitioning(TARGET, options(partition_by="none"), MADE) is None
+    chosen = options(partition_by="ingestion_time", partition_type="hour", partition_expiration_days=2)
+    assert new_table_problems(TARGET, chosen, MADE) == []
+    made = new_partitioning(TARGET, chosen, MADE)
     assert (made.field, made.type_, made.expiration_ms) == (None, "HOUR", 2 * 86_400_000)
 
 
 def test_a_table_by_ranges_is_made_by_a_person_who_knows_the_ranges() -> None:
-    layout = Layout(partition_by="größe", partition_type="range")
-    [problem] = new_table_problems(TARGET, layout, MADE)
+    chosen = options(partition_by="größe", partition_type="range")
+    [problem] = new_table_problems(TARGET, chosen, MADE)
     assert "CREATE TABLE `some-project.d.events`" in problem
     assert "RANGE_BUCKET(`größe`, GENERATE_ARRAY(" in problem
     with pytest.raises(ConfigError, match="RANGE_BUCKET"):
-        new_partitioning(TARGET, layout, MADE)
-    [problem] = new_table_problems(TARGET, replace(layout, partition_by="at"), MADE)
+        new_partitioning(TARGET, chosen, MADE)
+    [problem] = new_table_problems(TARGET, options(partition_by="at", partition_type="range"), MADE)
     assert "BigQuery makes ranges of INTEGER columns only" in problem
 
 

@@ -20,8 +20,9 @@ from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
-from airflow_provider_connect.sinks._bigquery.script import PublishPlan, publish_script, rehearse, sample, settle
+from airflow_provider_connect.sinks._bigquery.script import publish_script, rehearse, sample, settle
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
 
@@ -45,11 +46,16 @@ TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 def published(stream: str = "export", token: str = "t", run: str = "dag/run/task") -> Publish:
     manifest = Manifest(
-        day=Day(date=DAY), attempt="a1", fingerprint="f", polled=Polled(rows_read=7), seen=SEEN, polled_at=NOON
+        day=Day(date=DAY),
+        attempt="a1",
+        fingerprint="f",
+        polled=Polled(rows_read=7, digest="0" * 32),
+        seen=SEEN,
+        polled_at=NOON,
     )
     key = StreamKey(connector="mixpanel", stream=stream)
     intent = Intent(token=token, run=run)
-    return Publish(key=key, day=manifest.day, intent=intent, manifest=manifest, stage="")
+    return Publish(key=key, day=manifest.day, intent=intent, manifest=manifest, schema=SCHEMA, stage="")
 
 
 def plan(publish: Publish | None = None, **changes: Any) -> PublishPlan:
@@ -121,7 +127,7 @@ def test_other_literals() -> None:
 
 @pytest.mark.parametrize("name", ["", "a`b", "a\\b", "a\nb"])
 def test_names_that_would_end_their_quoting_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="no column name"):
+    with pytest.raises(ConfigError, match="not a column name"):
         quoted(name)
 
 
@@ -179,8 +185,7 @@ def test_a_script_that_is_too_long_is_refused_before_it_is_sent() -> None:
 def test_a_script_that_just_fits_is_refused_while_nothing_is_polled_yet() -> None:
     def wide(count: int) -> PublishPlan:
         schema = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(count)])
-        nobody, row = sample(published().key)
-        return plan(nobody, columns=columns(schema), row=row)
+        return plan(sample(published().key, schema), columns=columns(schema))
 
     assert 950_000 < len(publish_script(wide(1700)).encode()) < 1_000_000
     with pytest.raises(ConfigError, match="BigQuery takes 1 MB"):

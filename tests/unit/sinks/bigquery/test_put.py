@@ -13,9 +13,12 @@ import pytest
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery import put as _bigquery_put
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.put import RESTARTS, RejectsAppender, Staging, Tolerance, put_file
+from airflow_provider_connect.sinks._bigquery.staging import Staging
+from airflow_provider_connect.sinks._bigquery.ways_in import rejects as _rejects
+from airflow_provider_connect.sinks._bigquery.ways_in import storage_write as _storage_write
+from airflow_provider_connect.sinks._bigquery.ways_in.rejects import RejectsAppender
+from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import RESTARTS, Tolerance, put_file
 
 FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
 SCHEMA = pa.schema([("n", pa.int64()), ("größe", pa.string())])
@@ -63,12 +66,13 @@ def put(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int, errors: Literal["none", "all"] = "all"
 ) -> tuple[Picky, Any]:
     service = Picky(refusals)
-    monkeypatch.setattr(_bigquery_put, "Appender", service.appender)
+    for module in (_storage_write, _rejects):
+        monkeypatch.setattr(module, "Appender", service.appender)
     (tmp_path / FILE).parent.mkdir()
     pq.write_table(pa.table({"n": range(20), "größe": [f"text {n}" for n in range(20)]}, SCHEMA), tmp_path / FILE)
     place, made = Place("a-project", "d", "rows"), columns(SCHEMA)
-    staging = Staging(str(tmp_path), place, place.sibling("rejected"), made, made, "storage_write")
-    return service, lambda: put_file(None, staging, FILE, Tolerance(errors, 50))  # type: ignore[arg-type]
+    staging = Staging(place, place.sibling("rejected"), made, made, "storage_write")
+    return service, lambda: put_file(None, staging, str(tmp_path), FILE, Tolerance(errors, 50))  # type: ignore[arg-type]
 
 
 def test_refused_rows_are_set_aside_and_the_others_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

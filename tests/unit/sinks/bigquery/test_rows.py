@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.sinks._bigquery.columns.rows import MAX_RECORD_BYTES, convert, staging_schema, summary
@@ -242,7 +242,6 @@ def reference(kind: pa.DataType, value: Any) -> Any:
 kinds = st.recursive(st.sampled_from(list(LEAVES)), nested, max_leaves=4)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_nesting_is_converted_as_the_reference_does(data: st.DataObject):
     kind = data.draw(kinds)

@@ -11,6 +11,7 @@ import pytest
 from google.cloud import bigquery
 
 from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.tables import filter_column
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.columns.schema import (
     DAY_FIELD,
@@ -21,9 +22,9 @@ from airflow_provider_connect.sinks._bigquery.columns.schema import (
     spoken,
 )
 from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
-from airflow_provider_connect.sinks._bigquery.layout import Layout
-from airflow_provider_connect.sinks._bigquery.preflight import expired, new_table_problems, table_problems
-from airflow_provider_connect.sinks._bigquery.table import filter_column
+from airflow_provider_connect.sinks._bigquery.problems import expired, new_table_problems, table_problems
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from tests.equipment.bigquery.fixtures import options
 
 TARGET = Place("some-project", "d", "events")
 SCHEMA = pa.schema(
@@ -203,7 +204,7 @@ def by(column: str | None, kind: str = "DAY", days: float | None = None) -> bigq
     return bigquery.TimePartitioning(type_=kind, field=column, expiration_ms=days and int(days * 86_400_000))
 
 
-MADE: list[Column] = columns(SCHEMA)
+MADE: list[Column] = columns(pa.schema([*SCHEMA, ("born", pa.date32())]))
 RANGE = bigquery.RangePartitioning(range_=bigquery.PartitionRange(start=0, end=9, interval=1), field="id")
 
 
@@ -218,46 +219,49 @@ RANGE = bigquery.RangePartitioning(range_=bigquery.PartitionRange(start=0, end=9
     ],
 )
 def test_another_partitioning_is_named(existing: bigquery.Table, said: str) -> None:
-    [problem] = table_problems(existing, TARGET, Layout(), MADE)
+    [problem] = table_problems(existing, TARGET, options(), MADE)
     assert said in problem
 
 
 def test_the_wanted_partitioning_and_key_are_no_problem() -> None:
-    assert table_problems(table(by("day")), TARGET, Layout(), MADE) == []
-    assert table_problems(table(by("at", "HOUR")), TARGET, Layout(partition_by="at", partition_type="hour"), MADE) == []
+    assert table_problems(table(by("day")), TARGET, options(), MADE) == []
+    assert (
+        table_problems(table(by("at", "HOUR")), TARGET, options(partition_by="at", partition_type="hour"), MADE) == []
+    )
     key = bigquery.EncryptionConfiguration(kms_key_name="projects/k")
     assert (
-        table_problems(table(by("day"), encryption_configuration=key), TARGET, Layout(kms_key="projects/k"), MADE) == []
+        table_problems(table(by("day"), encryption_configuration=key), TARGET, options(kms_key="projects/k"), MADE)
+        == []
     )
-    [problem] = table_problems(table(by("day")), TARGET, Layout(kms_key="projects/k"), MADE)
+    [problem] = table_problems(table(by("day")), TARGET, options(kms_key="projects/k"), MADE)
     assert "a key of Google and not with projects/k" in problem
 
 
 def test_a_table_that_expires_is_a_problem() -> None:
     ends = dt.datetime(2026, 12, 24, 18, 30, tzinfo=dt.UTC)
-    [problem] = table_problems(table(by("day"), expires=ends), TARGET, Layout(), MADE)
+    [problem] = table_problems(table(by("day"), expires=ends), TARGET, options(), MADE)
     assert "some-project.d.events expires at 2026-12-24 18:30 UTC" in problem
     assert "expiration_timestamp = NULL" in problem
 
 
 @pytest.mark.parametrize(
-    ("layout", "said"),
+    ("chosen", "said"),
     [
-        (Layout(create_disposition="never"), "does not exist and create_disposition='never'"),
-        (Layout(partition_by="id"), "partition_by='id' is a INTEGER column"),
-        (Layout(partition_type="hour"), "is a DATE and has no hours"),
-        (Layout(cluster_by=("tags",)), "cluster_by names 'tags'"),
-        (Layout(cluster_by=("s",)), "cluster_by names 's', a RECORD column"),
+        (options(create_disposition="never"), "does not exist and create_disposition='never'"),
+        (options(partition_by="id"), "partition_by='id' is a INTEGER column"),
+        (options(partition_by="born", partition_type="hour"), "is a DATE and has no hours"),
+        (options(cluster_by=("tags",)), "cluster_by names 'tags'"),
+        (options(cluster_by=("s",)), "cluster_by names 's', a RECORD column"),
     ],
 )
-def test_a_table_that_could_not_be_made(layout: Layout, said: str) -> None:
-    [problem] = new_table_problems(TARGET, layout, MADE)
+def test_a_table_that_could_not_be_made(chosen: BigQuerySink, said: str) -> None:
+    [problem] = new_table_problems(TARGET, chosen, MADE)
     assert said in problem
 
 
-def test_a_layout_of_columns_the_source_lacks() -> None:
-    with pytest.raises(ConfigError, match="names 'nope', which the source lacks; it has at, id, s, tags"):
-        new_table_problems(TARGET, Layout(partition_by="nope"), MADE)
+def test_options_that_name_a_column_which_the_source_lacks() -> None:
+    with pytest.raises(ConfigError, match="names 'nope', which the source lacks; it has at, born, id, s, tags"):
+        new_table_problems(TARGET, options(partition_by="nope"), MADE)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,15 @@ from google.cloud import bigquery
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.tables import create
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._bigquery import table as module
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.layout import Layout
+from airflow_provider_connect.sinks._bigquery import target as module
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, ledger_label
-from airflow_provider_connect.sinks._bigquery.table import Ready, create, ensure_table, ensure_target, staging
+from airflow_provider_connect.sinks._bigquery.staging import make_staging
+from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
+from tests.equipment.bigquery.fixtures import options
 
 TARGET = Place("some-project", "d", "events")
 MONTH = dt.timedelta(days=60)
@@ -97,8 +99,8 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
 
 
-def target(dataset: Dataset, schema: pa.Schema = SCHEMA, **options: Any) -> Ready:
-    return ensure_target(api(dataset), TARGET, Layout(**options), lambda existing: columns(schema, existing))
+def target(dataset: Dataset, schema: pa.Schema = SCHEMA, **chosen: Any) -> Ready:
+    return ensure_target(api(dataset), TARGET, options(**chosen), schema)
 
 
 def test_what_a_datasets_defaults_let_expire_stays() -> None:
@@ -106,9 +108,9 @@ def test_what_a_datasets_defaults_let_expire_stays() -> None:
     ready = target(dataset)
     assert ready.table.time_partitioning.expiration_ms is None
     ledger = TARGET.sibling("events__ledger")
-    ensure_table(api(dataset), ledger, LEDGER_FIELDS, labels={}, kms_key=None, description="x")
+    ensure_table(api(dataset), ledger, LEDGER_FIELDS, description="x")
     rejects = TARGET.sibling("events__rejects")
-    ensure_table(api(dataset), rejects, [{"name": "day", "type": "DATE"}], labels={}, kms_key=None, description="x",
+    ensure_table(api(dataset), rejects, [{"name": "day", "type": "DATE"}], description="x",
                  partition_by="day")  # fmt: skip
     assert [kept.expires for kept in dataset.tables.values()] == [None] * 3
     assert dataset.tables[rejects.id].time_partitioning.expiration_ms is None
@@ -118,7 +120,7 @@ def test_what_a_person_wants_to_expire_does() -> None:
     dataset = Dataset(ends=MONTH)
     assert target(dataset, partition_expiration_days=7).table.time_partitioning.expiration_ms == 7 * 86_400_000
     place = TARGET.sibling("events__stage_a")
-    staging(api(dataset), place, [{"name": "id", "type": "INTEGER"}], {})
+    make_staging(api(dataset), place, [{"name": "id", "type": "INTEGER"}])
     left = dataset.tables[place.id].expires - dt.datetime.now(dt.UTC)
     assert dt.timedelta(hours=23) < left < dt.timedelta(hours=25)
 
@@ -130,17 +132,18 @@ def test_a_ledger_that_was_made_to_expire_is_mended_also_when_others_change_it()
     )
     dataset.create_table(ledger)
     dataset.stale = 6
-    ensure_table(api(dataset), TARGET.sibling("l"), LEDGER_FIELDS, labels={}, kms_key=None, description="x")
+    ensure_table(api(dataset), TARGET.sibling("l"), LEDGER_FIELDS, description="x")
     assert dataset.tables[TARGET.sibling("l").id].expires is None
 
 
 def test_a_project_without_billing_keeps_nothing_and_that_is_said() -> None:
     with pytest.raises(ConfigError, match=r"events would expire, and what was published with it: enable billing"):
-        create(api(Dataset(ends=MONTH, billing=False)), TARGET, [{"name": "id", "type": "INTEGER"}], labels={})
+        create(api(Dataset(ends=MONTH, billing=False)), TARGET, [{"name": "id", "type": "INTEGER"}])
 
 
 def evolved(dataset: Dataset) -> Ready:
-    target(dataset, partition_by="at", partition_filter="required")
+    target(dataset, partition_by="at")
+    dataset.tables[TARGET.id].require_partition_filter = True
     return target(dataset, pa.schema([*SCHEMA, pa.field("extra", pa.string())]), partition_by="at")
 
 

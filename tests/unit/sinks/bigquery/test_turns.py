@@ -15,8 +15,8 @@ from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery.columns.types import Field
 from airflow_provider_connect.sinks._bigquery.script import publish_script
-from airflow_provider_connect.sinks._bigquery.sweep import stage_of
-from airflow_provider_connect.sinks._bigquery.table import COLUMN_WAIT_SECONDS
+from airflow_provider_connect.sinks._bigquery.staging import stage_of
+from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
 from airflow_provider_connect.sinks._bigquery.turns import (
     DML_SECONDS,
     DML_STATEMENTS,
@@ -132,11 +132,10 @@ def listed(server: Server, *names: str, **labels: str) -> None:
 NAMES = ("events__stage_a1", "events__stage_b2", "events__stage_b2_rejects", "other__stage_a1", "other__stage_a2")
 
 
-@pytest.mark.parametrize(("shares", "expected"), [(False, 2), (True, 4)])
-def test_only_those_count_who_want_a_turn_at_the_same_ledger(server: Server, expected: int, *, shares: bool) -> None:
+def test_only_those_count_who_want_a_turn_at_the_same_ledger(server: Server) -> None:
     listed(server, *NAMES, connect="staging")
     with api_at(server.url) as api:
-        assert publishers(api, replace(PLANS["replace"], shares_ledger=shares)) == expected
+        assert publishers(api, PLANS["replace"]) == 2
 
 
 def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(server: Server) -> None:

@@ -28,7 +28,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 def refusals(lab: Lab) -> list[str]:
     """Return what each way into the table says."""
-    said = lab.sink.preflight(SCHEMA, KEY, (), {})
+    said = lab.preflight()
     for ask in (lab.ledger.days, lambda: lab.ledger.row(MAY), lab.sweep, lambda: lab.ledger.newest(MAY, "day")):
         with pytest.raises(ConfigError) as caught:
             ask()
@@ -50,7 +50,7 @@ def test_a_lost_log_is_not_a_new_table(lab: Lab) -> None:
     assert lab.there(publish)
     assert not (lab.root / "_delta_log").exists()
     (lab.root.parent / "backup").rename(lab.root / "_delta_log")
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert lab.preflight() == []
     assert rows_of(lab.root) == ["a"]
 
 
@@ -101,7 +101,7 @@ def test_a_person_may_go_on_from_an_older_log(lab: Lab) -> None:
     (lab.root / "_delta_log" / f"{lab.version:020}.json").unlink()
     assert f"delete {lab.root}/_connect/log" in refusals(lab)[0]
     shutil.rmtree(lab.root / "_connect/log")
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert lab.preflight() == []
     assert list(lab.ledger.days()) == [MAY]
     assert lab.publish(MAY + ONE_DAY, ["again"], "t3").generation == 1
 
@@ -225,10 +225,10 @@ def test_a_path_that_delta_reads_as_another_is_refused(place: str, name: str) ->
 def test_a_file_in_the_tables_place_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     sink = DeltaSink(path=str(tmp_path / "file"))
-    (problem,) = sink.preflight(SCHEMA, KEY, (), {})
+    (problem,) = sink.open(KEY, {}).preflight(SCHEMA, (), "day")
     assert f"'{tmp_path}/file' is a file" in problem
     with pytest.raises(ConfigError, match="is a file"):
-        sink.ledger(KEY, {}).days()
+        sink.open(KEY, {}).ledger.days()
     assert (tmp_path / "file").read_text() == "x"
 
 

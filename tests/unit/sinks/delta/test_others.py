@@ -25,8 +25,8 @@ def lab(tmp_path: Path) -> Lab:
 def told(lab: Lab, caplog: pytest.LogCaptureFixture) -> str:
     """Return what preflight tells; it never refuses, for a reload is what mends such a day."""
     caplog.clear()
-    with caplog.at_level("WARNING", "airflow_provider_connect.sinks.delta"):
-        assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    with caplog.at_level("WARNING", "airflow_provider_connect.sinks._delta"):
+        assert lab.preflight() == []
     return caplog.text
 
 
@@ -103,6 +103,6 @@ def test_an_environment_in_which_writers_overwrite_each_other_is_refused(
     from airflow_provider_connect.sinks.delta import DeltaSink
 
     monkeypatch.setenv(name, value)
-    (problem,) = DeltaSink(path="s3://bucket/table").preflight(SCHEMA, KEY, (), {})
+    (problem,) = DeltaSink(path="s3://bucket/table").open(KEY, {}).preflight(SCHEMA, (), "day")
     assert name.upper() in problem
     assert "unset it" in problem

@@ -92,18 +92,18 @@ def staged(lab: Lab, rows: list[str], token: str, date: dt.date = MAY) -> Publis
     manifest_name = f"{attempt_folder(attempt)}/manifest.json"
     folder.write(manifest_name, manifest.model_dump_json().encode(), durable=True)
     intent = Intent(token=token, run="r")
-    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, stage=str(lab.root))
+    return Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=str(lab.root))
 
 
 def test_a_published_day_is_whole_after_a_power_cut(tmp_path: Path, disk: Disk) -> None:
     lab = Lab(disk.root).make(SCHEMA)
-    lab.commit(staged(lab, ["a"], "t1"), SCHEMA)
-    lab.commit(staged(lab, ["b", "c"], "t2"), SCHEMA)
+    lab.commit(staged(lab, ["a"], "t1"))
+    lab.commit(staged(lab, ["b", "c"], "t2"))
     disk.lose_power()
     assert rows_of(lab.root) == ["b", "c"]
     assert lab.ledger.row(MAY).generation == 2
     assert lab.ledger.published(MAY, "t1").rows == 1
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert lab.preflight(SCHEMA) == []
 
 
 def test_a_frozen_day_and_its_manifest_survive_a_power_cut_and_are_published(disk: Disk) -> None:
@@ -112,14 +112,14 @@ def test_a_frozen_day_and_its_manifest_survive_a_power_cut_and_are_published(dis
     disk.lose_power()
     found = (lab.root / attempt_folder(frozen.manifest.attempt) / "manifest.json").read_text()
     assert Manifest.model_validate_json(found) == frozen.manifest
-    assert lab.commit(frozen, SCHEMA).rows == 1
+    assert lab.commit(frozen).rows == 1
     assert rows_of(lab.root) == ["a"]
 
 
 def test_a_checkpoint_that_a_publish_made_survives_it_too(disk: Disk) -> None:
     lab = Lab(disk.root).make(SCHEMA)
     DeltaTable(str(lab.root)).alter.set_table_properties({"delta.checkpointInterval": "2"})
-    lab.commit(staged(lab, ["a"], "t1"), SCHEMA)
+    lab.commit(staged(lab, ["a"], "t1"))
     assert list((lab.root / "_delta_log").glob("*.checkpoint.parquet"))
     disk.lose_power()
     assert rows_of(lab.root) == ["a"]
@@ -128,8 +128,8 @@ def test_a_checkpoint_that_a_publish_made_survives_it_too(disk: Disk) -> None:
 def test_a_day_above_the_commit_of_a_killed_process_survives_it(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(disk.root).make(SCHEMA)
     first = staged(lab, ["a"], "t1")
-    die_before_sync(lambda: lab.commit(first, SCHEMA), monkeypatch)
-    lab.commit(staged(lab, ["b"], "t2", MAY + ONE_DAY), SCHEMA)
+    die_before_sync(lambda: lab.commit(first), monkeypatch)
+    lab.commit(staged(lab, ["b"], "t2", MAY + ONE_DAY))
     disk.lose_power()
     assert rows_of(lab.root) == ["a", "b"]
     assert list(lab.ledger.days()) == [MAY, MAY + ONE_DAY]
@@ -141,13 +141,13 @@ def test_a_day_that_a_retry_finds_published_survives_it(
 ) -> None:
     lab = Lab(disk.root).make(SCHEMA)
     publish = staged(lab, ["a"], "t1")
-    die_before_sync(lambda: lab.commit(publish, SCHEMA), monkeypatch)
+    die_before_sync(lambda: lab.commit(publish), monkeypatch)
     if asked == "published":
         assert lab.ledger.published(MAY, "t1").rows == 1
     elif asked == "preflight":
-        assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+        assert lab.preflight(SCHEMA) == []
     else:
-        assert lab.commit(publish, SCHEMA).rows == 1
+        assert lab.commit(publish).rows == 1
     disk.lose_power()
     assert rows_of(lab.root) == ["a"]
     assert lab.ledger.published(MAY, "t1").rows == 1
@@ -164,15 +164,15 @@ def test_what_a_sweep_recorded_survives_it(disk: Disk, monkeypatch: pytest.Monke
     assert lab.sweep() > 0
     disk.lose_power()
     with pytest.raises(RetriableError, match="sweep took it for dead"):
-        lab.commit(dead, SCHEMA)
+        lab.commit(dead)
 
 
 def test_a_checkpoint_without_a_hint_that_readers_start_from_survives_it(disk: Disk) -> None:
     lab = Lab(disk.root).make(SCHEMA)
-    lab.commit(staged(lab, ["a"], "t1"), SCHEMA)
+    lab.commit(staged(lab, ["a"], "t1"))
     lab.clean_log()
     (lab.root / "_delta_log" / "_last_checkpoint").unlink()
-    lab.commit(staged(lab, ["b"], "t2", MAY + ONE_DAY), SCHEMA)
+    lab.commit(staged(lab, ["b"], "t2", MAY + ONE_DAY))
     disk.lose_power()
     assert rows_of(lab.root) == ["a", "b"]
 
@@ -181,24 +181,24 @@ def test_a_commit_of_which_a_power_cut_left_the_name_alone_is_published_by_its_r
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(disk.root).make(SCHEMA)
-    lab.commit(staged(lab, ["a"], "t1"), SCHEMA)
+    lab.commit(staged(lab, ["a"], "t1"))
     lost = staged(lab, ["b"], "t2", MAY + ONE_DAY)
-    die_before_sync(lambda: lab.commit(lost, SCHEMA), monkeypatch)
+    die_before_sync(lambda: lab.commit(lost), monkeypatch)
     Folder(str(lab.root)).sync(["_delta_log/another"])  # the folder is, by another process, at just this instant
     disk.lose_power()
     assert (lab.root / "_delta_log" / f"{2:020}.json").read_bytes() == b""
     assert list(lab.ledger.days()) == [MAY]
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
-    assert lab.commit(lost, SCHEMA).generation == 1
+    assert lab.preflight(SCHEMA) == []
+    assert lab.commit(lost).generation == 1
     assert rows_of(lab.root) == ["a", "b"]
 
 
 def test_commits_that_are_noted_are_not_brought_to_the_disk_again(disk: Disk) -> None:
     lab = Lab(disk.root).make(SCHEMA)
-    lab.commit(staged(lab, ["a"], "t1"), SCHEMA)
+    lab.commit(staged(lab, ["a"], "t1"))
     disk.files.clear()
     assert lab.ledger.published(MAY, "t1").rows == 1
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert lab.preflight(SCHEMA) == []
     assert disk.files == {}
 
 
@@ -213,7 +213,7 @@ def test_this_disk_loses_what_is_not_synced(disk: Disk, lost: str, monkeypatch: 
         sync(folder, [name for name in names if not name.startswith(skipped)])
 
     monkeypatch.setattr(Folder, "sync", partial)
-    lab.commit(staged(lab, ["a"], "t1"), SCHEMA)
+    lab.commit(staged(lab, ["a"], "t1"))
     disk.lose_power()
     try:
         found = rows_of(lab.root)

@@ -34,10 +34,10 @@ LOCAL = pa.schema([("order", pa.int64()), ("local", pa.timestamp("us"))])
 pytestmark = pytest.mark.slow
 
 
-def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) -> tuple[Publish, pa.Schema]:
+def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) -> Publish:
     """Stage a day of three files, each row carrying the order; every seventh order brings a column of its own."""
     schema = LOCAL
-    seen = seen_in(DeltaSink(path=str(root)).ledger(KEY, {}).newest(date, "day"))
+    seen = seen_in(DeltaSink(path=str(root)).open(KEY, {}).ledger.newest(date, "day"))
     if order % 7 == 0:
         schema = schema.append(pa.field(f"extra_{order}", pa.string()))
     files = []
@@ -49,22 +49,28 @@ def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) 
     polled = Polled(files=tuple(files))
     manifest = Manifest(day=Day(date=date), attempt=attempt, fingerprint="f", polled=polled, seen=seen)
     intent = Intent(token=token, run=f"lab/{token}")
-    return Publish(key=KEY, day=Day(date=date), intent=intent, manifest=manifest, stage=str(root)), schema
+    return Publish(key=KEY, day=Day(date=date), intent=intent, manifest=manifest, schema=schema, stage=str(root))
 
 
-def worker(root: Path, number: int, mode: str) -> None:
-    """Publish until done, and print one line for each publish: generation, order, token."""
+def worker(root: Path, number: int, mode: str, count: int, size: int) -> None:
+    """Publish until done, and print one line for each publish: generation, order, token.
+
+    :param count: of the workers, who share the work.
+    :param size: how many days there are, or how many intents for the one day.
+    """
     print("ready", flush=True)
     sys.stdin.readline()
     sink = DeltaSink(path=str(root))
-    assert sink.preflight(LOCAL, KEY, (), {}) == []
+    assert sink.open(KEY, {}).preflight(LOCAL, (), "day") == []
     if mode == "days":
-        plan = [(FIRST + dt.timedelta(days=i), f"t{i}", 1) for i in range(number, 32, 8)]
-        plan += [(FIRST + dt.timedelta(days=i % 30), f"u{i}", 2) for i in range(number + 4, 36, 8)]
+        half = count // 2  # so that a day is another worker's in the second round
+        mine, others = range(number, size, count), range(number + half, size + half, count)
+        plan = [(FIRST + dt.timedelta(days=i), f"t{i}", 1) for i in mine]
+        plan += [(FIRST + dt.timedelta(days=i % (size - 2)), f"u{i}", 2) for i in others]
     elif mode == "token":
         plan = [(FIRST, "same", 3)]
     else:
-        plan = [(FIRST, f"t{order}", order) for order in range(number + 1, 49, 8)]
+        plan = [(FIRST, f"t{order}", order) for order in range(number + 1, size + 1, count)]
     for date, token, order in plan:
         row, polls = publish_until_it_lands(sink, root, date, token, order, number)
         print(json.dumps([str(date), row.generation, order, token, polls]), flush=True)
@@ -77,9 +83,9 @@ def publish_until_it_lands(
     overtaken_by: set[str] = set()
     while True:
         attempt = f"{token}-{number}{'r' * len(overtaken_by)}-{date}"
-        publish, schema = publish_of(root, date, token, order, attempt)
+        publish = publish_of(root, date, token, order, attempt)
         try:
-            return sink.commit(publish, schema, None, [], {}), len(overtaken_by) + 1
+            return sink.open(KEY, {}).commit(publish, None, []), len(overtaken_by) + 1
         except OvertakenError as error:
             if error.by in (*overtaken_by, token):
                 raise
@@ -87,12 +93,14 @@ def publish_until_it_lands(
 
 
 @contextmanager
-def workers(root: Path, mode: str, count: int = 8) -> Iterator[list[subprocess.Popen[str]]]:
+def workers(root: Path, mode: str, count: int, size: int = 1) -> Iterator[list[subprocess.Popen[str]]]:
     """Start workers that go at the same instant; none outlives the block."""
     command = [sys.executable, "-W", "error", __file__, str(root)]
     pipe = subprocess.PIPE
     running = [
-        subprocess.Popen([*command, str(i), mode], stdin=pipe, stdout=pipe, text=True, env={**os.environ})
+        subprocess.Popen(
+            [*command, str(i), mode, str(count), str(size)], stdin=pipe, stdout=pipe, text=True, env={**os.environ}
+        )
         for i in range(count)
     ]
     try:
@@ -125,9 +133,9 @@ def assert_whole(days: dict[dt.date, list[int]]) -> None:
         assert len(set(orders)) == 1, f"{date} is of two publishes: {orders}"
 
 
-def run(root: Path, mode: str, count: int = 8) -> list[list[object]]:
+def run(root: Path, mode: str, count: int, size: int = 1) -> list[list[object]]:
     """Run workers to their end, watching the table all along."""
-    with workers(root, mode, count) as running:
+    with workers(root, mode, count, size) as running:
         while any(process.poll() is None for process in running):
             assert_whole(state(root))
         lines = [line for process in running if process.stdout for line in process.stdout]
@@ -136,14 +144,20 @@ def run(root: Path, mode: str, count: int = 8) -> list[list[object]]:
     return [json.loads(line) for line in lines]
 
 
-def test_one_day_by_eight_processes_ends_with_the_newest_generation_of_all(tmp_path: Path) -> None:
-    found = run(tmp_path / "t", "orders")
+MANY = [(4, 16), pytest.param(8, 48, marks=pytest.mark.campaign)]
+
+
+@pytest.mark.parametrize(("count", "size"), MANY)
+def test_one_day_by_many_processes_ends_with_the_newest_generation_of_all(
+    tmp_path: Path, count: int, size: int
+) -> None:
+    found = run(tmp_path / "t", "orders", count, size)
     generations = sorted(int(str(generation)) for _, generation, _, _, _ in found)
-    assert generations == list(range(1, 49)), "no generation is given twice or left out, and each intent lands"
-    order, token = next((order, token) for _, generation, order, token, _ in found if generation == 48)
-    row = DeltaSink(path=str(tmp_path / "t")).ledger(KEY, {}).row(FIRST)
+    assert generations == list(range(1, size + 1)), "no generation is given twice or left out, and each intent lands"
+    order, token = next((order, token) for _, generation, order, token, _ in found if generation == size)
+    row = DeltaSink(path=str(tmp_path / "t")).open(KEY, {}).ledger.row(FIRST)
     assert row is not None
-    assert (row.token, row.run, row.generation) == (token, f"lab/{token}", 48)
+    assert (row.token, row.run, row.generation) == (token, f"lab/{token}", size)
     assert state(tmp_path / "t") == ({FIRST: [order] * PARTS} if int(str(order)) % 5 else {})
 
 
@@ -154,11 +168,12 @@ def test_one_token_by_four_processes_is_published_once(tmp_path: Path) -> None:
     assert len(publishes) == 1
 
 
-def test_thirty_days_by_eight_processes_are_all_there(tmp_path: Path) -> None:
-    found = run(tmp_path / "t", "days")
-    assert len(found) == 64
-    ledger = DeltaSink(path=str(tmp_path / "t")).ledger(KEY, {})
-    assert len(ledger.days()) == 32
+@pytest.mark.parametrize(("count", "size"), MANY)
+def test_many_days_by_many_processes_are_all_there(tmp_path: Path, count: int, size: int) -> None:
+    found = run(tmp_path / "t", "days", count, size)
+    assert len(found) == 2 * size
+    ledger = DeltaSink(path=str(tmp_path / "t")).open(KEY, {}).ledger
+    assert len(ledger.days()) == size
     assert set(state(tmp_path / "t")) == set(ledger.days())
     per_day: dict[str, list[int]] = {}
     for date, generation, *_ in found:
@@ -168,25 +183,25 @@ def test_thirty_days_by_eight_processes_are_all_there(tmp_path: Path) -> None:
         assert given == list(range(1, len(given) + 1))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(2, 8))])
 def test_a_killed_publisher_leaves_the_old_or_the_new(tmp_path: Path, seed: int) -> None:
     root, chance = tmp_path / "t", random.Random(seed)
-    with workers(root, "orders", count=2) as running:
+    with workers(root, "orders", count=2, size=48) as running:
         time.sleep(chance.uniform(0.01, 0.35))
         for process in running:
             process.send_signal(signal.SIGKILL)
     days = state(root)
     assert_whole(days)
-    ledger = DeltaSink(path=str(root)).ledger(KEY, {})
+    ledger = DeltaSink(path=str(root)).open(KEY, {}).ledger
     row = ledger.row(FIRST)
     order = int(row.token[1:]) if row is not None else 0
     assert days.get(FIRST, []) == [order] * (PARTS if order % 5 else 0), "ledger and files are of one commit"
-    DeltaSink(path=str(root)).preflight(LOCAL, KEY, (), {})
-    publish, schema = publish_of(root, FIRST, "after", 99, f"after-{FIRST}")
-    again = DeltaSink(path=str(root)).commit(publish, schema, None, [], {})
+    DeltaSink(path=str(root)).open(KEY, {}).preflight(LOCAL, (), "day")
+    publish = publish_of(root, FIRST, "after", 99, f"after-{FIRST}")
+    again = DeltaSink(path=str(root)).open(KEY, {}).commit(publish, None, [])
     assert again.generation == (row.generation if row else 0) + 1
     assert state(root) == {FIRST: [99] * PARTS}
 
 
 if __name__ == "__main__":
-    worker(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    worker(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))

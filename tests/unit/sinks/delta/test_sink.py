@@ -122,29 +122,32 @@ def test_a_changed_type_and_a_frozen_schema_fail_with_the_column(lab: Lab) -> No
     changed = SCHEMA.append(pa.field("n", pa.string()))
     with pytest.raises(DataError, match=r"'n' is long in the table and string now"):
         lab.publish(MAY, ["b"], "t2", schema=changed)
-    assert "'n' is long" in lab.sink.preflight(changed, KEY, (), {})[0]
+    assert "'n' is long" in lab.preflight(changed)[0]
     frozen = DeltaSink(path=str(lab.root), schema_contract="freeze")
-    assert "'m' is new" in frozen.preflight(SCHEMA.append(pa.field("m", pa.int64())), KEY, (), {})[0]
-    assert "'Event'" in lab.sink.preflight(SCHEMA.append(pa.field("Event", pa.string())), KEY, (), {})[0]
+    assert "'m' is new" in frozen.open(KEY, {}).preflight(SCHEMA.append(pa.field("m", pa.int64())), (), "day")[0]
+    assert "'Event'" in lab.preflight(SCHEMA.append(pa.field("Event", pa.string())))[0]
     assert lab.version == before
 
 
 def test_preflight_makes_the_table_only_when_all_is_well(tmp_path: Path) -> None:
     lab = Lab(tmp_path / "t")
     bad = pa.schema([("a b", pa.string()), ("u", pa.uint64()), ("d", pa.duration("us")), ("x", pa.null())])
-    (problem,) = lab.sink.preflight(bad, KEY, (), {})
+    (problem,) = lab.preflight(bad)
     assert all(f"'{name}'" in problem for name in ("a b", "u", "d", "x"))
     assert not lab.root.exists()
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert lab.preflight() == []
     assert lab.version == 0
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert lab.preflight() == []
     assert lab.version == 0
-    (problem,) = lab.sink.preflight(SCHEMA, StreamKey(connector="mixpanel", stream="other"), (), {})
+    (problem,) = lab.sink.open(StreamKey(connector="mixpanel", stream="other"), {}).preflight(SCHEMA, (), "day")
     assert "belongs to stream mixpanel/export" in problem
     missing = DeltaSink(path=str(tmp_path / "no" / "t"))
-    assert str(tmp_path / "no") in missing.preflight(SCHEMA, KEY, (), {})[0]
+    assert str(tmp_path / "no") in missing.open(KEY, {}).preflight(SCHEMA, (), "day")[0]
     (tmp_path / "file").write_text("x")
-    assert str(tmp_path / "file") in DeltaSink(path=str(tmp_path / "file" / "t")).preflight(SCHEMA, KEY, (), {})[0]
+    assert (
+        str(tmp_path / "file")
+        in DeltaSink(path=str(tmp_path / "file" / "t")).open(KEY, {}).preflight(SCHEMA, (), "day")[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_a_table_this_sink_cannot_write_is_refused(
     bare: Lab, partition: list[str], properties: dict[str, str | None], says: str
 ) -> None:
     DeltaTable.create(str(bare.root), SCHEMA, partition_by=partition, configuration=properties)
-    problems = bare.sink.preflight(SCHEMA, KEY, (), {})
+    problems = bare.preflight()
     assert any(says in problem for problem in problems)
     assert bare.version == 0
     with pytest.raises(ConfigError):
@@ -177,7 +180,7 @@ def test_a_table_made_by_hand_needs_its_owner(tmp_path: Path) -> None:
             str(lab.root), nullable, partition_by=["day"], configuration=properties, raise_if_key_not_exists=False
         )
         if not says:
-            assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+            assert lab.preflight() == []
             assert lab.publish(MAY, ["a"]).generation == 1
             continue
         with pytest.raises(ConfigError, match=says):
@@ -191,7 +194,7 @@ def test_a_table_made_by_hand_needs_its_owner(tmp_path: Path) -> None:
         configuration={"connect.stream": str(KEY)},
         raise_if_key_not_exists=False,
     )
-    assert "'event' is NOT NULL" in required.sink.preflight(SCHEMA, KEY, (), {})[0]
+    assert "'event' is NOT NULL" in required.preflight()[0]
 
 
 def test_a_stage_that_lost_a_file_is_polled_again(lab: Lab) -> None:
@@ -220,5 +223,5 @@ def test_duckdb_reads_days_types_and_added_columns(lab: Lab) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux")
 def test_a_folder_that_cannot_be_made_is_named() -> None:
-    (problem,) = DeltaSink(path="/proc/table").preflight(SCHEMA, KEY, (), {})
+    (problem,) = DeltaSink(path="/proc/table").open(KEY, {}).preflight(SCHEMA, (), "day")
     assert "/proc/table" in problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     assert lab.commit(alive).generation == 3
     again = dead.manifest.model_copy(update={"seen": Seen(day=MAY, generation=3)})
     with pytest.raises(RetriableError, match="sweep took it"):
-        lab.commit(dead.model_copy(update={"manifest": again}))
+        lab.commit(dataclasses.replace(dead, manifest=again))
 
 
 def test_a_publisher_that_slept_while_its_files_were_swept_publishes_nothing(
@@ -280,7 +281,7 @@ def test_a_sweep_of_another_streams_table_touches_nothing(lab: Lab) -> None:
 
     dead = lab.stage(MAY, ["dead"], "t1")
     age(lab.root)
-    assert lab.sink.sweep(StreamKey(connector="mixpanel", stream="other"), {}) == 0
+    assert lab.sink.open(StreamKey(connector="mixpanel", stream="other"), {}).sweep() == 0
     assert lab.there(dead)
 
 

@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_prefix
 from airflow_provider_connect.sinks._delta.transactions import of_commits, recorded
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
-from tests.equipment.delta.lab import KEY, MAY, SCHEMA, Lab, age
+from tests.equipment.delta.lab import KEY, MAY, Lab, age
 
 FAR = dt.date(2015, 1, 1)
 PREFIX = app_prefix(KEY)
@@ -58,7 +58,7 @@ def test_days_eleven_years_apart_are_read_without_a_question_for_each_date_betwe
         lab.clean_log()
     assert list(lab.ledger.days()) == [FAR, MAY]
     assert lab.ledger.newest(FAR, "day").rows == 1
-    assert lab.sink.preflight(SCHEMA, KEY, (), {}) == []
+    assert lab.preflight() == []
     assert asked == []
 
 

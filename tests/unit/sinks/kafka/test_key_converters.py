@@ -47,7 +47,7 @@ def test_a_key_is_a_record_of_its_fields(name: KeyConverterName, fields: tuple[s
 
 def test_a_row_is_refused_by_its_own_place_where_others_have_no_key() -> None:
     batch = pa.record_batch({"f": [None, 1.5, None, float("nan")]})
-    refused = {3: ("f", "NaN or an infinity, which JSON has not")}
+    refused = {3: ("f", "NaN or an infinity, which JSON does not have")}
     found = made("json", "f", schema=batch.schema).encode(batch, None)
     assert found == Encoded([None, b'{"f":1.5}', None, None], refused)
 
@@ -95,8 +95,8 @@ def pinned(server: Server, *versions: tuple[int, str], registration: Any = "auto
     ]
     server.first = [(200, [*range(1, len(versions) + 1)]), *answers]
     server.answer = NO_SUBJECT
-    with Registry(connection(server.url), 1) as registry:
-        return registry.pinned("t-key", document("x"), "AVRO", registration)
+    with Registry(connection(server.url), 1, registration) as registry:
+        return registry.for_keys("t-key", document("x"), "AVRO")
 
 
 @pytest.mark.parametrize("registration", ["auto_register", "use_latest"])
@@ -119,8 +119,9 @@ def test_keys_are_registered_only_where_that_is_wanted(server: Server) -> None:
     with pytest.raises(ConfigError, match="has no schema"):
         pinned(server, registration="use_latest")
     asked = server.asked
-    with Registry(connection(server.url), 1) as registry:
-        assert registry.pinned_problems("t-key", document("x"), "AVRO", "auto_register") == []
-        [problem] = registry.pinned_problems("t-key", document("x"), "AVRO", "use_latest")
+    with Registry(connection(server.url), 1, "auto_register") as registry:
+        assert registry.key_problems("t-key", document("x"), "AVRO") == []
+    with Registry(connection(server.url), 1, "use_latest") as registry:
+        [problem] = registry.key_problems("t-key", document("x"), "AVRO")
     assert "has no schema" in problem
     assert server.asked == asked + 2

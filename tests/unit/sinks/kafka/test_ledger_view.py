@@ -11,9 +11,9 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.sinks._kafka.history import published_elsewhere
 from airflow_provider_connect.sinks._kafka.ledger import view as _kafka_ledger_view
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.history import published_elsewhere
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, column, like, topics
+from airflow_provider_connect.sinks._kafka.names import (
+    MAX_NAME,
+    check_template,
+    check_topic,
+    name_pattern,
+    template_column,
+    topic_names,
+)
 
 LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 TEMPLATES = ["mixpanel_{event}", "{event}", "a.b-{event}.v1", "x" * 237 + "{event}"]
@@ -21,7 +28,7 @@ values = st.lists(st.sampled_from(AWKWARD) | st.text(max_size=8), unique=True, m
 
 @given(values, st.sampled_from(TEMPLATES))
 def test_topics_are_legal_and_no_two_are_one_to_kafka(events: list[str | None], template: str):
-    made = topics(template, events)
+    made = topic_names(template, events)
     assert list(made) == events
     for name in made.values():
         assert LEGAL.fullmatch(name)
@@ -32,31 +39,31 @@ def test_topics_are_legal_and_no_two_are_one_to_kafka(events: list[str | None], 
 
 @given(values, st.sampled_from(TEMPLATES))
 def test_every_topic_of_a_template_is_like_it(events: list[str | None], template: str):
-    assert all(re.fullmatch(like(template), name) for name in topics(template, events).values())
+    assert all(re.fullmatch(name_pattern(template), name) for name in topic_names(template, events).values())
 
 
 def test_topics_of_others_are_not_like_a_template():
     others = ["mixpanel", "mixpanel_", "a_mixpanel_b", "mixpanel_b.dead_letters", "a.b-x.v2", "axb-x.v1"]
-    assert not [name for name in others if re.fullmatch(like("mixpanel_{event}"), name)]
-    assert not [name for name in others if re.fullmatch(like("a.b-{event}.v1"), name)]
+    assert not [name for name in others if re.fullmatch(name_pattern("mixpanel_{event}"), name)]
+    assert not [name for name in others if re.fullmatch(name_pattern("a.b-{event}.v1"), name)]
 
 
 @given(values, values, st.sampled_from(TEMPLATES))
 def test_a_topic_does_not_depend_on_the_company(events: list[str | None], others: list[str | None], template: str):
-    alone = {event: topics(template, [event])[event] for event in events}
-    together = topics(template, dict.fromkeys([*others, *events]))
+    alone = {event: topic_names(template, [event])[event] for event in events}
+    together = topic_names(template, dict.fromkeys([*others, *events]))
     assert {event: together[event] for event in events} == alone
 
 
 @given(st.sampled_from([name for name in AWKWARD if name]))
 def test_the_name_of_a_topic_gets_nothing_of_another(event: str):
     # The text of a topic that was made may come as an event, too: it must not lead there.
-    [made] = topics("{event}", [event]).values()
-    assert made == event or topics("{event}", [made])[made] != made
+    [made] = topic_names("{event}", [event]).values()
+    assert made == event or topic_names("{event}", [made])[made] != made
 
 
 def test_how_topics_look():
-    made = topics("mixpanel_{event}", ["Purchase", "Sign Up", None, "a.b"])
+    made = topic_names("mixpanel_{event}", ["Purchase", "Sign Up", None, "a.b"])
     assert made["Purchase"] == "mixpanel_Purchase"
     assert re.fullmatch(r"mixpanel_Sign_Up_x[0-9a-f]{10}", made["Sign Up"])
     assert re.fullmatch(r"mixpanel_null_x[0-9a-f]{10}", made[None])
@@ -65,21 +72,21 @@ def test_how_topics_look():
 
 def test_names_of_yesterday_are_those_of_today():
     # Written down: another hash would send the events of tomorrow to other topics.
-    made = topics("{event}", ["Sign Up", None])
+    made = topic_names("{event}", ["Sign Up", None])
     assert made == {"Sign Up": "Sign_Up_x658c9ec752", None: "null_xa487c6bc85"}
 
 
 @pytest.mark.parametrize("reserved", ["ledger", "led.ger"])
 def test_no_event_reaches_a_reserved_topic(reserved: str):
-    [made] = topics("{event}", [reserved.replace(".", "_")], reserved=[reserved]).values()
+    [made] = topic_names("{event}", [reserved.replace(".", "_")], reserved=[reserved]).values()
     assert made.replace(".", "_") != reserved.replace(".", "_")
-    assert "__consumer_offsets" not in topics("{event}", ["__consumer_offsets"]).values()
+    assert "__consumer_offsets" not in topic_names("{event}", ["__consumer_offsets"]).values()
 
 
 def test_a_topic_that_is_no_template():
-    assert topics("events", ["a", None]) == {"a": "events", None: "events"}
-    assert column("events") is None
-    assert column("mixpanel_{event}.v1") == "event"
+    assert topic_names("events", ["a", None]) == {"a": "events", None: "events"}
+    assert template_column("events") is None
+    assert template_column("mixpanel_{event}.v1") == "event"
 
 
 @pytest.mark.parametrize("good", ["events", "a.b-c_D9", "x" * MAX_NAME, *TEMPLATES])
@@ -107,4 +114,4 @@ def test_bad_templates(bad: str, says: str):
     assert problem is not None
     assert says in problem
     with pytest.raises(ConfigError, match="topic: "):
-        topics(bad, ["a"])
+        topic_names(bad, ["a"])

@@ -15,7 +15,7 @@ from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
-from airflow_provider_connect.sinks._kafka.plan import MOST_TOPICS, _routes, check_time
+from airflow_provider_connect.sinks._kafka.plan import MOST_TOPICS, check_time, routes
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.equipment.frozen import freeze
 
@@ -85,7 +85,7 @@ def test_a_small_day_costs_no_question_to_the_ledger() -> None:
 def test_a_template_of_a_column_with_a_value_for_each_row_is_refused(tmp_path: Path) -> None:
     sink = KafkaSink(topic="x_{who}")
     whole = freeze(tmp_path, MONDAY, pa.table({"who": [f"u{number}" for number in range(MOST_TOPICS)]}))
-    assert len(_routes(sink, whole)) == MOST_TOPICS
+    assert len(routes(sink, whole)) == MOST_TOPICS
     more = freeze(tmp_path, MONDAY, pa.table({"who": [f"u{number}" for number in range(MOST_TOPICS + 1)]}), attempt="2")
     with pytest.raises(ConfigError, match=r"column 'who' has 1,001 values or more on 2026-10-05.* may have 1,000"):
-        _routes(sink, more)
+        routes(sink, more)

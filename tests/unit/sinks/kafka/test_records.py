@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka.converters import SchemaRef
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Tolerated
-from airflow_provider_connect.sinks._kafka.topic_rules import Limits
+from airflow_provider_connect.sinks._kafka.topics.rules import Limits
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.window import Day
@@ -25,6 +25,7 @@ PUBLISH = Publish(
     day=DAY,
     intent=Intent(token="t" * 32, run="dag/run/task"),
     manifest=Manifest(day=DAY, attempt="a", fingerprint="f", polled=Polled()),
+    schema=pa.schema([]),
     stage="stage",
 )
 FOREVER = 2**63 - 1
@@ -40,8 +41,9 @@ def made(
     column = sink.route_column
     values = [str(value) if value is not None else None for value in batch.column(column).to_pylist()] if column else []
     routes: dict[str | None, str] = {value: f"t-{value}" for value in values} if column else {None: sink.topic}
-    plan = Plan(PUBLISH, "rows", routes, refs or {}, dict.fromkeys(routes.values(), limits), None, {})
-    return list(Records(sink, batch.schema, plan, 7).of(batch, 1 << 40))
+    publish = replace(PUBLISH, schema=batch.schema)
+    plan = Plan(publish, "rows", routes, refs or {}, dict.fromkeys(routes.values(), limits), None)
+    return list(Records(sink, plan, 7).make(batch, 1 << 40))
 
 
 def one(columns: dict[str, Any], **options: Any) -> Outgoing:

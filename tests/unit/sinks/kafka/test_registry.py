@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.kafka.registry import check_connection, url
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.sinks._kafka.registry import Registry, check_connection, subject, url
+from airflow_provider_connect.sinks._kafka.registry import Registry, value_subject
 from tests.equipment.bigquery.server import CANARY, Server
 
 DOCUMENT = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]})
@@ -24,8 +25,8 @@ def connection(host: str, **fields: Any) -> Connection:
 
 
 def resolve(host: str, registration: Any = "auto_register", **fields: Any) -> Any:
-    with Registry(connection(host, **fields), timeout_seconds=0.3) as registry:
-        return registry.resolve("t-value", DOCUMENT, "AVRO", registration)
+    with Registry(connection(host, **fields), timeout_seconds=0.3, registration=registration) as registry:
+        return registry.for_values("t-value", DOCUMENT, "AVRO")
 
 
 def refusal(status: int, code: int, message: str = "x") -> tuple[int, Any]:
@@ -38,7 +39,7 @@ REGISTERED = (200, {"subject": "t-value", "id": 7, "version": 3, "schema": DOCUM
 
 @pytest.mark.parametrize(("strategy", "name"), [("topic", "t-value"), ("record", "a.B"), ("topic_record", "t-a.B")])
 def test_subjects_are_named_as_confluents_strategies_do(strategy: Any, name: str) -> None:
-    assert subject(strategy, "t", "a.B") == name
+    assert value_subject(strategy, "t", "a.B") == name
 
 
 @pytest.mark.parametrize(
@@ -74,12 +75,12 @@ def test_a_wrong_connection_is_named_without_its_secrets(fields: dict[str, Any],
     assert said in problem
     assert CANARY not in problem
     with pytest.raises(ConfigError, match="registry_default"):
-        Registry(connection(**fields), 1)
+        Registry(connection(**fields), 1, "auto_register")
 
 
 def test_files_that_do_not_exist_are_a_wrong_connection() -> None:
     with pytest.raises(ConfigError, match="check the files"):
-        Registry(connection("https://h", extra={"ssl.ca.location": "/nowhere/ca.pem"}), 1)
+        Registry(connection("https://h", extra={"ssl.ca.location": "/nowhere/ca.pem"}), 1, "auto_register")
 
 
 def test_a_schema_that_is_there_already_is_only_looked_up(server: Server) -> None:
@@ -107,12 +108,13 @@ def test_a_subject_that_became_incompatible_meanwhile_is_named_too(server: Serve
 
 def test_problems_are_found_without_registering(server: Server) -> None:
     server.first = [(200, {"is_compatible": False}), (200, {**REGISTERED[1], "schema": OTHER})]
-    with Registry(connection(server.url), 1) as registry:
-        (problem,) = registry.problems("t-value", DOCUMENT, "AVRO", "auto_register")
+    with Registry(connection(server.url), 1, "auto_register") as registry:
+        (problem,) = registry.value_problems("t-value", DOCUMENT, "AVRO")
         assert "field x" in problem
         server.answer = NO_SUBJECT
-        assert registry.problems("t-value", DOCUMENT, "AVRO", "auto_register") == []
-        (problem,) = registry.problems("t-value", DOCUMENT, "AVRO", "use_latest")
+        assert registry.value_problems("t-value", DOCUMENT, "AVRO") == []
+    with Registry(connection(server.url), 1, "use_latest") as registry:
+        (problem,) = registry.value_problems("t-value", DOCUMENT, "AVRO")
         assert "has no schema" in problem
 
 

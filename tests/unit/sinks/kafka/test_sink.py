@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import StagedFile
 
@@ -26,13 +27,13 @@ def refused(**options: Any) -> str:
 
 
 def test_an_unknown_option_gets_the_nearest_name_and_every_wrong_option_is_told_at_once() -> None:
-    text = refused(key_field=("a",), delivry="exactly_once", compression="brotli", partitions=0, timeout_seconds=-1)
+    text = refused(key_field=("a",), delivry="exactly_once", cleanup="shred", partitions=0, timeout_seconds=-1)
     assert "key_field: unknown option; did you mean 'key_fields'?" in text
     assert "delivry: unknown option; did you mean 'delivery'?" in text
-    assert "compression: Input should be 'none', 'gzip', 'snappy', 'lz4' or 'zstd'" in text
+    assert "cleanup: Input should be 'delete' or 'compact'" in text
     assert "partitions: " in text
     assert "timeout_seconds: " in text
-    assert "brotli" not in text
+    assert "shred" not in text
 
 
 def test_options_that_do_not_go_together_are_told_at_once() -> None:
@@ -104,12 +105,16 @@ def test_names_that_are_made_of_a_template_are_legal(topic: str) -> None:
 
 
 def test_shares_are_the_day_or_its_files() -> None:
-    assert sink().shares(FILES) == [FILES]
-    assert sink().shares(()) == [()]
+    def shares(files: tuple[StagedFile, ...], **options: Any) -> list[tuple[StagedFile, ...]]:
+        connections = {"kafka_default": Connection(conn_id="kafka_default", conn_type="kafka")}
+        return sink(**options).open(StreamKey(connector="c", stream="s"), connections).shares(files)
+
+    assert shares(FILES) == [FILES]
+    assert shares(()) == [()]
     each = [(file,) for file in FILES]
-    assert sink(atomicity="partition").shares(FILES) == each
-    assert sink(delivery="at_least_once").shares(FILES) == each
-    assert sink(atomicity="partition").shares(()) == []
+    assert shares(FILES, atomicity="partition") == each
+    assert shares(FILES, delivery="at_least_once") == each
+    assert shares((), atomicity="partition") == []
 
 
 def test_connections_are_named_and_checked_together() -> None:

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
-from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
 
 
 def done(result: Any) -> Future[Any]:

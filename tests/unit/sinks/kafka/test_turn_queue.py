@@ -29,7 +29,7 @@ class Watcher:
             )  # type: ignore[arg-type]
             value = record.model_dump_json().encode()
         self.queue.note(self._offset, number, value)
-        self.queue.looked()
+        self.queue.mark_fronts()
 
     def want(self, number: int, *topics: str) -> None:
         self.reads(number, "want", *topics)
@@ -44,7 +44,7 @@ class Watcher:
 
     def later(self, seconds: float) -> None:
         self.now += seconds
-        self.queue.looked()
+        self.queue.mark_fronts()
 
     def ticket(self, number: int) -> Ticket:
         return self.queue.tickets[number]

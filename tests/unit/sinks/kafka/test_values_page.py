@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter, problems
-from airflow_provider_connect.values.fields import legal_name
+from airflow_provider_connect.values.names import legal_name
 
 DOCS = Path(__file__).parents[4] / "docs" / "kafka.md"
 HEAD = "| Arrow | `json` | `json_schema` | `json_schema_envelope` | `avro` | `protobuf` |"

@@ -62,7 +62,7 @@ def read(some):
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.lists(lines, min_size=1, max_size=8))
 @example(['{"event":"e","properties":{}{"a":"}}', '{"event":"e","properties":{"}}'])
 @example(['{"event":"e","properties":{}}{"event":"e","properties":{}}', '{"event":"e","properties":{"a}}'])

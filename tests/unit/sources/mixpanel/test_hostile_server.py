@@ -36,9 +36,9 @@ def poll(answer, **options):
     tally = Tally()
     with RawServer(answer) as server:
         connection = Connection(conn_id="m", host=server.url, login=LOGIN, password=PASSWORD, extra={"project_id": "1"})
-        source = MixpanelSource(**options)
-        (part,) = source.plan(DAY, connection)
-        return [row for batch in source.poll(part, connection, tally) for row in batch.to_pylist()], tally
+        with MixpanelSource(**options).open(connection) as poller:
+            (part,) = poller.plan([DAY])
+            return [row for _, batch in poller.poll(part, tally) for row in batch.to_pylist()], tally
 
 
 @pytest.mark.parametrize("framing", HEADS)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import next_generation, row_of
-from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
+from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, Sink
 from airflow_provider_connect.window import DaySet
 
 ERRORS: dict[str, Any] = {cls.__name__: cls for cls in (DataError, RetriableError, SupersededError, KeyError)}
@@ -48,36 +48,48 @@ class TinySink(Sink):
     def asset_uri(self) -> str:
         return f"file://{self.folder}"
 
-    def ledger(self, key: Any, connections: Any) -> TinyLedger:
-        return TinyLedger(Path(self.folder) / "ledger")
+    def open(self, key: Any, connections: Any) -> TinyPublisher:
+        return TinyPublisher(self)
 
-    def begin(self, publish: Any, schema: Any, connections: Any) -> Any:
+
+class TinyPublisher(Publisher):
+    """Writes down each step that it takes."""
+
+    def __init__(self, options: TinySink) -> None:
+        self.options = options
+
+    @property
+    def ledger(self) -> TinyLedger:
+        return TinyLedger(Path(self.options.folder) / "ledger")
+
+    def begin(self, publish: Publish) -> Any:
         self._step("begin")
         return {"attempt": publish.manifest.attempt}
 
-    def put(self, token: Any, files: Any, schema: Any, connections: Any) -> Any:
+    def put(self, token: Any, stage: str, share: Any) -> Any:
+        assert all((Path(stage) / file.path).exists() for file in share)
         self._step("put")
-        return (token["attempt"], *(file.path for file in files))
+        return (token["attempt"], *(file.path for file in share))
 
-    def commit(self, publish: Any, schema: Any, token: Any, receipts: list[Any], connections: Any) -> LedgerRow:
+    def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         self._step("commit", repr(receipts))
-        ledger = self.ledger(None, None)
+        ledger = self.ledger
         row = row_of(publish, next_generation(publish, ledger.row(publish.day.date)))
         with ledger.path.open("a") as file:
             file.write(row.model_dump_json() + "\n")
         self._fail("committed")
         return row
 
-    def abort(self, publish: Any, token: Any, connections: Any) -> None:
+    def abort(self, publish: Publish, token: Any) -> None:
         self._step("abort")
 
     def _step(self, name: str, text: str = "") -> None:
-        with (Path(self.folder) / "steps").open("a") as file:
+        with (Path(self.options.folder) / "steps").open("a") as file:
             file.write(f"{name}{text}\n")
         self._fail(name)
 
     def _fail(self, name: str) -> None:
-        for fault in self.fails:
+        for fault in self.options.fails:
             step, _, error = fault.partition(":")
             if step == name:
                 raise ERRORS[error](f"tiny's {step}")

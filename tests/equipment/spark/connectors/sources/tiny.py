@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.window import Day
 
@@ -24,11 +24,12 @@ class TinySource(Source):
     """See the module.
 
     ``faults`` holds for each partition what its tries raise, one after the other: the name of an error, and after a
-    colon the seconds to wait.
+    colon the seconds to wait; ``bad`` what every request raises that serves a day. ``together`` is how many days one
+    request serves, ``has_keys`` whether rows have keys, and ``stray`` a day whose rows come too, unasked for.
     """
 
     name: ClassVar[str] = "tiny"
-    connection_type: ClassVar[str] = "tiny"
+    connection_types: ClassVar[tuple[str, ...]] = ("tiny",)
     conn_id: str = "tiny"
     folder: str
     parts: int = 1
@@ -36,38 +37,72 @@ class TinySource(Source):
     rejects: int = 0
     faults: dict[int, list[str]] = Field(default_factory=dict)
     pause_seconds: float = 0.0
+    together: int = 1
+    has_keys: bool = True
+    bad: dict[str, str] = Field(default_factory=dict)
+    stray: Day | None = None
 
     @property
     def stream_key(self) -> str:
         return "s"
 
-    def row_schema(self) -> pa.Schema:
-        return pa.schema([pa.field("event", pa.string()), pa.field("n", pa.int64())])
+    def open(self, connection: Connection) -> TinyPoller:
+        return TinyPoller(self)
 
-    def plan(self, day: Day, connection: Connection) -> list[InputPartition]:
-        return [InputPartition(day=day, index=index) for index in range(self.parts)]
 
-    def poll(self, part: InputPartition, connection: Connection, tally: Tally) -> Iterator[pa.RecordBatch]:
-        journal = Path(self.folder) / f"polls-{part.day}-{part.index}"
+class TinyPoller(Poller):
+    """Yields for each day ``rows`` rows, whose keys are their numbers."""
+
+    def __init__(self, options: TinySource) -> None:
+        self.options = options
+        self.days_per_plan = options.together
+        self.note("open")
+
+    def close(self) -> None:
+        self.note("close")
+
+    def note(self, word: str) -> None:
+        with (Path(self.options.folder) / "poller").open("a") as file:
+            file.write(f"{word}\n")
+
+    def schema(self) -> pa.Schema:
+        self.note("schema")
+        return self._fields()
+
+    def _fields(self) -> pa.Schema:
+        fields = [pa.field("event", pa.string()), pa.field("n", pa.int64())]
+        keys = [pa.field("record_key", pa.string(), nullable=False)]
+        return pa.schema(fields + keys if self.options.has_keys else fields)
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        return [InputPartition(days=tuple(days), index=index) for index in range(self.options.parts)]
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        options = self.options
+        journal = Path(options.folder) / f"polls-{part.days[0]}-{part.index}"
         tried = journal.stat().st_size if journal.exists() else 0
         journal.write_bytes(b"." * (tried + 1))
-        yield self._batch(part, tally)
-        time.sleep(self.pause_seconds)
-        faults = self.faults.get(part.index, [])
+        for day in part.days:
+            yield day, self._batch(day, part.index, tally)
+        tally.raw_bytes += 100
+        if options.stray is not None:
+            yield options.stray, self._batch(part.days[0], part.index, tally)
+        time.sleep(options.pause_seconds)
+        faults = options.faults.get(part.index, [])
         if tried < len(faults):
             self._fail(faults[tried])
-        for position in range(self.rejects):
-            tally.reject(Reject(position, "no record", b"zzz"))
+        for day in part.days:
+            if str(day) in options.bad:
+                self._fail(options.bad[str(day)])
+        for position in range(options.rejects):
+            tally.of(part.days[-1]).reject(Reject(position, "no record", b"zzz"))
 
-    def _batch(self, part: InputPartition, tally: Tally) -> pa.RecordBatch:
-        tally.rows += self.rows
-        tally.counts["duplicates"] += 1
-        tally.digest += 1
-        numbers = list(range(self.rows))
-        return pa.RecordBatch.from_arrays(
-            [pa.array([f"{part.day}/{part.index}"] * self.rows), pa.array(numbers, pa.int64())],
-            schema=self.row_schema(),
-        )
+    def _batch(self, day: Day, index: int, tally: Tally) -> pa.RecordBatch:
+        count = self.options.rows
+        tally.of(day).rows += count
+        tally.of(day).counts["duplicates"] += 1
+        rows = [{"event": f"{day}/{index}", "n": number, "record_key": f"{number:032x}"} for number in range(count)]
+        return pa.RecordBatch.from_pylist(rows, schema=self._fields())
 
     def _fail(self, fault: str) -> None:
         name, _, seconds = fault.partition(":")

@@ -1,0 +1,52 @@
+"""Who asks: the kinds of credentials that HTTP carries, each with the texts that no message may quote."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr
+
+
+@dataclass(frozen=True)
+class Auth:
+    """What a request says of who sends it; made by one of the functions below.
+
+    :param headers: sent with every request.
+    :param secrets: the texts that an answer may echo and no message may quote.
+    """
+
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+NO_AUTH = Auth()
+
+
+def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
+    """Return HTTP Basic, in UTF-8."""
+    given = user.get_secret_value(), password.get_secret_value()
+    token = base64.b64encode(":".join(given).encode()).decode("ascii")
+    # An echo may be without the padding, and in the letters of URLs.
+    bare = token.rstrip("=")
+    return Auth({"Authorization": f"Basic {token}"}, (*given, bare, bare.replace("+", "-").replace("/", "_")))
+
+
+def bearer_auth(token: SecretStr) -> Auth:
+    """Return a bearer token, such as OAuth's."""
+    return Auth({"Authorization": f"Bearer {token.get_secret_value()}"}, (token.get_secret_value(),))
+
+
+def header_auth(name: str, value: SecretStr) -> Auth:
+    """Return a key in a header of its own, such as ``X-Api-Key``."""
+    return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
+
+
+def proxy_auth(proxy: SecretStr | None) -> Auth:
+    """Return what a proxy is told: user and password of its URL, if there are any."""
+    parts = urlsplit(proxy.get_secret_value() if proxy is not None else "")
+    if not parts.username and not parts.password:
+        return NO_AUTH
+    basic = basic_auth(SecretStr(unquote(parts.username or "")), SecretStr(unquote(parts.password or "")))
+    return Auth({"Proxy-Authorization": basic.headers["Authorization"]}, basic.secrets)

@@ -1,0 +1,222 @@
+"""The client of a schema registry: subjects, versions and schemas as the server has them.
+
+Any server with Confluent's API (https://docs.confluent.io/platform/current/schema-registry/develop/api.html, 2026-11),
+over Confluent's own client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+
+_SETTINGS = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "proxy",
+)
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_MAX_REASON = 500
+
+
+def url(connection: Connection) -> str:
+    """Return the registry's address: the connection's host, which may be a whole URL, with its port.
+
+    :raises ConfigError: it is no http or https URL, or has a password in it.
+    """
+    host = connection.host or ""
+    whole = host if "://" in host else f"{connection.path or 'http'}://{host}"
+    where = f"connection {connection.conn_id!r}"
+    try:
+        parts = urlsplit(whole)
+        port = parts.port or connection.port
+    except ValueError:
+        raise ConfigError(f"{where}: its host is no URL of a schema registry") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or "," in host:
+        raise ConfigError(f"{where}: its host must be the http(s) URL of one schema registry")
+    if parts.username or parts.password:
+        raise ConfigError(f"{where}: its host has a user in the URL; use the fields login and password")
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path}".rstrip("/")
+
+
+def check_connection(connection: Connection) -> list[str]:
+    """Say what is wrong with a connection to a registry as far as it can be told without the network."""
+    where = f"connection {connection.conn_id!r}"
+    found = [
+        f"{where}: extra field {name!r} is not known; a schema registry's are {', '.join(_SETTINGS)}"
+        for name in connection.extra
+        if name not in _SETTINGS
+    ]
+    if (connection.login is None) != (connection.password is None):
+        found.append(f"{where}: login and password go together: give both or none")
+    try:
+        parts = urlsplit(url(connection))
+    except ConfigError as error:
+        return [*found, str(error)]
+    if connection.login is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        found.append(f"{where}: its password would go over the network in the clear; use an https URL")
+    return found
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One version of a subject.
+
+    :param kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
+    :param has_references: whether the schema refers to other subjects.
+    """
+
+    id: int
+    version: int
+    document: str
+    kind: str
+    has_references: bool
+
+
+class RegistryClient:
+    """One registry.
+
+    :param timeout_seconds: for one request; it is tried three times.
+    :raises ConfigError: the connection is wrong, or Confluent's client is missing.
+    """
+
+    def __init__(self, connection: Connection, timeout_seconds: float) -> None:
+        if problems := check_connection(connection):
+            raise ConfigError("; ".join(problems))
+        self.conn_id = connection.conn_id
+        self.url = url(connection)
+        self._client = _client(connection, self.url, timeout_seconds)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._client.close()
+
+    def versions(self, subject: str) -> list[int]:
+        """Return the numbers of a subject's versions, the oldest first; none of an unknown subject."""
+        found = self._find(f"reading the versions of subject {subject!r}", self._client.get_versions, subject)
+        return sorted(found or ())
+
+    def version(self, subject: str, number: int) -> Registered | None:
+        """Return one version of a subject; None if it is gone."""
+        doing = f"reading the versions of subject {subject!r}"
+        return _registered(self._find(doing, self._client.get_version, subject, number))
+
+    def newest(self, subject: str) -> Registered | None:
+        """Return a subject's newest version; None of an unknown subject."""
+        self._client.clear_latest_caches()
+        return _registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
+
+    def lookup(self, subject: str, document: str, kind: str) -> Registered | None:
+        """Return the version that has this very schema; None if there is none."""
+        doing = f"looking for the schema of subject {subject!r}"
+        return _registered(self._find(doing, self._client.lookup_schema, subject, _schema(document, kind)))
+
+    def is_compatible(self, subject: str, document: str, kind: str) -> bool:
+        """Ask whether the subject's own rule lets a schema in; an unknown subject takes any."""
+        doing = f"asking whether the schema of subject {subject!r} is compatible"
+        ask = self._client.test_compatibility_all_versions
+        return self._find(doing, ask, subject, _schema(document, kind)) is not False
+
+    def register(self, subject: str, document: str, kind: str) -> None:
+        """Register a schema.
+
+        :raises IncompatibleError: the registry refuses it.
+        """
+        self._call(f"registering subject {subject!r}", self._client.register_schema, subject, _schema(document, kind))
+
+    def _find(self, doing: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what a call returns, None where there is no such subject or schema."""
+        try:
+            return self._call(doing, function, *args)
+        except _MissingError:
+            return None
+
+    def _call(self, doing: str, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:  # noqa: BLE001 - whatever the client raises is classified
+            raise self._classified(error, doing) from None
+
+    def _classified(self, error: Exception, doing: str) -> ConnectError:
+        where = f"{doing} at {self.url} (connection {self.conn_id!r})"
+        status = getattr(error, "http_status_code", None)
+        if status is None:
+            return _without_answer(error, where)
+        if status in (401, 403):
+            return ConfigError(f"{where}: access denied ({status}); check login, password and the user's rights")
+        if status in (408, 429) or status >= 500:
+            return RetriableError(f"{where}: the registry answered {status}")
+        reason = str(getattr(error, "error_message", ""))[:_MAX_REASON]
+        if status == 404:
+            code = str(getattr(error, "error_code", ""))
+            if code.startswith("404"):
+                return _MissingError(f"{where}: {reason}")
+            return ConfigError(f"{where}: there is no schema registry under this address")
+        return (IncompatibleError if status == 409 else DataError)(f"{where}: the registry answered {status}: {reason}")
+
+
+class IncompatibleError(DataError):
+    """The registry refuses a schema as incompatible."""
+
+
+class _MissingError(ConnectError):
+    """There is no such subject, version or schema."""
+
+
+def _without_answer(error: Exception, where: str) -> ConnectError:
+    text, name = str(error), type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify failed" in text:
+        return ConfigError(f"{where}: its certificate is not trusted; set ssl.ca.location in the connection's extra")
+    if "WRONG_VERSION_NUMBER" in text:
+        return ConfigError(f"{where}: this port speaks no TLS; use an http URL, or the port of https")
+    if isinstance(error, (TypeError, AttributeError, KeyError, ValueError)):
+        return ConfigError(f"{where}: what answers is no schema registry ({name})")
+    return RetriableError(f"{where}: no answer ({name})")
+
+
+def _registered(found: Any) -> Registered | None:
+    if found is None:
+        return None
+    schema = found.schema
+    kind = schema.schema_type or "AVRO"
+    return Registered(found.schema_id, found.version, schema.schema_str, kind, bool(schema.references))
+
+
+def _schema(document: str, kind: str) -> Any:
+    from confluent_kafka.schema_registry import Schema
+
+    return Schema(document, kind)
+
+
+def _client(connection: Connection, address: str, timeout_seconds: float) -> Any:
+    try:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{error.name} is missing: install airflow-provider-connect[registry] where the task runs"
+        ) from None
+    settings: dict[str, Any] = {
+        "url": address,
+        "timeout": timeout_seconds,
+        "max.retries": 2,
+        "retries.wait.ms": 200,
+        "retries.max.wait.ms": 2000,
+        **{name: value for name, value in connection.extra.items() if value not in (None, "")},
+    }
+    if connection.login and connection.password:
+        user, password = connection.login.get_secret_value(), connection.password.get_secret_value()
+        settings["basic.auth.user.info"] = f"{user}:{password}"
+    try:
+        return SchemaRegistryClient(settings)
+    except (OSError, ValueError) as error:  # files of certificates that do not exist, or are none
+        raise ConfigError(
+            f"connection {connection.conn_id!r}: the schema registry's client refuses its settings "
+            f"({type(error).__name__}); check the files it names"
+        ) from None

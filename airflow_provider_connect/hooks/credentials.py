@@ -1,0 +1,116 @@
+"""Turns Airflow connections into ours: once in a task, with every secret masked before anything is logged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+from pydantic import SecretStr
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import Connections, Sink
+from airflow_provider_connect.source import Source
+
+_SECRET_NAME = re.compile(
+    r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|(^|[^a-z])sas([^a-z]|$)", re.IGNORECASE
+)
+SPARK_TYPES = ("spark",)
+_URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
+
+
+def resolve(conn_id: str) -> Connection:
+    """Return a connection, and mask its secrets in the logs.
+
+    :raises ConfigError: if Airflow has no such connection, or its extra is not a JSON object.
+    """
+    try:
+        found = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise ConfigError(
+            f"Airflow has no connection {conn_id!r}: make it under Admin > Connections or with "
+            f"'airflow connections add {conn_id} …'"
+        ) from None
+    extra = _extra(conn_id, found.extra)
+    for secret in filter(None, [found.password, *_secrets(extra), *_url_passwords(found.host)]):
+        mask_secret(secret)
+    return Connection(
+        conn_id=conn_id,
+        conn_type=found.conn_type or "",
+        host=found.host or None,
+        port=found.port,
+        path=found.schema or None,
+        login=SecretStr(found.login) if found.login else None,
+        password=SecretStr(found.password) if found.password else None,
+        extra=extra,
+    )
+
+
+def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
+    """Return the connections of a source and a sink by their ids, after source and sink have checked them.
+
+    :param spark_conn_id: must exist too: if it did not, the Spark hook would silently take master yarn.
+    :raises ConfigError: with every problem found, before anything is started.
+    """
+    connections: Connections = {}
+    problems: list[str] = []
+    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, *sink.connection_ids)):
+        try:
+            connections[conn_id] = resolve(conn_id)
+        except ConfigError as error:
+            problems.append(str(error))
+    problems += _of_other_types("Spark (argument conn_id)", connections.get(spark_conn_id), SPARK_TYPES)
+    kind = type(source).__name__
+    problems += _of_other_types(f"{kind} (option conn_id)", connections.get(source.conn_id), source.connection_types)
+    for option, types in sink.connection_types.items():
+        found = connections.get(getattr(sink, option) or "")
+        problems += _of_other_types(f"{type(sink).__name__} (option {option})", found, types)
+    if source.conn_id in connections:
+        problems += source.check(connections[source.conn_id])
+    if all(conn_id in connections for conn_id in sink.connection_ids):
+        problems += sink.check(connections)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids)}
+
+
+def _of_other_types(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
+    """Say so if a connection is not of a type that its user takes. One without a type always passes."""
+    if connection is None or connection.conn_type in ("", *types):
+        return []
+    wanted = " or ".join(map(repr, types))
+    return [f"connection {connection.conn_id!r} is of type {connection.conn_type!r}; {user} needs one of type {wanted}"]
+
+
+def _extra(conn_id: str, text: str | None) -> dict[str, Any]:
+    try:
+        extra = json.loads(text) if text else {}
+    except ValueError:
+        extra = None
+    if not isinstance(extra, dict):
+        raise ConfigError(f"connection {conn_id!r}: its extra field is not a JSON object")
+    return extra
+
+
+def _secrets(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _secrets(inner, f"{name}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner, name)
+    elif isinstance(value, str):
+        if _SECRET_NAME.search(name):
+            yield value
+        yield from _url_passwords(value)
+
+
+def _url_passwords(value: str | None) -> list[str]:
+    found = _URL_PASSWORD.findall(value) if value else []
+    return [*found, *(unquote(password) for password in found)]

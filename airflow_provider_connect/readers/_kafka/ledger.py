@@ -1,0 +1,81 @@
+"""What a reader needs of the ledger: its records, and which of two for one day counts.
+
+The sink has its own account of them, which says more; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.readers._kafka.spans import Place
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the reader needs of a day's record in the ledger."""
+
+    generation: int
+    rows: int
+    token: str
+    attempt: str | None
+    only_changes: bool
+    spans: Mapping[Place, tuple[int, int]]
+    built_on: int | None
+    beaten: frozenset[str]
+
+    @classmethod
+    def parse(cls, value: str | bytes) -> Entry:
+        """Read a record's value.
+
+        :raises ValueError, KeyError, TypeError, AttributeError: no Kafka sink wrote it.
+        """
+        entry = json.loads(value)
+        row = entry["row"]
+        counts = row.get("counts", {})
+        return cls(
+            int(row["generation"]),
+            int(row["rows"]),
+            row["token"],
+            row.get("attempt"),
+            bool(counts.get("unchanged") or counts.get("vanished")),
+            {
+                (topic, int(number)): (int(first), int(end))
+                for topic, partitions in entry.get("offsets", {}).items()
+                for number, (first, end) in partitions.items()
+            },
+            entry.get("built_on"),
+            frozenset(entry.get("beaten", ())),
+        )
+
+    def counts_over(self, standing: Entry) -> bool:
+        """Tell whether this record, which came later, counts instead of one that stands.
+
+        Without transactions two runs may write a day's record upon the same generation: then the first counts.
+        """
+        again = (self.token, self.attempt) == (standing.token, standing.attempt)
+        if self.built_on is None or again:
+            return True
+        return self.built_on >= standing.generation or standing.attempt in self.beaten
+
+
+def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:
+    """Yield the committed records of the ledger, up to where it ends now for readers of uncommitted ones."""
+    with reading(connection, topic, timeout_seconds, "read_uncommitted", "ledger topic") as partitions:
+        numbers = partitions.numbers()
+        if not numbers:
+            raise ConfigError(
+                f"ledger topic {topic!r} is missing: nothing is published yet, or the sink has another ledger_topic"
+            )
+        ends = {number: partitions.bounds(number)[1] for number in numbers}
+    with reading(connection, topic, timeout_seconds, "read_committed", "ledger topic") as partitions:
+        for batch in partitions.batches(dict.fromkeys(ends, 0), ends):
+            yield from batch

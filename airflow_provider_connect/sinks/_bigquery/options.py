@@ -1,0 +1,181 @@
+"""The options of the BigQuery sink, what contradicts what among them, and the names that follow from them.
+
+A DAG file imports this: nothing heavy may stand at its head.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from airflow_provider_connect.clients.bigquery.place import MAX_TARGET_BYTES, Place, project_of
+from airflow_provider_connect.config import Options
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.window import SourceKind
+
+NONE, INGESTION_TIME, RANGE = "none", "ingestion_time", "range"
+"""Words of ``partition_by`` that are no column, and of ``partition_type`` that is no time."""
+
+
+class BigQueryOptions(Options):
+    """What a user may set."""
+
+    name: ClassVar[str] = "bigquery"
+    connection_types: ClassVar[dict[str, tuple[str, ...]]] = {"conn_id": ("google_cloud_platform", "gcpbigquery")}
+
+    conn_id: str = Field(
+        default="google_cloud_default", description="Airflow connection that holds the project and the credentials."
+    )
+    table: str = Field(
+        description="'dataset.table', or 'project.dataset.table' when the project is not the connection's own.",
+        examples=["analytics.mixpanel_events"],
+    )
+    write_mode: Literal["replace", "merge", "append"] = Field(
+        default="replace",
+        description="'replace' puts a day in the place of the same day, 'merge' updates rows by key, 'append' adds.",
+    )
+    key: tuple[str, ...] = Field(
+        default=(), description="Source columns that identify a row: for write_mode='merge', and only there."
+    )
+    newest_by: str | None = Field(
+        default=None,
+        description="Source column whose highest value wins among rows of one key, over days too; without it the later "
+        "day wins, and within a day the later row. For write_mode='merge'.",
+    )
+    delete_where: str | None = Field(
+        default=None, description="Boolean source column: where it is true the key is deleted. For write_mode='merge'."
+    )
+    on_published_day: Literal["refuse", "append"] = Field(
+        default="refuse",
+        description="With write_mode='append', what happens to a day the ledger has already: 'append' doubles it.",
+    )
+    load_method: Literal["auto", "storage_write", "load_job"] = Field(
+        default="auto",
+        description="How rows reach the staging table; 'auto' takes load jobs where the stage lies on gs://, else the "
+        "Storage Write API.",
+    )
+    create_disposition: Literal["if_needed", "never"] = Field(
+        default="if_needed", description="Whether the table is made when it is missing."
+    )
+    partition_by: str = Field(
+        default="day",
+        description="What partitions a new table: 'day', a DATE or TIMESTAMP source column, 'ingestion_time' (when "
+        "rows arrive) or 'none'. For a table that exists: what it is partitioned by.",
+    )
+    partition_type: Literal["hour", "day", "month", "year", "range"] = Field(
+        default="day",
+        description="Size of a new table's partitions; 'hour' needs a TIMESTAMP column or 'ingestion_time'. 'range' is "
+        "for a table that exists, by ranges of an INTEGER column.",
+    )
+    partition_expiration_days: int | None = Field(
+        default=None, ge=1, description="Age at which BigQuery deletes a new table's partitions."
+    )
+    cluster_by: tuple[str, ...] = Field(
+        default=(), max_length=4, description="Up to four source columns that a new table is clustered by."
+    )
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="Labels of tables that are made, and of every job beside dag, task and run."
+    )
+    kms_key: str | None = Field(
+        default=None, description="Cloud KMS key for tables that are made: 'projects/…/cryptoKeys/…'."
+    )
+    schema_contract: Literal["evolve", "freeze", "discard_columns"] = Field(
+        default="evolve",
+        description="What happens to a column the table lacks: 'evolve' adds it, 'freeze' fails, 'discard_columns' "
+        "leaves it out.",
+    )
+    errors_tolerance: Literal["none", "all"] = Field(
+        default="none",
+        description="What happens to a row that BigQuery cannot hold: 'none' fails the day, 'all' sets it aside in "
+        "'<table>__rejects'.",
+    )
+    max_rejects: int = Field(default=1000, ge=0, description="How many rows may be set aside before the day fails.")
+    staging_dataset: str | None = Field(
+        default=None,
+        description="Dataset for staging tables, 'dataset' or 'project.dataset', where the table's own lies; without "
+        "it they lie beside the table.",
+    )
+    maximum_bytes_billed: int | None = Field(
+        default=None,
+        ge=10_000_000,
+        description="Bytes that one statement may be billed for; one that would read more fails the day.",
+    )
+    retry_budget_seconds: float = Field(
+        default=90.0,
+        ge=0,
+        description="How long a call is tried again after retriable errors before they go to Airflow's own retry.",
+    )
+
+    @field_validator("table")
+    @classmethod
+    def _is_table(cls, table: str) -> str:
+        try:
+            place = Place.parse(table, project="the-connections-own")
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        if len(place.table.encode()) > MAX_TARGET_BYTES:
+            raise ValueError(
+                f"the table's name takes {len(place.table.encode())} bytes of UTF-8: at most {MAX_TARGET_BYTES} bytes, "
+                "since the ledger and staging tables have the same name and an end"
+            )
+        return table
+
+    @field_validator("staging_dataset")
+    @classmethod
+    def _is_dataset(cls, dataset: str) -> str:
+        try:
+            Place.parse(f"{dataset}.x", project="the-connections-own")
+        except ConfigError:
+            raise ValueError(f"{dataset!r} is no dataset: write 'dataset' or 'project.dataset'") from None
+        return dataset
+
+    @model_validator(mode="after")
+    def _modes(self) -> Self:
+        if self.write_mode == "merge" and not self.key:
+            raise ValueError("write_mode='merge' needs key=[…], the columns that identify a row")
+        only_merge = [name for name in ("key", "newest_by", "delete_where") if getattr(self, name)]
+        if self.write_mode != "merge" and only_merge:
+            raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
+        if self.write_mode != "append" and self.on_published_day != "refuse":
+            raise ValueError("on_published_day: only with write_mode='append'")
+        if wrong := self._wrong_partitions():
+            raise ValueError(wrong)
+        return self
+
+    def _wrong_partitions(self) -> str | None:
+        by, size = self.partition_by, self.partition_type
+        if by == NONE:
+            given = {"partition_type": size != "day", "partition_expiration_days": self.partition_expiration_days}
+            named = [f"{name}: only with partitions, and partition_by='none'" for name in given if given[name]]
+            return "; ".join(named) or None
+        if size == RANGE and by in ("day", INGESTION_TIME):
+            return "partition_type='range' needs partition_by=, an INTEGER column"
+        if size == RANGE and self.partition_expiration_days is not None:
+            return "partition_expiration_days: partitions by ranges never expire"
+        if size == "hour" and by == "day":
+            return "partition_type='hour' needs partition_by=, a TIMESTAMP column"
+        return None
+
+    @property
+    def target(self) -> str:
+        """``bigquery://`` and the table as it was given; for a missing project the connection's name stands."""
+        return f"bigquery://{self._place_name}"
+
+    @property
+    def asset_uri(self) -> str:
+        """``bigquery://project/dataset/table``, as the Google provider's assets have it.
+
+        For a missing project the connection's name stands; the operator's ``asset=`` takes the real one.
+        """
+        dataset, _, table = self._place_name.rpartition(".")
+        project, _, dataset = dataset.rpartition(".")  # a project of a domain has dots of its own
+        return f"bigquery://{project}/{dataset}/{table}"
+
+    @property
+    def _place_name(self) -> str:
+        return self.table if project_of(self.table) else f"{self.conn_id}.{self.table}"
+
+    def replaces(self, kind: SourceKind) -> bool:
+        """Only with ``write_mode="replace"``: the other modes delete nothing because of an empty answer."""
+        return self.write_mode == "replace"

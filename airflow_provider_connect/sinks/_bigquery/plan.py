@@ -1,0 +1,95 @@
+"""What one publish is to change: made of its manifest, of what was staged and of the options, run by :mod:`.turns`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from airflow_provider_connect.publishing import row_of
+from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
+from airflow_provider_connect.sinks._bigquery.merge import Merge
+from airflow_provider_connect.sinks._bigquery.rejects import Rejects
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    from airflow_provider_connect.sinks._bigquery.staging import Staging
+    from airflow_provider_connect.sinks._bigquery.tables import Tables
+
+
+@dataclass(frozen=True)
+class PublishPlan:
+    """What one publish changes, and what must hold for it.
+
+    :param publish: the day, who wants it, and the generation that was seen before the poll.
+    :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
+    :param merge: only for, and always with, ``write_mode="merge"``.
+    :param filter_column: the column that every query on the target must name; None when none need be.
+    :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
+        first few.
+    :param stream_count: how many there were.
+    """
+
+    target: Place
+    staging: Place
+    ledger: Place
+    publish: Publish
+    row: LedgerRow
+    columns: Sequence[Column]
+    write_mode: WriteMode = "replace"
+    on_published_day: Literal["refuse", "append"] = "refuse"
+    merge: Merge | None = None
+    filter_column: str | None = None
+    load_method: str = "storage_write"
+    streams: tuple[str, ...] = ()
+    stream_count: int = 0
+    rejects: Rejects | None = None
+
+    @property
+    def key(self) -> StreamKey:
+        """The stream."""
+        return self.publish.key
+
+    @property
+    def tables(self) -> set[Place]:
+        """All tables that the script may name."""
+        tables = {self.target, self.staging, self.ledger}
+        if self.rejects:
+            tables |= {table for table in (self.rejects.target, self.rejects.staging) if table}
+        if self.merge and self.merge.tombstones:
+            tables.add(self.merge.tombstones)
+        return tables
+
+
+def plan_of(
+    tables: Tables, publish: Publish, made: Staging, streams: Sequence[str], rejects: Rejects | None
+) -> PublishPlan:
+    """Return the plan of a day whose rows and rejects are staged.
+
+    :param streams: names of the write streams that this attempt filled.
+    """
+    polled = publish.manifest.polled
+    from_source = polled.counts.get("rejected", 0)
+    from_sink = rejects.rows - from_source if rejects and rejects.staging else 0
+    counts = polled.all_counts | {"rejected": from_source + from_sink}
+    if made.discarded:
+        counts["discarded_columns"] = len(made.discarded)
+    rows = sum(file.rows for file in polled.files) - from_sink
+    return PublishPlan(
+        target=tables.target,
+        staging=made.table,
+        ledger=tables.ledger,
+        publish=publish,
+        row=row_of(publish, 0, rows=rows, counts=counts, published_at=None),
+        columns=made.columns,
+        write_mode=tables.options.write_mode,
+        on_published_day=tables.options.on_published_day,
+        merge=tables.merge(made.columns),
+        filter_column=made.filter_column,
+        load_method=made.load_method,
+        streams=tuple(streams),
+        stream_count=made.kept.streams if made.kept else len(streams),
+        rejects=rejects,
+    )

@@ -1,0 +1,162 @@
+"""Staging tables: their names, what one attempt has in its own, and the sweep of those that dead attempts left."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.bigquery.errors import MissingError
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.tables import create, drop, find
+from airflow_provider_connect.sinks._bigquery.names import legal_table_suffix
+from airflow_provider_connect.wire import Wire
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+
+STAGING_LIFE = dt.timedelta(days=1)
+"""When BigQuery itself drops a staging table that nobody has dropped."""
+_MARK = "__stage_"
+REJECTS_END = "_rejects"
+_LABEL = {"connect": "staging"}
+
+
+class Kept(Wire):
+    """What an earlier attempt has staged whole.
+
+    :param table: name of the staging table.
+    :param rejects_table: name of that of the rejects.
+    :param digest: of the way the rows were staged.
+    :param rejects: rows of the day that were set aside.
+    :param streams: how many write streams filled the table.
+    """
+
+    table: str
+    rejects_table: str | None
+    digest: str
+    rejects: int
+    streams: int
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where one attempt's rows go, and as what: made by ``begin``, carried to every ``put`` and to ``commit``.
+
+    :param table: the staging table.
+    :param rejects: the staging table of rejects; None where there can be none.
+    :param columns: what is written to the target.
+    :param staged: what the staging table has; more than ``columns`` only where files are loaded as they are.
+    :param discarded: source columns that are left out.
+    :param position_column: holds the row's place in the day; None where it is not needed.
+    :param filter_column: the column that queries on the target must name; None if none.
+    :param kept: what an earlier attempt has staged; nothing is sent then.
+    """
+
+    table: Place
+    rejects: Place | None
+    columns: list[Column]
+    staged: list[Column]
+    load_method: Literal["storage_write", "load_job"]
+    discarded: tuple[str, ...] = ()
+    position_column: str | None = None
+    filter_column: str | None = None
+    kept: Kept | None = None
+
+    @property
+    def fields(self) -> list[Field]:
+        """The staging table's fields."""
+        fields = [column.staging for column in self.staged]
+        if self.position_column:
+            fields.append({"name": self.position_column, "type": "INTEGER", "mode": "NULLABLE"})
+        return fields
+
+
+def stage_of(target: Place, attempt: str, dataset: str | None = None) -> Place:
+    """Return where an attempt stages its rows; its rejects are staged in the same name and :data:`REJECTS_END`.
+
+    :param dataset: another dataset than the target's, ``[project.]dataset``: the name then tells whose it is.
+    """
+    beginning = beginning_for(target, dataset)
+    return beginning.sibling(f"{beginning.table}{legal_table_suffix(attempt)}")
+
+
+def new_stage(target: Place, attempt: str, dataset: str | None = None) -> Place:
+    """Return a place of its own for each time that an attempt begins to publish.
+
+    :param attempt: whose manifest is published.
+    :param dataset: as in :func:`stage_of`.
+    """
+    return stage_of(target, f"{attempt}-{uuid.uuid4().hex[:12]}", dataset)
+
+
+def is_stage_of(target: Place, attempt: str, table: str, dataset: str | None = None) -> bool:
+    """Tell whether :func:`new_stage` could have named a table so, for this attempt and target."""
+    beginning = stage_of(target, f"{attempt}-", dataset).table
+    return re.fullmatch(f"{re.escape(beginning)}[0-9a-f]{{12}}", table) is not None
+
+
+def beginning_for(target: Place, dataset: str | None = None) -> Place:
+    """Return where a target's staging tables lie, and what their names begin with.
+
+    :param dataset: as in :func:`stage_of`.
+    """
+    if dataset is None:
+        return target.sibling(f"{target.table}{_MARK}")
+    return Place.parse(f"{dataset}.{legal_table_suffix(target.id)}{_MARK}", target.project)
+
+
+def beginning_of(stage: Place) -> str:
+    """Return what the names of all staging tables begin with that are of the same target as this one."""
+    return "".join(stage.table.rpartition(_MARK)[:2])
+
+
+def is_staging(table: Any) -> bool:
+    """Tell by its label whether a table, or its line in a listing, is a staging table."""
+    return bool(_LABEL.items() <= table.labels.items())
+
+
+def make_staging(
+    api: Api, place: Place, fields: Sequence[Field], labels: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Make a staging table, which BigQuery drops by itself after :data:`STAGING_LIFE`."""
+    expires = dt.datetime.now(dt.UTC) + STAGING_LIFE
+    create(api, place, fields, labels={**labels, **_LABEL}, expires=expires)
+
+
+def staging_tables(api: Api, target: Place, dataset: str | None = None) -> dict[Place, dt.datetime]:
+    """Return the staging tables of a target that are there, and when each was last changed.
+
+    One listing (a page for each 1,000 tables of the dataset), and one look at each.
+
+    :param dataset: as in :func:`stage_of`.
+    """
+    beginning = beginning_for(target, dataset)
+    name = f"{beginning.project}.{beginning.dataset}"
+    doing = f"list the staging tables of {target.id}"
+    try:
+        found = api.call(doing, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
+    except MissingError:
+        return {}
+    places = [beginning.sibling(item.table_id) for item in found if item.table_id.startswith(beginning.table)]
+    tables = [(place, find(api, place)) for place in places]
+    return {place: table.modified or table.created for place, table in tables if table and is_staging(table)}
+
+
+def sweep(api: Api, target: Place, older_than: dt.datetime, dataset: str | None = None) -> int:
+    """Drop the target's staging tables that nobody has changed since ``older_than``; return how many.
+
+    What is missed BigQuery drops itself. Rows that wait in a pending stream are no change yet: ``older_than`` has to be
+    longer ago than a put may take.
+
+    :param dataset: as in :func:`stage_of`.
+    """
+    old = [place for place, changed in staging_tables(api, target, dataset).items() if changed < older_than]
+    for place in old:
+        drop(api, place)
+    return len(old)

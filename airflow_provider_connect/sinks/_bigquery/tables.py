@@ -1,0 +1,100 @@
+"""The tables of one target: where ledger, rejects, tombstones and staging tables lie, and how all are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find, lasting
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+    from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What the options say about a target and the tables beside it.
+
+    :param project: of the target, where its name has none.
+    """
+
+    options: BigQueryOptions
+    project: str
+
+    @cached_property
+    def target(self) -> Place:
+        """The table that is published into."""
+        return Place.parse(self.options.table, self.project)
+
+    @property
+    def ledger(self) -> Place:
+        """The table that remembers every publish."""
+        return self.target.sibling(f"{self.target.table}__ledger")
+
+    @property
+    def rejects(self) -> Place:
+        """The table of rows that could not be loaded."""
+        return self.target.sibling(f"{self.target.table}__rejects")
+
+    def merge(self, columns: Sequence[Column]) -> Merge | None:
+        """Return how rows of these columns are merged; None in the other write modes.
+
+        :raises ConfigError: an option names a column that is missing or cannot serve.
+        """
+        options = self.options
+        if options.write_mode != "merge":
+            return None
+        tombstones = self.target.sibling(f"{self.target.table}__tombstones")
+        return merge_of(columns, options.key, options.newest_by, options.delete_where, tombstones)
+
+
+def ensure_tombstones(api: Api, tables: Tables, columns: Sequence[Column]) -> None:
+    """Make the table of deleted keys if merge needs it and it is missing."""
+    merge = tables.merge(columns)
+    if merge is not None and merge.tombstones is not None:
+        ensure_table(
+            api,
+            merge.tombstones,
+            tombstone_fields(merge, columns),
+            description=f"Keys that were deleted from {tables.target.id}, and the day that deleted them.",
+        )
+
+
+def ensure_table(
+    api: Api,
+    place: Place,
+    fields: Sequence[Field],
+    *,
+    description: str,
+    cluster_by: Sequence[str] = (),
+    partition_by: str | None = None,
+) -> None:
+    """Make a table beside the target if it is missing: ledger, rejects or tombstones. It never expires.
+
+    :param partition_by: a DATE column.
+    :raises ConfigError: it is there, and lacks columns; or it is bound to expire.
+    """
+    from google.cloud import bigquery
+
+    table = find(api, place) or create(
+        api,
+        place,
+        fields,
+        description=description,
+        cluster_by=cluster_by,
+        partitioning=bigquery.TimePartitioning(field=partition_by) if partition_by else None,
+    )
+    lacking = {one["name"].lower() for one in fields} - {one["name"].lower() for one in fields_of(table)}
+    if lacking:
+        raise ConfigError(
+            f"table {place.id} is in the way: it was not made by this sink, since it lacks the columns "
+            f"{', '.join(sorted(lacking))}. Rename it or drop it"
+        )
+    lasting(api, place, table)

@@ -1,0 +1,153 @@
+"""The target: made when it is missing, and brought to hold the source's columns.
+
+A day takes one call to read it. A day with new columns takes one schema patch, which is one of the five metadata
+updates that BigQuery allows a table in ten seconds, and one query that waits until the columns are there.
+
+Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.bigquery.errors import StaleError
+from airflow_provider_connect.clients.bigquery.sql import any_partition, names
+from airflow_provider_connect.clients.bigquery.tables import create, dry_run, fields_of, filter_column, find, turns
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._bigquery.columns.schema import evolution, fits, new_fields
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.names import DAY
+from airflow_provider_connect.sinks._bigquery.partitions import column_named, new_partitioning
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+    from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
+
+COLUMN_WAIT_SECONDS = 60.0
+# What a query says of a column that it does not know yet.
+_UNKNOWN_COLUMN = re.compile(r"Unrecognized name")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A target that holds the source's columns.
+
+    :param columns: what to write.
+    :param filter_column: the column every query must name, None if none.
+    :param discarded: source names of columns that are left out.
+    :param table: its metadata.
+    """
+
+    columns: list[Column]
+    filter_column: str | None
+    discarded: tuple[str, ...]
+    table: Any
+
+
+def ensure_target(api: Api, target: Place, options: BigQueryOptions, schema: pa.Schema) -> Ready:
+    """Make the target, or bring it to hold the source's columns; return what to write, and how.
+
+    :raises ConfigError: it is missing and may not be made, or is no table.
+    :raises DataError: naming every column that does not fit.
+    """
+    for _ in turns():
+        table = find(api, target) or _create_target(api, target, options, columns(schema))
+        if problem := kind_problem(table, target):
+            raise ConfigError(problem)
+        existing = fields_of(table)
+        plan = evolution(target.id, existing, columns(schema, existing), options.schema_contract)
+        if plan.changed:
+            try:
+                table = _patch(api, table, target, plan.fields, plan.added)
+            except StaleError:
+                continue  # another publisher changed it meanwhile: compare again
+        return Ready(plan.written, filter_column(table), plan.discarded, table)
+    raise RetriableError(f"others keep changing the schema of {target.id}: its columns could not be brought in order")
+
+
+def _create_target(api: Api, target: Place, options: BigQueryOptions, made: Sequence[Column]) -> Any:
+    if options.create_disposition == "never":
+        raise ConfigError(
+            f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
+        )
+    return create(
+        api,
+        target,
+        new_fields(made),
+        cluster_by=[column_named(name, made) for name in options.cluster_by],
+        partitioning=new_partitioning(target, options, made),
+    )
+
+
+def kind_problem(table: Any, target: Place) -> str | None:
+    """Return what is wrong with writing to a thing of this kind."""
+    if table.table_type != "TABLE":
+        return f"{target.id} is a {table.table_type}, which cannot be written: choose another name for the table"
+    return None
+
+
+def _patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: Sequence[str]) -> Any:
+    """Give the table its fields, on top of exactly the version that was compared; wait until queries know them.
+
+    :raises StaleError: another changed the table since.
+    """
+    from google.cloud import bigquery
+
+    table.schema = [bigquery.SchemaField.from_api_repr(one) for one in fields]
+    table = api.call(f"change the schema of {target.id}", api.client.update_table, table, ["schema"])
+    if added:
+        _await_columns(api, target, [one for one in fields if one["name"] in added], filter_column(table))
+    return table
+
+
+def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None) -> None:
+    """Return when queries know the new columns.
+
+    :param filter_by: the column that every query must name, None if none.
+    """
+    listed = names(one["name"] for one in added)
+    condition = f"{DAY} = DATE '0001-01-01' AND {any_partition(filter_by)}"
+    look = f"SELECT {listed} FROM {target.sql} WHERE {condition} LIMIT 0"
+    deadline = time.monotonic() + COLUMN_WAIT_SECONDS
+    pause_seconds = 0.5
+    while not _knows_columns(api, target, look):
+        if time.monotonic() > deadline:
+            raise RetriableError(
+                f"{target.id}: {listed} were added, and queries do not know them after {COLUMN_WAIT_SECONDS:.0f} s"
+            )
+        time.sleep(pause_seconds)
+        pause_seconds = min(pause_seconds * 2, 5.0)
+
+
+def _knows_columns(api: Api, target: Place, look: str) -> bool:
+    from google.api_core.exceptions import BadRequest
+
+    def ask(*, timeout: float, retry: None) -> bool:
+        try:
+            dry_run(api, look, timeout=timeout, retry=retry)
+        except BadRequest as error:
+            if _UNKNOWN_COLUMN.search(str(error)):
+                return False
+            raise
+        return True
+
+    return bool(api.call(f"look for the new columns of {target.id}", ask))
+
+
+def schema_moved(api: Api, target: Place, written: Sequence[Column]) -> bool:
+    """Tell whether the target is no longer as it was when ``written`` were made for it: begin again then.
+
+    A field that another publisher adds inside a struct makes an INSERT fail that did not know it.
+    """
+    table = find(api, target)
+    return table is None or not fits(fields_of(table), written)

@@ -1,0 +1,175 @@
+"""Parquet files into a BigQuery table by one load job under an id of our own, so that it is not started twice.
+
+A load job appends all of its files or nothing (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11).
+It is one change of the table, of five that BigQuery allows in ten seconds, and one load of the 1,500 of a day
+(https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11): so a day takes one, however many files it has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS, SETTLE_SECONDS, Api
+from airflow_provider_connect.clients.bigquery.errors import from_result, made_before
+from airflow_provider_connect.clients.bigquery.messages import shown_message
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.sinks._bigquery.names import legal_job_id
+from airflow_provider_connect.sinks._bigquery.ways_in.upload import upload
+
+FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
+PACE_SECONDS = 2.5
+"""Between the starts of two jobs of one table, where a day has more files than a job takes."""
+TRIES = 4
+_PAUSES = (1.0, 3.0, 9.0)
+
+
+def load(
+    api: Api,
+    table: Place,
+    files: Sequence[str],
+    schema: list[dict[str, Any]],
+    *,
+    labels: dict[str, str],
+    attempt: str,
+) -> list[str]:
+    """Append Parquet files to a table that exists; return the ids of the jobs that did.
+
+    Files in ``gs://`` are read by BigQuery itself, up to :data:`FILES_PER_JOB` a job; any others are uploaded as one.
+    May be repeated with the same arguments.
+
+    :param schema: the fields of the table, as in the REST API.
+    :param attempt: made part of the job ids, ``connect_load_<attempt>_<n>``; another one loads the files again.
+    :raises DataError: a file or a row of it does not fit the table.
+    :raises ConnectError: as :func:`~.errors.classify` says.
+    """
+    own = [path for path in files if path.startswith("gs://")]
+    others = [path for path in files if not path.startswith("gs://")]
+    sources = [own[start : start + FILES_PER_JOB] for start in range(0, len(own), FILES_PER_JOB)]
+    sources += [others] if others else []
+    loads = [
+        _Load(api, table, source, schema, labels, legal_job_id(f"connect_load_{attempt}_{number}"))
+        for number, source in enumerate(sources)
+    ]
+    for number, one in enumerate(loads):
+        if number:
+            time.sleep(PACE_SECONDS)
+        one.start()
+    return [one.finish() for one in loads]
+
+
+@dataclass
+class _Load:
+    """One load of some files, by as many jobs as it takes.
+
+    :param name: id of the first job.
+    """
+
+    api: Api
+    table: Place
+    source: list[str]
+    schema: list[dict[str, Any]]
+    labels: dict[str, str]
+    name: str
+    tries: int = 0
+    started: float = field(default_factory=time.monotonic)
+    job: Any = None
+
+    @property
+    def doing(self) -> str:
+        return f"loading {len(self.source)} files into {self.table.id}"
+
+    def start(self) -> None:
+        """Start the next job of this load, or find it under its id."""
+        name = self.name if not self.tries else f"{self.name}_{self.tries}"
+        self.tries += 1
+        with made_before(self.doing):
+            if self.source[0].startswith("gs://"):
+                self.job = self.api.start(name, self._insert(name), self.doing, missing_seconds=SETTLE_SECONDS)
+            else:
+                self.job = upload(self.api, self.source, self._resource(name), self.doing)
+
+    def finish(self) -> str:
+        """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
+        for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
+            error = self._outcome()
+            if error is None:
+                return str(self.job.job_id)
+            soon = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
+            spent = time.monotonic() - self.started
+            if not soon or self.tries >= TRIES or spent + pause > self.api.retry_budget_seconds:
+                raise error
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            self.start()
+        raise AssertionError
+
+    def _outcome(self) -> ConnectError | None:
+        # A job of this id may be done long since, with an error of then (a quota) or for another table.
+        try:
+            with made_before(self.doing):
+                job = self.api.wait(self.job, self.doing)
+        except ConnectError as error:
+            return self._located(error)
+        into = job.destination
+        if (into.project, into.dataset_id, into.table_id) != (self.table.project, self.table.dataset, self.table.table):
+            return RetriableError(f"{self.doing}: job {job.job_id} has loaded another table")
+        bad = [error for error in job.errors or [] if error.get("reason") != "stopped"]
+        if bad or int(_bad_records(job) or 0):
+            return self._bad(bad)
+        return None
+
+    def _located(self, error: ConnectError) -> ConnectError:
+        result = self.job.error_result or {}
+        if result.get("reason") in ("invalid", "invalidQuery") and not isinstance(error, RetriableError):
+            return self._bad(self.job.errors or [result])
+        return error
+
+    def _bad(self, errors: list[dict[str, Any]]) -> ConnectError:
+        first = errors[0] if errors else {}
+        where = f" in {first['location']}" if first.get("location") else ""
+        text = shown_message(str(first.get("message", "")))
+        if errors and not isinstance(from_result(first, self.doing), (ConfigError, DataError)):
+            return from_result(first, self.doing)
+        return DataError(
+            f"{self.doing}: job {self.job.job_id} did not load every row ({_bad_records(self.job) or len(errors)} bad "
+            f"records{where}){text and ': '}{text}; the data does not fit the table's columns"
+        )
+
+    def _config(self) -> Any:
+        from google.cloud import bigquery
+
+        config = bigquery.LoadJobConfig(
+            source_format="PARQUET",
+            write_disposition="WRITE_APPEND",
+            create_disposition="CREATE_NEVER",
+            schema=[bigquery.SchemaField.from_api_repr(field) for field in self.schema],
+            labels={**self.api.labels, **self.labels},
+            max_bad_records=0,
+        )
+        config.parquet_options = bigquery.ParquetOptions.from_api_repr({"enableListInference": True})
+        return config
+
+    def _insert(self, name: str) -> Callable[..., Any]:
+        config = self._config()
+        return lambda **how: self.api.client.load_table_from_uri(
+            self.source, self.table.id, job_id=name, job_config=config, location=self.api.location, **how
+        )
+
+    def _resource(self, name: str) -> dict[str, Any]:
+        configuration = self._config().to_api_repr()
+        into = {"projectId": self.table.project, "datasetId": self.table.dataset, "tableId": self.table.table}
+        reference = {"projectId": self.api.project, "jobId": name, "location": self.api.location}
+        return {
+            "jobReference": {key: value for key, value in reference.items() if value},
+            "configuration": {**configuration, "load": {**configuration["load"], "destinationTable": into}},
+        }
+
+
+def _bad_records(job: Any) -> Any:
+    # The library has no property for it.
+    return job._properties.get("statistics", {}).get("load", {}).get("badRecords")

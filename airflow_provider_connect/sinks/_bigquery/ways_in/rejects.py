@@ -1,0 +1,110 @@
+"""A day's rejects on their way into their staging table: executors append their own, the driver the source's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
+from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError, StreamReceipt
+from airflow_provider_connect.clients.bigquery.tables import find
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks._bigquery.columns.rows import Bad, cut
+from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
+from airflow_provider_connect.stage.rejects import read_rejects
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sink import Publish
+    from airflow_provider_connect.sinks._bigquery.staging import Staging
+    from airflow_provider_connect.sinks._bigquery.tables import Tables
+
+BATCH_BYTES = 5_400_000
+"""About what one request holds. Full ones (9 MB) cost a task 50 MB more, and are no faster (measured 2026-11)."""
+
+
+def stage_rejects(
+    api: Api, tables: Tables, publish: Publish, made: Staging, sent: Sequence[StreamReceipt]
+) -> Rejects | None:
+    """Stage what the source set aside beside what executors did; return the day's rejects, None without any. Driver.
+
+    :param sent: what executors appended.
+    :raises DataError: in all files together more rows were set aside than ``max_rejects`` allows.
+    """
+    max_rejects = tables.options.max_rejects
+    if made.kept is not None:
+        rejected = made.kept.rejects - publish.manifest.polled.counts.get("rejected", 0)
+    else:
+        rejected = sum(receipt.rows for receipt in sent)
+    if rejected > max_rejects:
+        raise DataError(
+            f"day {publish.day}: BigQuery cannot hold {rejected:,} rows, more than max_rejects={max_rejects}: "
+            "mend them in the source, or raise max_rejects"
+        )
+    if made.rejects is None:
+        # Those of an earlier generation must go with it.
+        return Rejects(tables.rejects) if find(api, tables.rejects) is not None else None
+    if made.kept is not None:
+        return Rejects(tables.rejects, made.rejects, made.kept.rejects)
+    streams = [*sent]
+    if publish.manifest.polled.rejects:
+        streams.append(_append_source_rejects(api, publish, made.rejects))
+    finalize_and_commit(api, made.rejects, streams)
+    ensure_rejects(api, tables.rejects, tables.target)
+    return Rejects(tables.rejects, made.rejects, sum(stream.rows for stream in streams))
+
+
+def _append_source_rejects(api: Api, publish: Publish, table: Place) -> StreamReceipt:
+    with RejectsAppender(api, table) as appender:
+        for file in publish.manifest.polled.rejects:
+            for rejects in read_rejects(publish.stage, file, BATCH_BYTES):
+                appender.append("source", [cut(reject.position, reject.reason, reject.record) for reject in rejects])
+        return appender.close()
+
+
+class RejectsAppender:
+    """Appends rejected rows to their staging table.
+
+    :param api: to BigQuery.
+    :param table: the staging table of rejects.
+    """
+
+    def __init__(self, api: Api, table: Place) -> None:
+        import pyarrow as pa
+
+        kinds = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}
+        self._schema = pa.schema([(each["name"], kinds[each["type"]]) for each in STAGED_REJECT_FIELDS])
+        self._appender = Appender(api, table, self._schema)
+
+    def __enter__(self) -> RejectsAppender:
+        self._appender.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._appender.__exit__(*exc)
+
+    def append(self, origin: Literal["source", "sink"], bad: Sequence[Bad]) -> None:
+        """Append rejected rows.
+
+        :param origin: who found that they are bad.
+        """
+        import pyarrow as pa
+
+        columns: list[list[Any]] = [
+            [origin] * len(bad),
+            [each.position for each in bad],
+            [each.column or None for each in bad],
+            [each.reason for each in bad],
+            [each.record for each in bad],
+        ]
+        arrays = [pa.array(values, each.type) for values, each in zip(columns, self._schema, strict=True)]
+        try:
+            self._appender.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        except RowsError as error:
+            # Not one of the data's own rows, which a restart could leave out.
+            raise DataError(str(error)) from None
+
+    def close(self) -> StreamReceipt:
+        """Return when every reject is stored."""
+        return self._appender.close()

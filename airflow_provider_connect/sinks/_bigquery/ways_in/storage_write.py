@@ -1,0 +1,151 @@
+"""The executor's half of a publish: one staged Parquet file becomes rows of the staging table.
+
+A file goes into a write stream of its own. The rows of a file that is put twice therefore lie in two streams, and only
+the one whose receipt reached the driver is ever committed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.streams import Appender, BadRow, RowsError, StreamReceipt
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks._bigquery.columns.rows import Bad, convert, staging_schema, summary
+from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, RejectsAppender
+from airflow_provider_connect.stage.rows import batches, first_position
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._bigquery.staging import Staging
+
+RESTARTS = 5
+"""How often a file is appended from its first row again without rows that BigQuery refused; each time it names many."""
+
+
+@dataclass(frozen=True)
+class FileReceipt:
+    """What one staged file has become."""
+
+    rows: StreamReceipt
+    rejects: StreamReceipt
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How many rows that BigQuery cannot hold may be set aside: the sink's options of those names."""
+
+    errors: Literal["none", "all"]
+    max_rejects: int
+
+
+def put_file(api: Api, staging: Staging, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
+    """Append a staged file's rows to the staging table.
+
+    :param stage: path or URL of the stage's root.
+    :param path: of the file, below it.
+
+    :raises DataError: rows that BigQuery cannot hold, and the tolerance does not allow them, or there is no end of them
+        after :data:`RESTARTS`.
+    """
+    refused: dict[int, tuple[str, str]] = {}
+    for restarts in itertools.count():
+        attempt = _Attempt(api, staging, stage, path, tolerance, refused)
+        try:
+            return attempt.run()
+        except RowsError as error:
+            # Nothing of the refused request is stored, but requests before it are: a new stream, without those rows.
+            named = attempt.positions(error.rows)
+            known = len(refused)
+            refused.update(named)
+            if tolerance.errors == "none" or len(refused) > tolerance.max_rejects or len(refused) == known:
+                raise RowsError(attempt.spoken(str(error)), error.rows) from None
+            if restarts == RESTARTS:
+                raise DataError(
+                    f"{path}: BigQuery refuses other rows each of the {RESTARTS + 1} times that the file was sent, "
+                    f"{len(refused)} by now, the last: {attempt.spoken(str(error))}; mend them in the source"
+                ) from None
+    raise AssertionError
+
+
+@dataclass
+class _Attempt:
+    """One try to append a file to streams of its own.
+
+    :param refused: rows that BigQuery refused in earlier tries, by position, with column and reason.
+    :param spans: of each batch: rows appended before it, its position, positions of the rows left out of it.
+    """
+
+    api: Api
+    staging: Staging
+    stage: str
+    path: str
+    tolerance: Tolerance
+    refused: Mapping[int, tuple[str, str]]
+    spans: list[tuple[int, int, list[int]]] = field(default_factory=list)
+    rejected: int = 0
+
+    @cached_property
+    def _sources(self) -> dict[str, str]:
+        return {column.staging["name"]: column.source for column in self.staging.columns}
+
+    def run(self) -> FileReceipt:
+        """Read, convert and append; return when every row is stored."""
+        staging = self.staging
+        appended = 0
+        with ExitStack() as stack:
+            schema = staging_schema(staging.columns, staging.position_column)
+            rows = stack.enter_context(Appender(self.api, staging.table, schema))
+            rejects = RejectsAppender(self.api, staging.rejects) if staging.rejects else None
+            if rejects is not None:
+                stack.enter_context(rejects)
+            for start, batch in batches(self.stage, self.path, BATCH_BYTES, first_position(self.path)):
+                named = staging.position_column
+                done = convert(batch, staging.columns, start, position_column=named, refused=self.refused)
+                if done.bad:
+                    self._tolerate(done.bad)
+                    assert rejects is not None
+                    rejects.append("sink", done.bad)
+                self.spans.append((appended, start, [each.position for each in done.bad]))
+                appended += done.batch.num_rows
+                if done.batch.num_rows:
+                    rows.append(done.batch)
+            return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
+
+    def positions(self, rows: Sequence[BadRow]) -> dict[int, tuple[str, str]]:
+        """Return column and reason of rows that BigQuery named by their position, not by that among those appended.
+
+        Columns are called as in the source.
+        """
+        found = {}
+        for row in rows:
+            appended, start, left_out = next(span for span in reversed(self.spans) if span[0] <= row.offset)
+            position = start + row.offset - appended
+            for out in left_out:
+                position += out <= position
+            found[position] = (self._sources.get(row.column or "", ""), f"refused by BigQuery: {row.reason}")
+        return found
+
+    def spoken(self, text: str) -> str:
+        """Return a text in which the staging table's columns are called as in the source."""
+        for staged, source in self._sources.items():
+            if staged != source:  # then it ends in a hash, and stands for nothing else
+                text = text.replace(staged, source)
+        return text
+
+    def _tolerate(self, bad: list[Bad]) -> None:
+        self.rejected += len(bad)
+        if self.tolerance.errors == "none":
+            raise DataError(
+                f"BigQuery cannot hold {len(bad)} rows of {self.path}: {summary(bad)}. Mend them in the source, or set "
+                "them aside with errors_tolerance='all'"
+            )
+        if self.rejected > self.tolerance.max_rejects:
+            raise DataError(
+                f"more than max_rejects={self.tolerance.max_rejects} rows of {self.path} cannot be held by BigQuery: "
+                f"{summary(bad)}"
+            )

@@ -1,0 +1,106 @@
+"""What publishes days into a Delta table; the staged files become the table's, so that it has nothing to put."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
+from airflow_provider_connect.sinks._delta.commit import Commit
+from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
+from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
+from airflow_provider_connect.sinks._delta.options import DeltaOptions
+from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems
+from airflow_provider_connect.sinks._delta.sweep import Sweeper
+from airflow_provider_connect.sinks._delta.table import OWNER, day_column, delta_columns, merged, ownership_problems
+from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.storage import Folder, storage_error
+from airflow_provider_connect.window import Day, SourceKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+# Every question to the ledger reads the commits since the last checkpoint, one request each: as often as Spark does it,
+# and not after 100 commits, which is what delta-rs would do.
+_CHECKPOINT_INTERVAL = "10"
+_LOG = logging.getLogger(__name__)
+
+
+class DeltaPublisher(Publisher):
+    """Publishes one stream into one table."""
+
+    def __init__(self, options: DeltaOptions, key: StreamKey) -> None:
+        self._options = options
+        self._path = options.path
+        self._key = key
+
+    @property
+    def ledger(self) -> DeltaLedger:
+        """The ledger that lives in the table's log."""
+        return DeltaLedger(self._path, self._key)
+
+    def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Find what would fail the publish; make the table when nothing would and there is none yet."""
+        try:
+            if problems := locking_problems(self._path):
+                return problems
+            columns = delta_columns(schema)
+            table = open_table(self._path)
+            if table is None:
+                self._probe()
+                table = self._made(schema)
+            if problems := ownership_problems(table, self._key, self._path):
+                return problems
+            merged(table, columns, self._options.schema_contract, self._path)
+            self._probe()
+            folder = Folder(self._path)
+            secure(folder, table)
+            if changes := foreign_changes(LedgerView(folder, table, self._key)):
+                _LOG.warning("table %s: %s", self._path, changes)
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+        return []
+
+    def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
+        """Replace the day by the staged files and write its ledger row, in one commit to the Delta log."""
+        return Commit(self._path, self._options.schema_contract, publish).run()
+
+    def sweep(self) -> int:
+        """Delete unpublished files of attempts that have been silent for ``sweep_after``."""
+        return Sweeper(Folder(self._path), self._key, self._options.sweep_after).run()
+
+    def _made(self, schema: pa.Schema) -> DeltaTable:
+        """Make this stream's table; return it, or the one that another process made at the same instant."""
+        from deltalake import DeltaTable, Schema
+
+        for _ in range(20):
+            try:
+                DeltaTable.create(
+                    self._path,
+                    Schema([*delta_columns(schema).values(), day_column()]),
+                    partition_by=["day"],
+                    configuration={OWNER: str(self._key), "delta.checkpointInterval": _CHECKPOINT_INTERVAL},
+                    raise_if_key_not_exists=False,
+                )
+            except delta_errors() as error:
+                failure = storage_error(self._path, error)
+            if (table := open_table(self._path)) is not None:
+                return table
+            time.sleep(random.uniform(0, 0.1))  # noqa: S311  # jitter, not a secret
+        raise failure
+
+    def _probe(self) -> None:
+        """Write and delete a small file under the root."""
+        folder = Folder(self._path)
+        parent = Folder(self._path.rpartition("/")[0] or "/")
+        if folder.local and not parent.exists():
+            raise ConfigError(f"{parent.url} does not exist: make it, or mend path={self._path!r}")
+        probe = f"{CONTROL}/probe-{uuid.uuid4().hex}"
+        folder.write(probe, b"\0" * 65536)
+        folder.delete(probe)

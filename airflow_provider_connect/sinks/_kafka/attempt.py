@@ -1,0 +1,136 @@
+"""One attempt to publish a day: its plan, what the ledger says about it, and the record that will say it is done."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from airflow_provider_connect.clients.kafka.offsets import Ends, ends
+from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.publishing import row_of
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka.claims import Claims
+from airflow_provider_connect.sinks._kafka.cluster import Cluster
+from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
+from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
+from airflow_provider_connect.sinks._kafka.put import Sent
+from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.topics.rules import DEFAULT_MAX_MESSAGE_BYTES
+from airflow_provider_connect.stage.manifest import StagedFile
+
+_MAX_BATCH_BYTES = 1_000_000
+
+
+class Attempt(ABC):
+    """Publishes one day, in the way that its subclass stands for. The driver makes one, and so does each ``put``.
+
+    :param ledger: what an executor reads on from, in place of the cluster's own.
+    """
+
+    tries: ClassVar[int] = 1
+    """How often a share is sent whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
+
+    def __init__(self, cluster: Cluster, plan: Plan, ledger: KafkaLedger | None = None) -> None:
+        self.cluster = cluster
+        self.options = cluster.options
+        self.plan = plan
+        self.publish = plan.publish
+        self.topics = plan.topics
+        self.ledger = ledger or cluster.ledger
+        self.claims = Claims(self.options, self.ledger, plan)
+
+    @abstractmethod
+    def begin(self, standing: Entry | None) -> Plan:
+        """Claim the day in the ledger; return the plan for every ``put``. Driver.
+
+        :param standing: the day's newest publish.
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+
+    @abstractmethod
+    def put(self, files: tuple[StagedFile, ...]) -> Sent:
+        """Send a share of the day. Executor."""
+
+    @abstractmethod
+    def commit(self, receipts: list[Sent]) -> LedgerRow:
+        """Publish the day, where no transaction of a share has done so already. Driver."""
+
+    def abort(self) -> None:  # noqa: B027  # without a transaction nothing is left open
+        """End what executors left open that died, so that nobody waits for it. Driver."""
+
+    def key(self, part: int | None = None) -> LedgerKey:
+        """Return the ledger's key of the day, or of a part of it."""
+        return self.ledger.about(self.publish.day.date, "day" if part is None else "part", part)
+
+    def id(self, part: int | None = None) -> str:
+        """Return the transactional id; snapshots of a stream share one, since each builds on the one before."""
+        names = [*self.key()[:3], "snapshot" if self.plan.content == "changes" else str(self.publish.day)]
+        return transactional_id(*names) if part is None else transactional_id(*names, part)
+
+    def transaction(self, part: int | None = None) -> Transaction:
+        """Return a producer with the transactional id of the day, or of a part of it."""
+        timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
+        settings, what = self.producer_settings(), self.claims.where
+        return Transaction(self.cluster.connection, self.id(part), *timeouts, settings, what=what)
+
+    def producer_settings(self) -> dict[str, Any]:
+        """Return the producer's settings."""
+        # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
+        sizes = [limits.max_message_bytes for limits in self.plan.limits.values()]
+        return {
+            "message.max.bytes": max([DEFAULT_MAX_MESSAGE_BYTES, *sizes]),
+            "batch.size": min([_MAX_BATCH_BYTES, *sizes]),
+        }
+
+    def standing(self) -> Entry | None:
+        """Read the day's newest publish; wait for open transactions that hide it."""
+        key = self.key()
+        return self.ledger.entries(self.publish.day.date, {key}).get(key)
+
+    def own(self, standing: Entry | None) -> LedgerRow | None:
+        """Return what this attempt's intent has published already; None if nothing."""
+        return standing.published(self.publish.intent.token) if standing else None
+
+    def ends(self) -> Ends:
+        """Return where the day's topics end."""
+        return ends(self.cluster.admin, self.topics, self.options.timeout_seconds, self.cluster.heard)
+
+    def entry(self, generation: int, sent: Sent, standing: Entry | None = None, built_on: int | None = None) -> Entry:
+        """Return the ledger's record of what was sent.
+
+        :param standing: what it follows: the day's newest generation.
+        :param built_on: see :class:`.Entry`.
+        """
+        counts = self.publish.manifest.polled.all_counts | {
+            "rejected": sent.rejected,
+            "tombstones": sent.tombstones,
+            "unchanged": sent.unchanged,
+            "vanished": sent.vanished,
+            "publish_ms": int(sent.seconds * 1000),
+        }
+        row = row_of(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id())
+        covered = standing.now_covered() if standing else ()
+        return Entry(row=row, offsets=sent.offsets, columns=self.plan.columns, covered=covered, built_on=built_on)
+
+    def write(self, outbox: Outbox, entry: Entry, part: int | None = None) -> None:
+        """Hand the ledger's record of the day, or of a part of it, to a producer."""
+        outbox.send(self.options.ledger_topic, self.key(part).encoded(), entry.model_dump_json().encode(), [])
+
+    def send_source_rejects(self, outbox: Outbox) -> int:
+        """Send what the source set aside to the dead letters; return how many."""
+        return DeadLetters(self.plan, outbox, self.options.topic).send_source_rejects()
+
+    def require_tolerated(self, receipts: list[Sent]) -> None:
+        """Refuse a day whose shares together have set too many rows aside, though none alone did.
+
+        :raises DataError: there are too many.
+        """
+        rejected = sum(sent.rejected for sent in receipts)
+        if rejected > self.options.max_rejects:
+            raise DataError(
+                f"{self.claims.where}: {rejected:,} rows are no records, more than "
+                f"max_rejects={self.options.max_rejects}"
+            )

@@ -1,0 +1,151 @@
+"""Who publishes a day now: the claim that ``begin`` leaves in the ledger, before the first record is sent.
+
+It decides nothing about what is published. It tells a producer that was fenced who did it, reserves a generation where
+no single transaction finds one, and shows that the ledger is the one that ``begin`` wrote into.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged
+from airflow_provider_connect.clients.kafka.transaction import Transaction
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.publishing import next_generation
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.records import Claim, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka.records import Plan
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
+
+
+class Claims:
+    """The claims of one publish's day.
+
+    :param plan: of the publish; its generation does not matter here, as the claims choose it.
+    """
+
+    def __init__(self, options: KafkaOptions, ledger: KafkaLedger, plan: Plan) -> None:
+        self.options = options
+        self.ledger = ledger
+        self.plan = plan
+        self.key: LedgerKey = ledger.about(plan.publish.day.date, "claim")
+        self.where = f"{ledger.key} {plan.publish.day} into {options.topic!r}"
+        """What is being published, for messages."""
+
+    def newest(self) -> Claim | None:
+        """Return who began last to publish the day; None if nobody ever did."""
+        return self.ledger.topic.newest_claim(self.key)
+
+    def record(self, earlier: Claim | None, generation: int | None = None) -> tuple[bytes, bytes]:
+        """Return key and value of a claim, which remembers what those before it may have left behind."""
+        publish = self.plan.publish
+        in_parts = self.options.delivery == "exactly_once" and self.options.atomicity == "partition"
+        parts = len(publish.manifest.polled.files) if in_parts else 0
+        claim = Claim(
+            token=publish.intent.token,
+            run=publish.intent.run,
+            attempt=publish.manifest.attempt,
+            generation=generation,
+            used=_used(earlier),
+            parts=max(parts, earlier.parts if earlier else 0),
+            begun=self.plan.begun,
+            at=dt.datetime.now(dt.UTC),
+        )
+        return self.key.encoded(), claim.model_dump_json().encode()
+
+    def write(self, earlier: Claim | None, generation: int | None = None) -> None:
+        """Claim the day, outside of any transaction."""
+        # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
+        connection, seconds = self.ledger.topic.connection, self.options.timeout_seconds
+        outbox = Acknowledged(connection, seconds, {"enable.idempotence": False})
+        outbox.send(self.options.ledger_topic, *self.record(earlier, generation), [])
+        outbox.flush()
+
+    def lost_to(self, generation: int, read_to: dict[int, int]) -> int | None:
+        """Return the highest generation that is claimed, where somebody else has claimed this one first; else None.
+
+        Two that look before either writes claim the same one. Both read on when they have written: the first claim in
+        the ledger holds, and whoever finds one before its own takes the next. A claim that comes later is in nobody's
+        way, as its owner finds the first one in the same manner.
+
+        :param read_to: how far the ledger was read when the generation was chosen: later claims were not seen.
+        """
+        records = self.ledger.topic.written_since(self.key, read_to)
+        found = [parsed(Claim, value, self.options.ledger_topic) for value in records]
+        for claim in found:
+            if claim.begun == self.plan.begun and claim.generation == generation:
+                return None
+            if claim.generation == generation and not self.is_same_try(claim):
+                return max(other.generation or 0 for other in found)
+        return None
+
+    def free_generation(self, newest: LedgerRow | None, claim: Claim | None) -> int:
+        """Return a generation that no other intent, and no other try with other files, has sent records of.
+
+        :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+        free = next_generation(self.plan.publish, newest, _used(claim))
+        return claim.generation if claim and claim.generation and self.is_same_try(claim) else free
+
+    def is_same_try(self, claim: Claim | None) -> bool:
+        """Tell whether a claim is of a try that sends the same files for the same intent."""
+        publish = self.plan.publish
+        mine = (publish.intent.token, publish.manifest.attempt)
+        return claim is not None and (claim.token, claim.attempt) == mine
+
+    def used_before(self) -> int:
+        """Return the highest generation that a claim before this one may have sent records of.
+
+        :raises ConfigError: the ledger does not know what ``begin`` wrote into it.
+        """
+        claim = self.newest()
+        if claim is None:
+            raise ConfigError(
+                f"{self.where}: ledger topic {self.options.ledger_topic!r} was deleted or emptied since this "
+                "publish began: nothing is sent. Restore it, or publish into another topic with another ledger_topic"
+            )
+        return claim.used
+
+    def is_own(self) -> bool:
+        """Tell whether nobody has begun to publish the day since, not even another try of the same intent."""
+        claim = self.newest()
+        return claim is not None and claim.begun == self.plan.begun
+
+    def require_own(self) -> None:
+        """Refuse to go on where another run, or another try of this one, has claimed the day.
+
+        :raises RetriableError: it has.
+        """
+        claim = self.newest()
+        if claim is None or claim.begun != self.plan.begun:
+            raise RetriableError(
+                f"{self.where}: {claim.run if claim else 'another run'} has begun to publish this day too; "
+                "the next try finds out whose answer counts"
+            )
+
+    def who_fenced(self, transaction: Transaction, error: str) -> str:
+        """Say who fenced a producer, as far as the ledger knows."""
+        try:
+            claim = self.newest()
+        except (RetriableError, ConfigError):
+            return f"{self.where}: {error}"
+        if claim is not None and claim.attempt != self.plan.publish.manifest.attempt:
+            began = f"which began to publish at {claim.at:%F %T} UTC"
+            return f"{self.where}: fenced by {claim.run} (attempt {claim.attempt}), {began}"
+        if transaction.seconds > self.options.transaction_timeout_seconds:
+            return (
+                f"{self.where}: the broker ended the transaction, which was open for {transaction.seconds:.0f} s and "
+                f"may be for {self.options.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or "
+                "set atomicity='partition'"
+            )
+        others = "another task of this same attempt, a retry of it, or the clean-up of an earlier one"
+        return f"{self.where}: fenced by {others}"
+
+
+def _used(claim: Claim | None) -> int:
+    return max(claim.used, claim.generation or 0) if claim else 0

@@ -1,0 +1,73 @@
+"""What one publisher keeps of the cluster: a client to ask with, and the stream's ledger."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.kafka.connection import admin, settings
+from airflow_provider_connect.clients.kafka.errors import Heard
+from airflow_provider_connect.sink import Connections, StreamKey
+from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
+from airflow_provider_connect.sinks._kafka.topics.found import Topics
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
+
+
+class Cluster:
+    """One stream and the cluster it is published into; safe to use from several threads.
+
+    Kept is what librdkafka makes safe for threads, the admin client, and what is known of the ledger. Producers belong
+    to one transaction, and consumers to one thread: whoever needs one opens it.
+    """
+
+    def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
+        self.options = options
+        self.key = key
+        self.connections = connections
+        self.connection = connections[options.conn_id]
+        self.heard = Heard()
+        self._admin: AdminClient | None = None
+        self._ledger: KafkaLedger | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client to ask about topics.
+
+        :raises ConfigError: librdkafka refuses a setting of the connection.
+        """
+        with self._lock:
+            if self._admin is None:
+                self._admin = admin(self.connection, self.heard)
+            return self._admin
+
+    @property
+    def ledger(self) -> KafkaLedger:
+        """The stream's ledger."""
+        with self._lock:
+            if self._ledger is None:
+                self._ledger = self.ledger_from(None)
+            return self._ledger
+
+    def ledger_from(self, handed: Handed | None) -> KafkaLedger:
+        """Return the stream's ledger, read on from what a driver handed over; from what this process knows for None."""
+        options = self.options
+        view = View(options.ledger_topic, self.key, handed) if handed else None
+        topic = LedgerTopic(self.connection, options.ledger_topic, options.timeout_seconds, self.key, view)
+        return KafkaLedger(topic, self.key, options.topic, replaces_whole=options.cleanup == "compact")
+
+    def topics(self) -> Topics:
+        """Return the cluster's topics; each of these looks anew."""
+        options = self.options
+        return Topics(self.admin, options.rules, options.timeout_seconds, self.heard, settings(self.connection))
+
+    def close(self) -> None:
+        """Let go of the admin client; a later question makes another."""
+        with self._lock:
+            self._admin = None

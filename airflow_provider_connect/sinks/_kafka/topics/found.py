@@ -1,0 +1,345 @@
+"""Topics of the cluster: found, made, and checked before the first record."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shlex
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.kafka.errors import (
+    DeniedError,
+    ExistsError,
+    Heard,
+    UnknownTopicError,
+    classify,
+)
+from airflow_provider_connect.clients.kafka.listeners import other_protocol
+from airflow_provider_connect.clients.kafka.offsets import LISTED_SECONDS
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._kafka.topics.rules import (
+    FoundTopic,
+    Limits,
+    Timestamps,
+    TopicPlan,
+    TopicRules,
+    Writing,
+    dead_letter_plan,
+    ledger_plan,
+    ledger_problems,
+    planned_problems,
+    topic_problems,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_GIVE = "give it the right (docs/kafka.md, Rights)"
+_AT_ONCE = 200  # topics in one request
+_ANSWER_SECONDS = 1.0
+_AGAIN_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Use:
+    """What topics are for.
+
+    :param keyed: every record has a key.
+    :param timestamps: whether records carry the time of their event.
+    :param oldest: start of the oldest day, for ``timestamps="event"``.
+    """
+
+    keyed: bool
+    timestamps: Timestamps = "now"
+    oldest: dt.datetime | None = None
+
+    def writing(self, plan: TopicPlan) -> Writing:
+        """Return what is written into a topic of that plan."""
+        return Writing(plan.compacted, self.keyed, self.timestamps, self.oldest)
+
+
+@dataclass
+class Topics:
+    """Topics as one admin client sees them.
+
+    :param timeout_seconds: for each question to the cluster.
+    :param heard: what the client reports beside its answers: the reason behind a timeout.
+    :param settings: the client's own, which may explain why nobody answers.
+    """
+
+    client: AdminClient
+    rules: TopicRules
+    timeout_seconds: float = 60.0
+    heard: Heard = field(default_factory=Heard)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    _known: dict[str, FoundTopic] = field(default_factory=dict)
+
+    def reach(self) -> int:
+        """Wait until the cluster answers; return how many brokers it has.
+
+        :raises ConfigError: it refuses the sign-in, TLS fails, it speaks another protocol; known at the first refusal.
+        :raises RetriableError: nobody answers.
+        """
+        deadline = time.monotonic() + self.timeout_seconds
+        explained = False
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return len(self._brokers(max(min(left, _ANSWER_SECONDS), 0.1)))
+            except RetriableError:
+                if not explained and (why := other_protocol(self.settings)):
+                    raise ConfigError(f"connecting to the cluster: {why}") from None
+                explained = True
+                if left <= _ANSWER_SECONDS:
+                    raise
+
+    def foreseen(self, names: Sequence[str], use: Use) -> list[str]:
+        """Say what would be wrong with those of the topics that are missing, or why they cannot be made.
+
+        Nothing is made: settings are judged as they would be, and the cluster is asked whether it would make the topic.
+        """
+        return self._foreseen([self.rules.plan(name) for name in dict.fromkeys(names)], use)
+
+    def foreseen_example(self, name: str, use: Use) -> list[str]:
+        """Judge a name that is only an example of many; problems only where no rule would make a topic that fits."""
+        found = [self._foreseen([plan], use) for plan in self.rules.plans(name)]
+        return found[0] if all(found) else []
+
+    def foreseen_plain(self, name: str) -> list[str]:
+        """Say what would be wrong with a topic of dead letters that is missing; nothing is made."""
+        return self._foreseen([dead_letter_plan(name, self.rules.replication_factor)], Use(keyed=False))
+
+    def foreseen_ledger(self, name: str) -> list[str]:
+        """Say what would be wrong with a ledger that is missing; nothing is made."""
+        return self._foreseen([ledger_plan(name, self.rules.replication_factor)], Use(keyed=True))
+
+    def ensure(self, names: Sequence[str]) -> list[str]:
+        """Make the topics that are missing and wait until the cluster lists them; return what could not be made."""
+        return self._ensure([self.rules.plan(name) for name in dict.fromkeys(names)])
+
+    def ensure_plain(self, name: str) -> list[str]:
+        """Make a topic for dead letters if it is missing; say what is wrong with one that is there."""
+        wrong = self._ensure([dead_letter_plan(name, self.rules.replication_factor)])
+        return wrong or self._wrong(name, Writing(compacted=False, keyed=False))
+
+    def ensure_ledger(self, name: str) -> list[str]:
+        """Make the ledger's topic if it is missing; say why one that is there cannot be the ledger."""
+        wrong = self._ensure([ledger_plan(name, self.rules.replication_factor)])
+        return wrong or ledger_problems(self._known[name])
+
+    def lacking(self, needed: Mapping[str, Collection[str]]) -> list[str]:
+        """Say which operations the connection's user may not do with the topics that are there.
+
+        A topic that is missing needs the right to make it, which :meth:`foreseen` tells.
+
+        :param needed: operations by topic, as access lists call them: ``READ``, ``WRITE``.
+        """
+        _, hidden = self._look([name for name in needed if name not in self._known])
+        found = []
+        for name, wanted in needed.items():
+            may = self._known[name].operations if name in self._known else None
+            lacks = {*wanted, "DESCRIBE"} if name in hidden else set(wanted) - may if may is not None else set()
+            if lacks:
+                has = f" (it has {', '.join(sorted(may))})" if may else ""
+                found.append(f"{self.user} lacks {' and '.join(sorted(lacks))} on topic {name!r}{has}: {_GIVE}")
+        return found
+
+    @property
+    def user(self) -> str:
+        """Whose rights they are, as far as the connection tells."""
+        name = self.settings.get("sasl.username")
+        return f"user {name!r}" if name else "the connection's user"
+
+    def problems(self, names: Sequence[str], use: Use) -> list[str]:
+        """Say what is wrong with those of the topics that are there; an empty list if nothing."""
+        self._find([name for name in names if name not in self._known])
+        return [
+            text
+            for name in names
+            if name in self._known
+            for text in self._wrong(name, use.writing(self.rules.plan(name)))
+        ]
+
+    def there(self, names: Sequence[str]) -> list[str]:
+        """Return which topics are there; wait a little for one that a broker does not know yet."""
+        until = time.monotonic() + LISTED_SECONDS
+        while len(found := self._find(names)) < len(names) and time.monotonic() < until:
+            time.sleep(_AGAIN_SECONDS)
+        return found
+
+    def limits(self, name: str) -> Limits:
+        """Return what a topic accepts; wait a little for one that a broker does not know yet.
+
+        :raises UnknownTopicError: it is not there.
+        """
+        until = time.monotonic() + LISTED_SECONDS
+        while name not in self._known and not self._find([name]):
+            if time.monotonic() > until:
+                raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
+            time.sleep(_AGAIN_SECONDS)
+        return self._known[name].limits()
+
+    def max_transaction_timeout_ms(self) -> int | None:
+        """Return the brokers' ``transaction.max.timeout.ms``; None where an ACL forbids to read it."""
+        configs = self._configs("BROKER", self._brokers(self.timeout_seconds))
+        found = [config.get("transaction.max.timeout.ms") for config in configs.values()]
+        return min((int(value) for value in found if value), default=None)
+
+    def _brokers(self, timeout_seconds: float) -> list[str]:
+        asked = self.client.describe_cluster(request_timeout=timeout_seconds)
+        return [node.id_string for node in self._answer(asked, "connecting to the cluster").nodes]
+
+    def _wrong(self, name: str, writing: Writing) -> list[str]:
+        return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))
+
+    def _foreseen(self, plans: Sequence[TopicPlan], use: Use) -> list[str]:
+        self._find([plan.name for plan in plans if plan.name not in self._known])
+        missing = [plan for plan in plans if plan.name not in self._known]
+        now = dt.datetime.now(dt.UTC)
+        found = [
+            text
+            for plan in missing
+            for text in planned_problems(plan, self._new_topics_settings, use.writing(plan), now)
+        ]
+        if found or self.rules.create_disposition == "never":
+            return found
+        return self._create(missing, "rehearse")
+
+    @cached_property
+    def _new_topics_settings(self) -> dict[str, str]:
+        """A broker's settings, which new topics get; none where they may not be read."""
+        [broker] = self._brokers(self.timeout_seconds)[:1]
+        return self._configs("BROKER", [broker])[broker]
+
+    def _find(self, names: Sequence[str]) -> list[str]:
+        """Look at topics anew, with their settings; return the names of those that are there.
+
+        :raises DeniedError: an ACL hides one of them.
+        """
+        found, hidden = self._look(names)
+        if hidden:
+            shown = ", ".join(repr(name) for name in hidden)
+            raise DeniedError(f"{self.user} lacks DESCRIBE on topic {shown}: {_GIVE}")
+        return found
+
+    def _look(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return which of the topics are there, and which an access list hides, whether they are or not."""
+        from confluent_kafka import TopicCollection
+
+        found: dict[str, FoundTopic] = {}
+        hidden: list[str] = []
+        for some in _portions(names):
+            wanted = TopicCollection(some)
+            seconds = {"request_timeout": self.timeout_seconds}
+            asked = self.client.describe_topics(wanted, include_authorized_operations=True, **seconds)
+            for name, future in asked.items():
+                try:
+                    described = self._answer(future, f"looking at topic {name!r}")
+                except UnknownTopicError:
+                    continue
+                except DeniedError:
+                    hidden.append(name)
+                    continue
+                replicas = min(len(partition.replicas) for partition in described.partitions)
+                may = operations(described.authorized_operations)
+                found[name] = FoundTopic(name, len(described.partitions), replicas, operations=may)
+        configs = self._configs("TOPIC", list(found))
+        self._known |= {name: replace(topic, config=configs[name]) for name, topic in found.items()}
+        return list(found), hidden
+
+    def _ensure(self, plans: Sequence[TopicPlan]) -> list[str]:
+        there = self._find([plan.name for plan in plans])
+        missing = [plan for plan in plans if plan.name not in there]
+        if missing and self.rules.create_disposition == "never":
+            return [
+                f"topic {plan.name!r} is missing, and create_disposition is 'never': {_command(plan)}"
+                for plan in missing
+            ]
+        wrong = self._create(missing, "make")
+        if not wrong:
+            self._wait_for([plan.name for plan in missing])
+        return wrong
+
+    def _create(self, plans: Sequence[TopicPlan], mode: Literal["make", "rehearse"]) -> list[str]:
+        from confluent_kafka.cimpl import NewTopic
+
+        wrong: list[str] = []
+        for some in _portions(plans):
+            wanted = [
+                NewTopic(plan.name, plan.partitions or -1, plan.replication_factor or -1, config=plan.config)
+                for plan in some
+            ]
+            seconds = {"request_timeout": self.timeout_seconds, "operation_timeout": self.timeout_seconds}
+            for name, future in self.client.create_topics(wanted, validate_only=mode == "rehearse", **seconds).items():
+                try:
+                    self._answer(future, f"creating topic {name!r}")
+                except ExistsError:
+                    continue  # another run was faster
+                except DeniedError:
+                    wrong.append(f"{self.user} lacks CREATE on topic {name!r}, which is missing: {_GIVE}, or make it")
+                except ConfigError as error:
+                    wrong.append(str(error))
+        return wrong
+
+    def _wait_for(self, names: Sequence[str]) -> None:
+        """Wait for new topics: the answer to their making comes before the brokers know them."""
+        deadline = time.monotonic() + self.timeout_seconds
+        missing = set(names)
+        while missing := missing - set(self._find(sorted(missing))):
+            if time.monotonic() > deadline:
+                shown = ", ".join(sorted(repr(name) for name in missing))
+                raise RetriableError(f"made, but not listed within {self.timeout_seconds:.0f} s: {shown}")
+            time.sleep(_AGAIN_SECONDS)
+
+    def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics or brokers; none where they may not be read."""
+        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # public all the same
+
+        result: dict[str, dict[str, str]] = {}
+        # librdkafka takes any number of topics in a request, and of brokers one (_CONFLICT).
+        for some in _portions(names) if kind == "TOPIC" else ([name] for name in names):
+            wanted = [ConfigResource(ResourceType[kind], name) for name in some]
+            asked = self.client.describe_configs(wanted, request_timeout=self.timeout_seconds)
+            for resource, future in asked.items():
+                try:
+                    entries = self._answer(future, f"reading the settings of {kind.lower()} {resource.name!r}")
+                except DeniedError:
+                    entries = {}
+                result[resource.name] = {
+                    name: entry.value for name, entry in entries.items() if entry.value is not None
+                }
+        return result
+
+    def _answer(self, future: Any, doing: str) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            # The client's own timeout comes first; this one is for a client that says nothing at all.
+            return future.result(timeout=self.timeout_seconds + 10)
+        except (KafkaException, TimeoutError) as error:
+            self.heard.listen(self.client)
+            raise classify(error, doing, self.heard) from None
+
+
+def operations(described: Sequence[Any] | None) -> frozenset[str] | None:
+    """Return the names of a described resource's authorized operations; None where the cluster does not know them.
+
+    Whoever gets a description may DESCRIBE: an answer without that word says nothing.
+    """
+    names = frozenset(operation.name for operation in described or ())
+    return names if "DESCRIBE" in names else None
+
+
+def _command(plan: TopicPlan) -> str:
+    """Return how a person makes the topic."""
+    settings = " ".join(f"--config {shlex.quote(f'{name}={value}')}" for name, value in plan.config.items())
+    numbers = f"--partitions {plan.partitions} " if plan.partitions else ""
+    return f"kafka-topics.sh --create --topic {plan.name} {numbers}{settings}"
+
+
+def _portions(items: Sequence[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(items), _AT_ONCE):
+        yield list(items[start : start + _AT_ONCE])

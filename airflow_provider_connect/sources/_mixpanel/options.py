@@ -1,0 +1,108 @@
+"""The options of Mixpanel's source, and what they say together with a connection."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from airflow_provider_connect.config import Options
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._mixpanel.access import problems
+from airflow_provider_connect.sources._mixpanel.columns import COLUMNS, PromotedType, Regime
+from airflow_provider_connect.window import zone
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class MixpanelOptions(Options):
+    """What a user may set.
+
+    :raises ConfigError: if an option is wrong, or two promoted properties would share a column.
+    """
+
+    conn_id: str = Field(default="mixpanel_default", description="Airflow connection of type mixpanel.")
+    stream: Literal["export"] = Field(default="export", description="What to read: the raw event export.")
+    project_timezone: str = Field(default="UTC", description="The project's time zone (IANA name): whose days count.")
+    timestamps: Regime | None = Field(
+        default=None,
+        description="What dates and times of the project mean: utc (created since 2023) or project_local (before); "
+        "the connection's extra may say it instead.",
+    )
+    event: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
+        default=None, min_length=1, description="Only events of these names."
+    )
+    where: str | None = Field(default=None, description="Only events for which this Mixpanel expression is true.")
+    deduplicate: Literal["key", "off"] = Field(
+        default="key", description="Keep the first of the records of a day that have one key, or keep all."
+    )
+    promote: dict[str, PromotedType] = Field(
+        default_factory=dict,
+        description="Properties that become typed columns. A value that does not fit is null there, and counted.",
+    )
+    errors_tolerance: Literal["none", "all"] = Field(
+        default="none", description="Fail the day at a line that is no record, or set such lines aside and count them."
+    )
+    max_rejects: int = Field(default=1000, ge=0, description="How many lines may be set aside before the day fails.")
+    connect_timeout_seconds: float = Field(default=10.0, gt=0, description="For a connection to be accepted.")
+    read_timeout_seconds: float = Field(default=120.0, gt=0, description="For the next bytes to come.")
+    request_deadline_seconds: float = Field(
+        default=3600.0,
+        gt=0,
+        description="For a whole request: name service, connection, TLS, headers and body, however steadily bytes "
+        "trickle in.",
+    )
+    max_record_bytes: int = Field(
+        default=16 << 20, ge=1 << 10, description="The longest line that is read, not counting its newline."
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> MixpanelOptions:
+        try:
+            zone(self.project_timezone)
+        except ConfigError as error:
+            raise ValueError(f"project_timezone: {error}") from None
+        taken = {name.lower(): "a column every row has" for name in (*COLUMNS, "day")}
+        for name, column, _ in self.promoted:
+            if column.lower() in taken:
+                raise ValueError(
+                    f"promote: property {name!r} would become column {column!r}, which is {taken[column.lower()]}"
+                )
+            taken[column.lower()] = f"the column of property {name!r}"
+        return self
+
+    @property
+    def promoted(self) -> tuple[tuple[str, str, PromotedType], ...]:
+        """The promoted properties as (property, column, type)."""
+        return tuple((name, re.sub(r"[ ,;{}()\n\t=.]", "_", name), kind) for name, kind in self.promote.items())
+
+    def regime(self, connection: Connection) -> Regime:
+        """Return what dates and times of the project mean.
+
+        :raises ConfigError: naming everything that is wrong with these options and the connection.
+        """
+        if found := self.problems(connection):
+            raise ConfigError("; ".join(found))
+        regime = self._regime(connection)
+        assert regime is not None
+        return regime
+
+    def problems(self, connection: Connection) -> list[str]:
+        """Say what is wrong with these options and the connection together; [] when nothing is."""
+        found = problems(connection)
+        if not found and self._regime(connection) is None:
+            found.append(
+                f"timestamps: required, since project_timezone is {self.project_timezone!r} and not UTC. Mixpanel "
+                "projects created before 1 January 2023 need 'project_local', later ones 'utc'; the day of creation "
+                "stands in Mixpanel under Settings, Overview. Set it on the source, or as 'timestamps' in the extra of "
+                f"connection {connection.conn_id!r}"
+            )
+        return found
+
+    def _regime(self, connection: Connection) -> Regime | None:
+        said: Any = self.timestamps or connection.option("timestamps")
+        return said or ("utc" if self.project_timezone == "UTC" else None)

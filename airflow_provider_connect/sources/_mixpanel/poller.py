@@ -1,0 +1,174 @@
+"""One poll of Mixpanel's export: ask, decode, read, and end only where the end was seen."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.http.client import Answer, excerpt, request
+from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.inflate import gunzip
+from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
+from airflow_provider_connect.polling.prefetch import prefetch
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.sources._mixpanel.access import Access, refusal
+from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
+from airflow_provider_connect.sources._mixpanel.export import ExportReader, Tolerance
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_EXPORT_PATH = "/api/2.0/export"
+_BLOCKS_AHEAD = 1
+_SOON = dt.timedelta(hours=1)
+
+
+def now() -> dt.datetime:
+    """Return the present instant; tests put another clock here."""
+    return dt.datetime.now(dt.UTC)
+
+
+class MixpanelPoller(Poller):
+    """Polls a day in one request."""
+
+    def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
+        self._options = options
+        self._connection = connection
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.mixpanel`."""
+        return schema(self._options.promoted)
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Return the one request that reads a day.
+
+        :raises ConfigError: if something is wrong with the options or the connection, or the day lies ahead.
+        :raises RetriableError: if the day ends within the hour: a clock may be off.
+        """
+        regime = self._options.regime(self._connection)
+        return [self._request(index, day, regime) for index, day in enumerate(days)]
+
+    def _request(self, index: int, day: Day, regime: Regime) -> InputPartition:
+        zone = self._options.project_timezone
+        if day.zone != zone:
+            raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
+        rest = day.end - now()
+        if rest > _SOON:
+            raise ConfigError(f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}")
+        if rest > dt.timedelta(0):
+            raise RetriableError(
+                f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}",
+                retry_after_seconds=rest.total_seconds(),
+            )
+        first = last = day.date
+        if regime == "utc":
+            first, last = day.start.date(), (day.end - dt.timedelta(microseconds=1)).date()
+        params = {"from_date": first.isoformat(), "to_date": last.isoformat(), "timestamps": regime}
+        return InputPartition(days=(day,), index=index, params=params)
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a day: one request, read to its end.
+
+        :raises RetriableError: if it is refused for now, cut, or no export.
+        :raises ConfigError: if credentials, rights, plan or options are at fault.
+        :raises DataError: if a line is no record and that is not tolerated.
+        """
+        (day,) = part.days
+        options = self._options
+        access = Access.of(self._connection)
+        reader = RecordReader(tuple(options.promote))
+        with _ask(options, part, access, tally) as answer, KeySet() as keys:
+            rows = RowMaker(_row_options(options, part, day), reader.names, keys, tally)
+            tolerance = Tolerance(options.errors_tolerance, options.max_rejects, options.max_record_bytes)
+            export = ExportReader(reader, rows, tolerance, tally)
+            lines = prefetch(blocks(_decoded(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
+            try:
+                for block in lines:
+                    for batch in export.read(block):
+                        yield day, batch
+                export.end()
+            except LineTooLongError:
+                if tally.rows == 0:
+                    raise export.not_an_export() from None
+                raise
+            except ErrorDocumentError as error:
+                raise refusal(answer.status, str(error), access, now=now(), seen=export.seen()) from None
+            finally:
+                answer.interrupt()  # else an early end would wait for the bytes that the thread waits for
+                lines.close()
+
+
+def _row_options(options: MixpanelOptions, part: InputPartition, day: Day) -> RowOptions:
+    return RowOptions(
+        regime=part.params["timestamps"],
+        zone=options.project_timezone,
+        day=day,
+        only_day=part.params["from_date"] != part.params["to_date"],
+        deduplicate=options.deduplicate,
+        promote=options.promoted,
+    )
+
+
+def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: Tally) -> Answer:
+    params = {"from_date": part.params["from_date"], "to_date": part.params["to_date"]}
+    if access.project_id is not None:
+        params["project_id"] = access.project_id
+    if options.event is not None:
+        params["event"] = json.dumps(options.event, ensure_ascii=False)
+    if options.where is not None:
+        params["where"] = options.where
+    limits = Limits(
+        connect_timeout_seconds=options.connect_timeout_seconds,
+        read_timeout_seconds=options.read_timeout_seconds,
+        deadline_seconds=options.request_deadline_seconds,
+    )
+    answer = request(
+        access.url + _EXPORT_PATH,
+        params,
+        access.auth,
+        limits,
+        proxy=access.proxy,
+        ca_bundle=access.ca_bundle,
+        sent=tally.request,
+    )
+    if answer.status != 200:
+        with answer:
+            said, retry_after = answer.text(), answer.header("Retry-After")
+            raise refusal(answer.status, said.text, access, retry_after=retry_after, now=now(), is_cut=said.is_cut)
+    return answer
+
+
+def _decoded(answer: Answer, access: Access, tally: Tally) -> Iterator[bytes]:
+    """Yield the export's bytes.
+
+    :raises RetriableError: if the answer is no export by its head, or is cut.
+    """
+    kind = answer.header("Content-Type").partition(";")[0].strip().lower()
+    if kind == "text/html":
+        raise RetriableError(
+            f"the answer is not an export: {answer.host} sent a web page with status 200; a proxy or a login page may "
+            "stand between"
+        )
+    answer.require_framing()
+    encoding = answer.header("Content-Encoding").strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        shown = excerpt(answer.header("Content-Encoding"), access.secrets)[:20]
+        raise RetriableError(f"{answer.host} sent Content-Encoding {shown!r}; only gzip was asked for")
+    wire = _counted(answer, tally)
+    return gunzip(wire) if encoding == "gzip" else wire
+
+
+def _counted(answer: Answer, tally: Tally) -> Iterator[bytes]:
+    for chunk in answer.chunks():
+        tally.wire_bytes += len(chunk)
+        yield chunk

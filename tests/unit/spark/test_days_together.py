@@ -1,0 +1,164 @@
+"""One request serves two days: they are polled together, and each is published, and fails, by itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.job import DayReport
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.spark import job
+from airflow_provider_connect.window import Day, span
+from tests.equipment.spark.lab import Lab, polling
+
+WEEK = tuple(span(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC"))
+MONDAY, TUESDAY, WEDNESDAY, THURSDAY = WEEK[:4]
+RETRIED = {"retry_budget_seconds": 60.0, "faults": {0: ["RetriableError"]}}
+
+
+def move(lab: Lab, *window: Day, together: int = 2, **options: Any) -> list[DayReport]:
+    """Move days as the driver does."""
+    source = {"together": together} | options.pop("source", {})
+    return job._all_days(lab.days(source=source, window=window, **options), together, 1)
+
+
+def polled(lab: Lab) -> list[str]:
+    """Return the first day of every poll."""
+    return sorted(path.name[6:16] for path in lab.root.glob("polls-*") for _ in range(path.stat().st_size))
+
+
+def statuses(reports: list[DayReport]) -> list[str]:
+    return [report.status for report in reports]
+
+
+def kinds(reports: list[DayReport]) -> list[str | None]:
+    return [report.failure and report.failure.type for report in reports]
+
+
+def test_two_days_are_one_poll_and_two_publishes(lab: Lab) -> None:
+    reports = move(lab, MONDAY, TUESDAY, WEDNESDAY)
+    assert statuses(reports) == ["published"] * 3
+    assert polled(lab) == ["2026-10-05", "2026-10-07"]
+    for day in (MONDAY, TUESDAY, WEDNESDAY):
+        row = lab.ledger.row(day.date)
+        assert (row.rows, row.attempt, row.digest) == (3, f"aaaa-1-{day.date:%Y%m%d}", f"{3:032x}")
+        assert (row.counts["rows_read"], row.counts["duplicates"]) == (3, 1)
+        (file,) = lab.stage.glob(f"day={day}/*.parquet")
+        assert pq.read_table(file, partitioning=None)["event"].to_pylist() == [f"{day}/0"] * 3
+        assert lab.manifest(day=day).exists()
+
+
+def test_all_partitions_of_a_plan_bring_rows_of_both_days(lab: Lab) -> None:
+    assert [report.rows_written for report in move(lab, MONDAY, TUESDAY, source={"parts": 3})] == [9, 9]
+    assert len(polled(lab)) == 3
+
+
+def test_what_belongs_to_the_request_is_reported_with_its_first_day(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("airflow_provider_connect.spark.poll._delay", lambda error, retries: 0.0)
+    reports = move(lab, MONDAY, TUESDAY, source={"rejects": 2, **RETRIED})
+    assert [report.raw_bytes for report in reports] == [100, 0]
+    assert [report.retries for report in reports] == [1, 0]
+    assert [report.rejected for report in reports] == [0, 2]
+    assert "days 2026-10-05..2026-10-06: retry 1 of partition 0: waits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", ["DataError", "RetriableError"])
+def test_a_failure_of_a_request_fails_its_days_and_no_other(lab: Lab, error: str) -> None:
+    reports = move(lab, *WEEK[:6], source={"bad": {"2026-10-08": error}})
+    assert statuses(reports) == ["published", "published", "failed", "failed", "published", "published"]
+    assert kinds(reports) == [None, None, error, error, None, None]
+    assert not list(lab.stage.glob("day=2026-10-0[78]/*"))
+
+
+def test_after_a_config_error_no_further_request_is_sent(lab: Lab) -> None:
+    reports = move(lab, *WEEK, source={"bad": {"2026-10-08": "ConfigError"}})
+    assert statuses(reports) == [*["published"] * 2, *["failed"] * 2, *["not_started"] * 3]
+    assert polled(lab) == ["2026-10-05", "2026-10-07"]
+
+
+def test_neither_is_one_between_days_that_are_published_already(lab: Lab) -> None:
+    move(lab, TUESDAY)
+    reports = move(lab, MONDAY, TUESDAY, WEDNESDAY, together=3, attempt="2", source={"bad": {"2026-10-05": "wait:9"}})
+    assert statuses(reports) == ["failed", "already_published", "not_started"]
+
+
+def test_a_day_that_is_published_already_is_not_polled(lab: Lab) -> None:
+    move(lab, MONDAY)
+    reports = move(lab, MONDAY, TUESDAY, attempt="2")
+    assert statuses(reports) == ["already_published", "published"]
+    assert polled(lab) == ["2026-10-05", "2026-10-06"]
+
+
+def test_neither_is_a_day_that_an_earlier_try_has_frozen(lab: Lab) -> None:
+    move(lab, MONDAY, sink=["begin:RetriableError"])
+    reports = move(lab, MONDAY, TUESDAY, attempt="2")
+    assert statuses(reports) == ["published", "published"]
+    assert lab.ledger.row(MONDAY.date).attempt == "aaaa-1-20261005"
+    assert polled(lab) == ["2026-10-05", "2026-10-06"]
+
+
+def test_what_was_frozen_together_is_published_apart_by_the_next_try(lab: Lab) -> None:
+    assert statuses(move(lab, MONDAY, TUESDAY, sink=["commit:RetriableError"])) == ["failed", "failed"]
+    reports = move(lab, MONDAY, TUESDAY, attempt="2")
+    assert statuses(reports) == ["published", "published"]
+    assert polled(lab) == ["2026-10-05"]
+
+
+def test_a_day_that_is_overtaken_is_polled_again_alone(lab: Lab) -> None:
+    days, others = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY)), ["bbbb"]
+
+    def poll_parts(tasks: list[str]) -> list[str]:
+        answers = days.freezer.poll_parts(tasks)
+        for token in others:
+            row = LedgerRow(day=TUESDAY.date, generation=1, token=token, run="d/other/t", rows=7)
+            lab.ledger.path.write_text(row.model_dump_json() + "\n")
+        others.clear()
+        return answers
+
+    reports = job._all_days(polling(days, poll_parts), 2, 1)
+    assert [(report.status, report.generation) for report in reports] == [("published", 1), ("published", 2)]
+    assert polled(lab) == ["2026-10-05", "2026-10-06"]
+    assert lab.ledger.row(TUESDAY.date).attempt == "aaaa-1r-20261006"
+
+
+def test_rows_of_a_day_that_nobody_asked_for_are_the_sources_error(lab: Lab) -> None:
+    reports = move(lab, MONDAY, TUESDAY, source={"stray": THURSDAY.model_dump(mode="json")})
+    assert kinds(reports) == ["ConnectError", "ConnectError"]
+    for report in reports:
+        assert report.failure is not None
+        assert "sent rows of day 2026-10-08, which its partition does not name" in report.failure.message
+    assert not list(lab.stage.glob("day=*/*"))
+
+
+def test_so_is_a_plan_of_another_day(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
+    parts = [InputPartition(days=(MONDAY, WEDNESDAY))]
+    monkeypatch.setattr(type(days.freezer.poller), "plan", lambda poller, days: parts)
+    (report, _) = job._all_days(days, 2, 1)
+    assert report.failure is not None
+    assert "planned day 2026-10-07 when it was asked for days 2026-10-05..2026-10-06" in report.failure.message
+    assert polled(lab) == []
+
+
+def test_a_tally_of_several_days_counts_each_apart() -> None:
+    tally = Tally((MONDAY, TUESDAY))
+    tally.of(MONDAY).rows += 3
+    tally.of(TUESDAY).rows += 4
+    assert (tally.of(MONDAY).rows, tally.of(TUESDAY).rows, tally.rows_of_all_days) == (3, 4, 7)
+    with pytest.raises(ConnectError, match="day 2026-10-07, which its partition does not name"):
+        tally.of(WEDNESDAY)
+
+
+def test_a_tally_of_one_day_is_that_days() -> None:
+    tally = Tally((MONDAY,))
+    assert tally.of(MONDAY) is tally
+    tally.rows += 3
+    assert tally.rows_of_all_days == 3
