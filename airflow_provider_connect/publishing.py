@@ -1,27 +1,28 @@
 """The commit decision: whether a publish may go through, and as which generation.
 
-Every sink asks this in the step that commits the data, with what its ledger says at that very moment. The rule is a
-compare-and-set on the day's generation. No clock takes part in it.
+Every sink asks :func:`next_generation` in the step that commits the data, with what its ledger says at that very
+moment. Where the step is a SQL script (BigQuery), the script compares the same generation, and :func:`overtaken` words
+its refusal. The rule is a compare-and-set on the day's generation. No clock takes part in it.
 
-An attempt reads the newest publish **before it polls** and keeps it in its manifest (:class:`.stage.Seen`). It may
-publish only while the ledger still says the same. So whatever is replaced was published before the replacing answer was
-asked for: the newest *answer* wins, whoever started first. Why that is enough:
+An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.Seen`. It may publish
+only while the ledger still says the same. So whatever is replaced was published before the replacing answer was asked
+for: the newest *answer* wins, whoever started first. Why that is enough:
 
 * **Two runs of one day at once.** Both saw generation n. The sink lets one publish n + 1. The other finds n + 1, not n:
   its answer may be the older one, so it is thrown away, and the day is polled again.
 * **A zombie of a cleared run.** It saw n, the cleared run has published n + 1: refused. If the zombie was faster, the
   cleared run is refused, polls again and publishes n + 2, whose answer is newer than the zombie's.
-* **A remade run** has the run id of the deleted one, and starts to count its clears at 0 again. Its token is another
-  one, and its attempt saw whatever the deleted run had published: nothing stands in its way.
-* **A retry from the stage** publishes what an earlier try of the same intent froze, without a poll. The manifest says
+* **A remade run** has the run id of the deleted one, and counts its clears from 0 again. Its token is new, and its
+  attempt saw whatever the deleted run had published: nothing stands in its way.
+* **A retry from the stage** publishes without a poll what an earlier try of the same intent froze. The manifest says
   what that try saw. If the ledger has moved on, the manifest is stale, and the retry polls.
-* **A retry after a commit whose answer was lost** finds its own intent in the ledger, also under a generation that a
-  later one has covered, and has nothing to do.
+* **A retry after a commit whose answer was lost** finds its own intent in the ledger, even under a generation that a
+  later one has covered. It has nothing to do.
 * **A clear during a publish.** Airflow ends the running try. If its commit lands all the same, the cleared run either
   saw it before it polled, or is refused and polls again. Either way its answer is the newer one.
 
-Who finds that a later clear of its own run was the last to publish does not poll again: somebody has said that this
-try is not wanted any more. (Where yet another run came after that clear, it does poll again, which costs a poll.)
+An attempt does not poll again if the last to publish was a later clear of its own run: that clear says that this try is
+no longer wanted. (If yet another run has published after that clear, the attempt polls again. That costs one poll.)
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from airflow_provider_connect.stage.manifest import Seen
 
 
 def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -> int:
-    """Return the generation under which a publish may be committed. Wherever the sink commits; pure.
+    """Return the generation under which a publish may be committed. Pure; called wherever the sink commits.
 
-    What this intent itself has published already is the caller's to find, before this: it is no conflict.
+    The caller has looked before whether this intent itself is published already: that is no conflict.
 
     :param newest: the publish that this one must follow, as the ledger has it in the step that commits: the day's
-        newest; the stream's newest where a snapshot replaces the whole.
-    :param used: the highest generation that records were sent under, published or not; 0 where none are visible
-        before they are published.
-    :raises SupersededError: a snapshot, and the target shows a later day.
+        newest, or the stream's newest if a snapshot replaces the whole.
+    :param used: the highest generation that records were sent under, published or not; 0 if no record is visible
+        before it is published.
+    :raises SupersededError: this is a snapshot, and the target shows one of a later day.
     :raises OvertakenError: somebody else has published since this attempt looked.
     """
     day = publish.day.date
@@ -64,7 +65,10 @@ def seen_in(newest: LedgerRow | None) -> Seen:
 
 
 def overtaken(publish: Publish, newest: LedgerRow | None) -> OvertakenError:
-    """Describe the conflict with a publish that came between; None where the ledger has forgotten what was seen."""
+    """Return the error for a publish that came between this attempt's look at the ledger and its commit.
+
+    :param newest: that publish; None if the ledger has lost what was seen.
+    """
     where, seen = f"{publish.key} {publish.day}", publish.manifest.seen.generation
     if newest is None:
         return OvertakenError(f"{where}: generation {seen} was there before the poll, and the ledger has none now")
@@ -79,7 +83,7 @@ def overtaken(publish: Publish, newest: LedgerRow | None) -> OvertakenError:
 
 
 def row_of(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
-    """Return the ledger's row of a publish that goes through.
+    """Return the ledger row of a publish that goes through.
 
     :param fields: what the sink knows better: ``rows``, ``counts``, ``reference``, ``link``.
     """

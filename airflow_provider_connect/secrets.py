@@ -1,7 +1,10 @@
-"""How a text is shown without the secrets in it, in whatever form it echoes them.
+"""What is secret, and how a text is shown without it.
 
-A server may repeat what it was sent as JSON, as HTML, in a URL, or one inside the other. So a text is searched as it is
-and as every chain of a few decoders reads it, and each find is struck out where it came from.
+A field is secret by its name (:func:`is_secret_name`): the one list, for whoever masks, hides or strikes out. What
+nobody named may still look like a credential (:func:`without_tokens`).
+
+A server may repeat what it was sent as JSON, as HTML, in a URL, or one inside the other. So :class:`Secrets` searches a
+text as it is and as every chain of a few decoders reads it, and strikes out each find where it came from.
 """
 
 from __future__ import annotations
@@ -11,18 +14,36 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+_SECRET_NAME = re.compile(
+    r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|oauthbearer\.config$"
+    r"|(?:^|[^a-z])sas(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+_PLACE_NAME = re.compile(r"\.(?:location|keytab|private\.key\.file|token\.endpoint\.url)$", re.IGNORECASE)
+"""Names of files and services: messages must be able to say them, and a password in a URL is found in the URL."""
+_TOKEN = re.compile(r"(?i:\bauth=bearer\s*\S+|\b(?:bearer|basic)\s+\S+)|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*")
 _DECODINGS_DEEP = 3
 _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
 _AS_COMPARED = re.compile(r"(?:[^\x21-\x7e]|\?)+")
-"""What is left out where half an echo is looked for: what no message shows, and what stands in its place."""
+"""What is left out in the search for half an echo: what no message shows, and what stands in its place."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
     r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
     r"|%(?:[0-9A-Fa-f]|u[0-9A-Fa-f]{0,3})?)\Z"
 )
 _SIMPLE_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell by the name of a field of a connection whether its value must not be shown."""
+    return bool(_SECRET_NAME.search(name)) and not _PLACE_NAME.search(name)
+
+
+def without_tokens(text: str) -> str:
+    """Return a text without what looks like a credential, whosever it is."""
+    return _TOKEN.sub("…", text)
 
 
 class Secrets:
@@ -38,11 +59,11 @@ class Secrets:
         return f"{len(self._patterns) + len(self._not_shown)} secrets"
 
     def struck_from(self, text: str, *, is_cut: bool = False) -> str:
-        """Return ``text`` with every value replaced, in any of the forms an echo may have.
+        """Return ``text`` with every value replaced, in whatever form an echo has it.
 
-        Characters that no message shows (spaces, those beyond ASCII) need not be there: an echo may lose them.
+        An echo may lose characters that messages do not show (spaces, those beyond ASCII). It is found without them.
 
-        :param is_cut: whether more was to come: then what may be the beginning of a value is replaced at its end.
+        :param is_cut: whether the end of the text is missing: then the beginning of a value is replaced there, too.
         """
         readings = list(_readings(text, is_cut=is_cut))
         found = [span for reading in readings for span in self._found(reading)]
@@ -65,7 +86,7 @@ class Secrets:
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
     def _begun(self, reading: _Reading) -> Iterator[int]:
-        """Yield where at the end of a text a value may have begun, and where half an escape does."""
+        """Yield where a value, or half an escape, may begin at the end of a text."""
         shown = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:
             most = min(len(value), len(shown.text))
@@ -78,16 +99,16 @@ class Secrets:
 
 
 class _Reading(NamedTuple):
-    """A text as decoders read it, and where each of its characters begins and ends in the text that was given."""
+    """A text as decoders read it, with the place of each of its characters in the text that was given."""
 
     text: str
     begins: list[int]
     ends: list[int]
 
     def decoded(self, pattern: re.Pattern[str], decode: Callable[[str], list[tuple[str, int]]]) -> _Reading:
-        """Replace what matches.
+        """Return the reading with every match decoded.
 
-        :param decode: turns an escape into characters, each with the length of what it was made of.
+        :param decode: turns an escape into characters, each with the length of the part that it was made of.
         """
         text: list[str] = []
         begins: list[int] = []
@@ -115,9 +136,9 @@ class _Reading(NamedTuple):
 
 
 def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
-    """Yield the text as it is, and as chains of decoders read it: each different reading once.
+    """Yield the text as it is, and as chains of decoders read it. No reading comes twice.
 
-    :param is_cut: whether to read it also without half an escape at its end, which decoders take for something else.
+    :param is_cut: whether to read it also without half an escape at its end, which decoders would misread.
     """
     places = list(range(len(text) + 1))
     others = [_Reading(text, places[:-1], places[1:])]

@@ -15,12 +15,10 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.secrets import is_secret_name
 from airflow_provider_connect.sink import Connections, Sink
 from airflow_provider_connect.source import Source
 
-_SECRET_NAME = re.compile(
-    r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|(^|[^a-z])sas([^a-z]|$)", re.IGNORECASE
-)
 SPARK_TYPES = ("spark",)
 _URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 
@@ -106,7 +104,7 @@ def _secrets(value: Any, name: str = "") -> Iterator[str]:
         for inner in value:
             yield from _secrets(inner, name)
     elif isinstance(value, str):
-        if _SECRET_NAME.search(name):
+        if is_secret_name(name):
             yield value
         yield from _url_passwords(value)
 

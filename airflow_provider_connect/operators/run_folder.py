@@ -22,6 +22,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from airflow_provider_connect.patience import Patience
+
 _PREFIX = "airflow-connect-"
 _REMOVE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
@@ -56,17 +58,16 @@ def remove(folder: Path) -> None:
     If that takes longer than a few seconds, it is left to a later task with a warning: it must not hide how this task
     ended.
     """
-    deadline = time.monotonic() + _REMOVE_SECONDS
+    patience = Patience(_REMOVE_SECONDS, (0.05,))
     while folder.exists():
         try:
             shutil.rmtree(folder)
         except FileNotFoundError:
             continue
         except OSError as error:
-            if time.monotonic() > deadline:
+            if not patience.look_again():
                 _log.warning("%s could not be removed (%s); a later task tries again", folder, error.strerror)
                 return
-            time.sleep(0.05)
 
 
 def sweep(parent: Path) -> int:

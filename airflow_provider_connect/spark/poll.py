@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import random
 import secrets
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
+from airflow_provider_connect.patience import FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, Source
@@ -31,6 +30,8 @@ from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_fil
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rejects import write_rejects
 from airflow_provider_connect.stage.storage import Folder
+
+_PAUSES = doubling(1.0, 60.0)
 
 
 class PollTask(BaseModel):
@@ -80,9 +81,9 @@ def freeze(
     task: PollTask,
     schema: pa.Schema,
     connection: Connection,
-    sleep: Callable[[float], None] = time.sleep,
     *,
     retries: list[str] | None = None,
+    clock: Clock | None = None,
 ) -> dict[dt.date, Polled]:
     """Poll one partition into immutable files, again from the start after retriable errors within the budget.
 
@@ -92,7 +93,7 @@ def freeze(
     """
     source: Source = registry.source_class(task.source_name).of(task.source)
     root = Folder(task.root)
-    started = time.monotonic()
+    patience = Patience(source.retry_budget_seconds, _PAUSES, jitter=FROM_HALF, clock=clock)
     notes = [] if retries is None else retries
     requests = 0
     with source.open(connection) as poller:
@@ -101,12 +102,14 @@ def freeze(
             try:
                 polled = _poll_once(poller, root, task, schema, tally=tally, retries=notes)
             except RetriableError as error:
-                delay = _delay(error, len(notes))
-                spent = time.monotonic() - started
+                pause = patience.next_pause(error.retry_after_seconds)
                 requests += tally.requests
                 are_requests_spent = requests >= source.retry_budget_requests
-                if spent + delay > source.retry_budget_seconds or are_requests_spent:
-                    tried = f"polled {len(notes) + 1} times in {spent:.0f} s of {source.retry_budget_seconds:.0f} s"
+                if pause is None or are_requests_spent:
+                    tried = (
+                        f"polled {patience.tries} times in {patience.spent_seconds:.0f} s of "
+                        f"{source.retry_budget_seconds:.0f} s"
+                    )
                     if requests:
                         tried += f", with {requests} of retry_budget_requests={source.retry_budget_requests}"
                     raise RetriableError(
@@ -114,12 +117,12 @@ def freeze(
                         retry_after_seconds=error.retry_after_seconds,
                         request_budget_spent=are_requests_spent,
                     ) from None
-                notes.append(f"waits {delay:.1f} s, then polls again ({error})")
+                notes.append(f"waits {pause:.1f} s, then polls again ({error})")
                 with _Progress(root, task, Tally(), notes, note=notes[-1]):
-                    sleep(delay)
+                    patience.sleep(pause)
             else:
                 first = task.part.days[0].date
-                whole = {"retries": len(notes), "seconds": time.monotonic() - started}
+                whole = {"retries": len(notes), "seconds": patience.spent_seconds}
                 return polled | {first: polled[first].model_copy(update=whole)}
 
 
@@ -161,13 +164,6 @@ def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None, d
         latest=tally.latest,
         digest=digest,
     )
-
-
-def _delay(error: RetriableError, retries: int) -> float:
-    """Wait as long as was asked, else 1 s doubling to 60 s, with full jitter so that runs do not march in step."""
-    backoff = random.uniform(0.5, 1) * min(60.0, 2.0**retries)  # noqa: S311  # jitter, no secret
-    # A source that asks for no time at all is still asked less and less often.
-    return max(backoff, (error.retry_after_seconds or 0) + random.uniform(0, 1))  # noqa: S311
 
 
 @dataclass

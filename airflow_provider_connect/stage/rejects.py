@@ -1,4 +1,7 @@
-"""Rejects: pieces of an answer that are no records, set aside beside the rows, each with the reason."""
+"""Rejects: what could not become a row, or a record of the target, each with the reason.
+
+A source's are pieces of its answer, set aside beside the staged rows. A sink's are staged rows.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reject:
-    """A piece of the answer that is no record.
+    """A bad record.
 
-    :param position: where it starts, in bytes of the decoded answer.
+    :param position: a source's: where it starts, in bytes of the decoded answer; a sink's: its row in the staged day.
     :param reason: what is wrong with it, without its values.
-    :param record: its bytes, for the rejects file alone; never logged.
+    :param record: its bytes, or the row as JSON: for a file, table or topic of rejects alone, never logged.
+    :param column: the first column that is to blame, as the source calls it; empty where it is the whole record.
     """
 
     position: int
     reason: str
     record: bytes
+    column: str = ""
 
 
 def rejects_schema() -> pa.Schema:

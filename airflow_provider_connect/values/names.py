@@ -6,12 +6,13 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.values.marks import HASH_DIGITS, is_marked, marked
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RECORD = re.compile(rf"{_LEGAL.pattern}(\.{_LEGAL.pattern})*")
-_HASHED = re.compile(r".*_x[0-9a-f]{10}")
 
 
 def legal_name(name: str) -> str:
@@ -20,11 +21,11 @@ def legal_name(name: str) -> str:
     So ``a.b`` never becomes ``a_b``, whatever the other columns are called. A legal name that looks as if it ended with
     a hash gets its own too: no two names become the same.
     """
-    if _LEGAL.fullmatch(name) and not _HASHED.fullmatch(name):
+    if _LEGAL.fullmatch(name) and not is_marked(name):
         return name
-    shown = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    digest = hashlib.sha256(name.encode()).hexdigest()[:10]
-    return f"{'_' if shown[:1].isdigit() else ''}{shown}_x{digest}"
+    # Another hash than marks.digest(): schemas are registered under these names.
+    made = marked(name, hashlib.sha256(name.encode()).hexdigest()[:HASH_DIGITS])
+    return f"_{made}" if made[0].isdigit() else made
 
 
 def inner_name(record: str, field: str) -> str:

@@ -6,8 +6,6 @@ The client library's own retry goes on for ten minutes and hides what it waits f
 
 from __future__ import annotations
 
-import itertools
-import random
 import threading
 import time
 import uuid
@@ -34,13 +32,14 @@ from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.transport import grpc_channel, rest_session
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
 
 JOB_SECONDS = 3600.0  # a day's publish takes seconds to minutes; longer is a query that will never end
 LONG_WAIT_SECONDS = 60.0  # a wait longer than this is for Airflow, not for a sleeping task
 # A dataset or table made a moment ago may be unknown to the next server asked; one that was mistyped is so for ever.
 SETTLE_SECONDS = 10.0
 _IMPORTING = threading.Lock()
-_PAUSES = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0)
+_PAUSES = doubling(0.2, 10.0)
 _POLLS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
@@ -166,13 +165,13 @@ class Api:
         :param missing_seconds: how long "not found" is tried again too, for something made a moment ago.
         :raises ConnectError: as :func:`~.errors.classify` says.
         """
-        with self.within(self.retry_budget_seconds) as deadline:
-            return self._call(doing, lambda **how: function(*args, **how, **kwargs), deadline, missing_seconds)
+        with self.within(self.retry_budget_seconds) as seconds:
+            return self._call(doing, lambda **how: function(*args, **how, **kwargs), seconds, missing_seconds)
 
-    def _call(self, doing: str, function: Callable[..., Any], deadline: float, missing_seconds: float) -> Any:
-        started = time.monotonic()
-        for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
-            timeout = max(0.1, min(self.timeout_seconds, deadline - time.monotonic()))
+    def _call(self, doing: str, function: Callable[..., Any], seconds: float, missing_seconds: float) -> Any:
+        patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
+        while True:
+            timeout = max(0.1, min(self.timeout_seconds, patience.left_seconds))
             outer, self._limit.seconds = getattr(self._limit, "seconds", None), timeout
             try:
                 return function(timeout=timeout, retry=None)
@@ -180,16 +179,12 @@ class Api:
                 ours = classify(error, doing)
             finally:
                 self._limit.seconds = outer
-            now = time.monotonic()
-            wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-            if not _worth_it(ours, now - started, missing_seconds) or now + wait >= deadline:
+            if not _worth_it(ours, patience.spent_seconds, missing_seconds) or not patience.again():
                 raise ours
-            time.sleep(wait)
-        raise AssertionError
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[float]:
-        """Give all calls that this thread makes inside the block together no more than so many seconds.
+        """Give all calls that this thread makes inside the block together no more than so many seconds; yield how many.
 
         For tidying up: a service that did not answer the work before would be waited for once more a call.
         """
@@ -197,7 +192,7 @@ class Api:
         deadline = min(time.monotonic() + seconds, outer or float("inf"))
         self._limit.deadline = deadline
         try:
-            yield deadline
+            yield deadline - time.monotonic()
         finally:
             self._limit.deadline = outer
 
@@ -229,19 +224,16 @@ class Api:
         :raises ConnectError: as :func:`~.errors.classify` says.
         """
         name = job_id or f"connect_query_{uuid.uuid4().hex}"
-        deadline = time.monotonic() + self.retry_budget_seconds
-        for number, pause in enumerate(itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1]))):
-            own = f"{name}_{number}" if number else name
+        patience = Patience(self.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)
+        while True:
+            own = f"{name}_{patience.tries - 1}" if patience.tries > 1 else name
             job = self.start(own, self._insert(sql if isinstance(sql, str) else sql(own), own, labels), doing)
             try:
                 self.wait(job, doing)
                 break
             except RetriableError as error:
-                after = (error.retry_after_seconds or 0.0) * random.uniform(1.0, 1.5)  # noqa: S311 - jitter
-                wait = max(pause * random.uniform(0.5, 1.0), after)  # noqa: S311 - jitter
-                if not _failed_by_itself(job, error) or time.monotonic() + wait >= deadline:
+                if not _failed_by_itself(job, error) or not patience.again(error.retry_after_seconds):
                     raise
-            time.sleep(wait)
         rows = self.call(doing, lambda **how: [dict(row) for row in job.result(job_retry=None, **how)])
         return rows, job
 
@@ -302,14 +294,11 @@ class Api:
 
         :raises ConnectError: it failed, or is not done after :data:`JOB_SECONDS`.
         """
-        name, deadline = job.job_id, time.monotonic() + JOB_SECONDS
-        for pause in itertools.chain(_POLLS, itertools.repeat(_POLLS[-1])):
-            if job.state == "DONE":
-                break
-            if time.monotonic() > deadline:
+        name, patience = job.job_id, Patience(JOB_SECONDS, _POLLS)
+        while job.state != "DONE":
+            if not patience.look_again():
                 self.call(f"{doing}: cancelling it", job.cancel)
                 raise RetriableError(f"{doing}: job {name} is not done after {JOB_SECONDS:.0f} s; cancelled")
-            time.sleep(pause)
             self.call(doing, job.reload)
         if job.error_result:
             raise from_result(job.error_result, f"{doing} (job {name})")

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from airflow_provider_connect.secrets import without_tokens
+
 _METHOD = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
 _OF_SCRIPT = re.compile(r"^(?:Query error: )+", re.IGNORECASE)
 _AT = re.compile(r"(?: at (\[\d{1,7}:\d{1,7}\])\.?)+$")
-_SECRETS = re.compile(r"(?i)(?:\bbearer\s+\S+|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*)")
 
 # Only these messages are shown: they name tables, columns, rights and limits, never a record's value.
 _NAME = r"[\w.:`$-]+"
@@ -94,7 +95,7 @@ class Message:
         """
         if not _SHOWN.match(self.words):
             return ""
-        return _SECRETS.sub("…", self.words)[:300] + (f" at {self.at}" if self.at else "")
+        return without_tokens(self.words)[:300] + (f" at {self.at}" if self.at else "")
 
 
 def parse_message(text: str) -> Message:

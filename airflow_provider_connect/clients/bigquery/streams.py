@@ -8,10 +8,8 @@ ALREADY_EXISTS then means that it has arrived, OUT_OF_RANGE that one before it h
 from __future__ import annotations
 
 import queue
-import random
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS, Api
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, classify, made_before
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConnectError, DataError, RetriableError
+from airflow_provider_connect.patience import FROM_HALF, Patience
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,8 +104,7 @@ class Appender:
         self._connection: _Connection | None = None
         self._unanswered: deque[_Sent] = deque()
         self._next_offset = 0
-        self._progress = time.monotonic()
-        self._failures = 0
+        self._patience = Patience(api.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +125,7 @@ class Appender:
             if not self._name:
                 self._name = self._create()
             if not self._unanswered:
-                self._progress = time.monotonic()
+                self._patience.restart()
             sent = _Sent(self._next_offset, rows, self._request(self._next_offset, payload), len(payload))
             self._unanswered.append(sent)
             self._next_offset += rows
@@ -206,7 +204,8 @@ class Appender:
         connection = self._connection
         assert connection is not None
         try:
-            answer = connection.answers.get(timeout=self._patience())
+            left = min(self._api.timeout_seconds, self._patience.left_seconds)
+            answer = connection.answers.get(timeout=max(0.1, left))
         except queue.Empty:
             answer = TimeoutError()
         if isinstance(answer, BaseException):
@@ -215,13 +214,9 @@ class Appender:
             raise self._refused(answer)
         elif answer.error.code in (0, _ALREADY_EXISTS):
             self._unanswered.popleft()
-            self._progress, self._failures = time.monotonic(), 0
+            self._patience.restart()
         else:
             self._again(self._error(answer))
-
-    def _patience(self) -> float:
-        left = self._api.retry_budget_seconds - (time.monotonic() - self._progress)
-        return max(0.1, min(self._api.timeout_seconds, left))
 
     def _error(self, answer: Any) -> ConnectError:
         from google.api_core.exceptions import from_grpc_status
@@ -235,15 +230,11 @@ class Appender:
 
     def _again(self, error: ConnectError) -> None:
         self._disconnect()
-        spent = time.monotonic() - self._progress
         may_pass = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
-        may_settle = isinstance(error, (MissingError, HiddenError)) and spent < SETTLE_SECONDS
-        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)] * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-        if not (may_pass or may_settle) or spent + pause >= self._api.retry_budget_seconds:
+        may_settle = isinstance(error, (MissingError, HiddenError)) and self._patience.spent_seconds < SETTLE_SECONDS
+        if not (may_pass or may_settle) or not self._patience.again():
             with made_before(self._doing):
                 raise error
-        self._failures += 1
-        time.sleep(pause)
 
     def _refused(self, answer: Any) -> RowsError:
         first = self._unanswered[0].offset

@@ -6,8 +6,6 @@ Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs
 from __future__ import annotations
 
 import datetime as dt
-import random
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ExistsError, MissingError, StaleError
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -131,12 +130,12 @@ def _expires(place: Place) -> str:
     )
 
 
-def turns() -> Iterator[int]:
-    """Count the tries of a change that others may overtake, with a growing pause before each but the first."""
-    for turn in range(CHANGE_TRIES):
-        if turn:
-            time.sleep(random.uniform(0.5, 1.0) * min(0.1 * 2**turn, CHANGE_PAUSE_SECONDS))  # noqa: S311 - jitter
-        yield turn
+def turns() -> Iterator[None]:
+    """Yield once for each try of a change that others may overtake, with a growing pause before all but the first."""
+    patience = Patience(pauses=doubling(0.2, CHANGE_PAUSE_SECONDS), jitter=FROM_HALF, tries=CHANGE_TRIES)
+    yield
+    while patience.again():
+        yield
 
 
 def drop(api: Api, place: Place) -> None:

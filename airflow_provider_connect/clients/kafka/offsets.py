@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.kafka.errors import Heard, UnknownTopicError, classify
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.patience import Patience
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
@@ -30,29 +30,27 @@ def ends(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, hear
     from confluent_kafka import KafkaException
 
     names = list(topics)
-    started = time.monotonic()
+    patience = Patience(timeout_seconds, (_AGAIN_SECONDS,))
     while True:
-        waited = time.monotonic() - started
         try:
-            found = _asked(admin, names, max(1.0, timeout_seconds - waited))
+            found = _asked(admin, names, max(1.0, patience.left_seconds))
         except (KafkaException, UnknownTopicError) as error:
             failure = classify(error, "asking for the topics' ends", heard)
-            if not _may_pass(failure, waited, timeout_seconds):
+            if patience.is_over or not _may_pass(failure, patience.spent_seconds):
                 raise failure from None
         else:
             # confluent-kafka 2.16 answers a call that broke with an offset below zero, and without an error.
             if all(end >= 0 for partitions in found.values() for end in partitions.values()):
                 return found
-        if waited > timeout_seconds:
+        if not patience.look_again():
             raise RetriableError(f"no broker told within {timeout_seconds:.0f} s where the topics end")
-        time.sleep(_AGAIN_SECONDS)
 
 
-def _may_pass(failure: Exception, waited_seconds: float, timeout_seconds: float) -> bool:
+def _may_pass(failure: Exception, waited_seconds: float) -> bool:
     """Say whether to ask again: also about a topic that one of the brokers does not know yet, for a little while."""
     if isinstance(failure, UnknownTopicError):
-        return waited_seconds <= min(timeout_seconds, LISTED_SECONDS)
-    return isinstance(failure, RetriableError) and waited_seconds <= timeout_seconds
+        return waited_seconds <= LISTED_SECONDS
+    return isinstance(failure, RetriableError)
 
 
 def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float) -> Ends:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from airflow_provider_connect.clients.kafka.connection import settings as connec
 from airflow_provider_connect.clients.kafka.errors import Heard, classify, kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.patience import Patience
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -145,13 +145,14 @@ class Outbox:
 
     def _wait(self, done: Callable[[], bool], wait: Callable[[float], int] | None = None) -> None:
         """Wait while the broker goes on taking records."""
-        waiting, since = len(self._producer), time.monotonic()
+        waiting, patience = len(self._producer), Patience(self.timeout_seconds)
         while not done():
             with self.sending():
                 (wait or self._producer.poll)(_POLL_SECONDS)
             if len(self._producer) < waiting:
-                waiting, since = len(self._producer), time.monotonic()
-            elif time.monotonic() - since > self.timeout_seconds:
+                waiting = len(self._producer)
+                patience.restart()
+            elif patience.is_over:
                 stuck = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
                 raise self.heard.failure("sending") or RetriableError(f"{stuck}; it is expected to pass")
 

@@ -7,7 +7,6 @@ it has caught up (https://cwiki.apache.org/confluence/x/4DrlBQ, KIP-207, 2026-11
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +15,7 @@ from airflow_provider_connect.clients.kafka.connection import consumer
 from airflow_provider_connect.clients.kafka.errors import Heard, UnknownTopicError, classify, kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.patience import Patience
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -64,16 +64,15 @@ class Partitions:
         """Ask again while the answer is that nobody could be asked, until the time is up."""
         from confluent_kafka import KafkaException
 
-        deadline = time.monotonic() + self.timeout_seconds
+        patience = Patience(self.timeout_seconds, (_LOOK_SECONDS,))
         while True:
             try:
-                return question(max(1.0, deadline - time.monotonic()))
+                return question(max(1.0, patience.left_seconds))
             except KafkaException as error:
                 # A client that has lost its broker does not know the partitions either that it was told of before.
                 passing = isinstance(classify(error, self.called), (RetriableError, UnknownTopicError))
-                if not passing or time.monotonic() > deadline:
+                if not passing or not patience.look_again():
                     raise
-            time.sleep(_LOOK_SECONDS)
 
     def told_end(self, partition: int) -> int:
         """Return the offset after the last record, open transactions included, as it came with the records."""
@@ -91,7 +90,7 @@ class Partitions:
 
         self._reader.assign([TopicPartition(self.topic, partition, offset) for partition, offset in starts.items()])
         self.stopped = {}
-        deadline = time.monotonic() + self.timeout_seconds
+        patience = Patience(self.timeout_seconds)
         while set(self.stopped) != set(starts):
             records = []
             for message in self._arrived():
@@ -107,8 +106,8 @@ class Partitions:
                     raise failure
             if records:
                 yield records
-                deadline = time.monotonic() + self.timeout_seconds
-            elif time.monotonic() > deadline:
+                patience.restart()
+            elif patience.is_over:
                 raise RetriableError(
                     f"{self.called} could not be read to its end for {self.timeout_seconds:.0f} s: a transaction is "
                     "open there, which its timeout ends, or the broker is away"

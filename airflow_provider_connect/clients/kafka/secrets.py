@@ -1,4 +1,4 @@
-"""What must not be seen of a Kafka connection, and the log that keeps to it."""
+"""The secrets of a Kafka connection in every form they may be echoed in, and a log without them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.secrets import is_secret_name, without_tokens
 
-_SECRET_NAME = re.compile(r"password|secret|passphrase|key\.pem|oauthbearer\.config$|token$")
-_TOKEN = re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]+)*|(?i:\b(?:bearer|basic)\s+\S+)|auth=Bearer\s*\S+")
 _MIN_LINE = 8  # of a PEM text: shorter lines are its padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def secrets(connection: Connection) -> frozenset[str]:
     """Return every text that must never be shown, also as it stands in a header, a URL or a line of a PEM text."""
-    given = {str(value) for name, value in connection.extra.items() if value and _SECRET_NAME.search(name)}
+    given = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
         given.add(connection.password.get_secret_value())
     user = connection.login.get_secret_value() if connection.login else ""
@@ -48,7 +47,7 @@ class SecretFreeLog:
         """Return ``text`` with every secret, and whatever looks like a token, replaced."""
         for secret in sorted(self.hidden, key=len, reverse=True):
             text = text.replace(secret, "…")
-        return _TOKEN.sub("…", text)
+        return without_tokens(text)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
         """Write one line; librdkafka calls this with its facility, the client's name and the text."""

@@ -19,6 +19,7 @@ from airflow_provider_connect.clients.kafka.errors import FencedError, classify,
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import Patience
 
 RELEASE_SECONDS = 10.0
 SHARE_OF_TIME = 0.9
@@ -145,15 +146,15 @@ class Transaction(Outbox):
         :raises FencedError: another producer has the id now.
         :raises DataError: the broker refused a record; nothing of the transaction is visible.
         """
-        deadline = time.monotonic() + self.timeout_seconds
+        patience = Patience(self.timeout_seconds)
         while True:
             try:
                 with self._commit_errors():
-                    self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+                    self._producer.commit_transaction(max(1.0, patience.left_seconds))
                 self._ended = True
                 return
             except _Again as error:
-                if time.monotonic() > deadline:
+                if not patience.again():
                     raise UndecidedError(
                         f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s; the ledger decides"
                     ) from error

@@ -8,12 +8,12 @@ A column keeps its name if that is legal and free, or if the table has it. Else 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked
 
 DAY = "day"
 POSITION = "connect_position"
@@ -26,9 +26,8 @@ MAX_LABELS = 64
 MAX_JOB_ID = 1000
 """Below the 1,024 of https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference: a number may be added."""
 _MAX_SUFFIX = 200  # of the 1,024 bytes of a table's name
-_HASH_DIGITS = 10
+_IN_LABELS = "a-z0-9_-"
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
-_HASHED = re.compile(rf".*_x[0-9a-f]{{{_HASH_DIGITS}}}", re.IGNORECASE)
 _RESERVED = (
     "_table_",
     "_file_",
@@ -96,7 +95,7 @@ def _is_free(name: str, reserved: Collection[str]) -> bool:
     return (
         not lower.startswith(_RESERVED)
         and lower not in reserved
-        and _HASHED.fullmatch(name) is None  # else a name could be written that is another one's hashed name
+        and not is_marked(name, any_case=True)  # else a name could be written that is another one's hashed name
     )
 
 
@@ -107,7 +106,7 @@ def _hashed(name: str) -> str:
         part = f"_{part}"
     if part.lower().startswith(_RESERVED):
         part = f"x{part}"
-    return f"{part[: MAX_NAME - _HASH_DIGITS - 2]}_x{_digest(name)}"
+    return marked(part, digest(name), room=MAX_NAME - MARK_CHARS)
 
 
 def legal_table_suffix(text: str) -> str:
@@ -117,20 +116,20 @@ def legal_table_suffix(text: str) -> str:
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")
-    return f"{re.sub(r'[^A-Za-z0-9_]', '_', text)[:_MAX_SUFFIX]}_x{_digest(text)}"
+    return marked(text, digest(text), room=_MAX_SUFFIX)
 
 
 def legal_job_id(text: str) -> str:
     """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``; a text that has others gets a hash."""
-    if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not _HASHED.fullmatch(text):
+    if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not is_marked(text, any_case=True):
         return text
-    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', text)[: MAX_JOB_ID - _HASH_DIGITS - 2]}_x{_digest(text)}"
+    return marked(text, digest(text), legal="A-Za-z0-9_-", room=MAX_JOB_ID - MARK_CHARS)
 
 
 def label(text: str) -> str:
     """Return ``text`` as a label's value: at most 63 of ``a-z0-9_-``; a longer one ends in a hash of the whole."""
-    legal = re.sub(r"[^a-z0-9_-]", "_", text.lower())
-    return legal if len(legal) <= MAX_LABEL else f"{legal[: MAX_LABEL - _HASH_DIGITS - 2]}_x{_digest(text)}"
+    legal = re.sub(rf"[^{_IN_LABELS}]", "_", text.lower())
+    return legal if len(legal) <= MAX_LABEL else _marked_label(legal, text)
 
 
 def labels(texts: Mapping[str, str]) -> dict[str, str]:
@@ -143,10 +142,7 @@ def labels(texts: Mapping[str, str]) -> dict[str, str]:
     keys = {key: _label_key(key) for key in texts}
     legal = list(keys.values())
     return {
-        label(f"{short[: MAX_LABEL - _HASH_DIGITS - 2]}_x{_digest(key)}") if legal.count(short) > 1 else short: label(
-            texts[key]
-        )
-        for key, short in keys.items()
+        _marked_label(short, key) if legal.count(short) > 1 else short: label(texts[key]) for key, short in keys.items()
     }
 
 
@@ -155,6 +151,5 @@ def _label_key(key: str) -> str:
     return legal if legal[:1].isalpha() else label(f"x{legal}")
 
 
-def _digest(text: str) -> str:
-    """Return the hash that tells names apart; not for secrecy."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+def _marked_label(legal: str, text: str) -> str:
+    return marked(legal, digest(text), legal=_IN_LABELS, room=MAX_LABEL - MARK_CHARS)

@@ -30,7 +30,8 @@ from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
-from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, Tolerance, put_file
+from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file
+from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 if TYPE_CHECKING:

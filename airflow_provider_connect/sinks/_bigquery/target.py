@@ -11,7 +11,6 @@ Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from airflow_provider_connect.clients.bigquery.errors import StaleError
 from airflow_provider_connect.clients.bigquery.sql import any_partition, names
 from airflow_provider_connect.clients.bigquery.tables import create, dry_run, fields_of, filter_column, find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import Patience, doubling
 from airflow_provider_connect.sinks._bigquery.columns.schema import evolution, fits, new_fields
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.names import DAY
@@ -118,15 +118,12 @@ def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: s
     listed = names(one["name"] for one in added)
     condition = f"{DAY} = DATE '0001-01-01' AND {any_partition(filter_by)}"
     look = f"SELECT {listed} FROM {target.sql} WHERE {condition} LIMIT 0"
-    deadline = time.monotonic() + COLUMN_WAIT_SECONDS
-    pause_seconds = 0.5
+    patience = Patience(COLUMN_WAIT_SECONDS, doubling(0.5, 5.0))
     while not _knows_columns(api, target, look):
-        if time.monotonic() > deadline:
+        if not patience.look_again():
             raise RetriableError(
                 f"{target.id}: {listed} were added, and queries do not know them after {COLUMN_WAIT_SECONDS:.0f} s"
             )
-        time.sleep(pause_seconds)
-        pause_seconds = min(pause_seconds * 2, 5.0)
 
 
 def _knows_columns(api: Api, target: Place, look: str) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import random
 import re
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.patience import Clock, Patience
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle, without_literals
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, is_staging
@@ -41,7 +41,6 @@ _SHARE = 0.7
 """How much of that limit publishes use; the rest is for chance, and for other people."""
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
-_now, _sleep = time.monotonic, time.sleep
 _DML = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) `([^`]+)`")
 
 
@@ -77,31 +76,37 @@ def publishers(api: Api, plan: PublishPlan) -> int:
     )
 
 
-def put_in_place(api: Api, plan: PublishPlan, labels: dict[str, str], keep: Callable[[], None]) -> LedgerRow:
+def put_in_place(
+    api: Api, plan: PublishPlan, labels: dict[str, str], keep: Callable[[], None], *, clock: Clock | None = None
+) -> LedgerRow:
     """Run the script until it has an outcome; a lost turn only costs another one.
 
     :param labels: of the job.
     :param keep: called when the first turn is lost: what is staged should outlive this driver.
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as :func:`~.script.settle`.
     """
-    started = _now()
+    patience = Patience(PUBLISH_SECONDS, clock=clock)
     doing = f"publish {plan.key} {plan.row.day} into {plan.target.id}"
     cost = max(statements(publish_script(plan)).values())
-    lost = 0
     while True:
         try:
             return settle(plan, _run_script(api, plan, doing, labels))
         except RetriableError as error:
-            if not _is_lost_turn(error) or _now() - started > PUBLISH_SECONDS:
+            if not _is_lost_turn(error) or patience.is_over:
                 raise
             after = error.retry_after_seconds or 0.0
-        lost += 1
-        if lost == 1:
+        if patience.tries == 1:
             keep()
         together = publishers(api, plan)
-        pause = max(pause_seconds(together, cost, random.random()), after * random.uniform(1.0, 1.5))  # noqa: S311
-        _log.info("%s: others were faster %d times; %d want a turn, next try in %.1f s", doing, lost, together, pause)
-        _sleep(pause)
+        pause = max(pause_seconds(together, cost, random.random()), patience.as_asked(after))  # noqa: S311
+        _log.info(
+            "%s: others were faster %d times; %d want a turn, next try in %.1f s",
+            doing,
+            patience.tries,
+            together,
+            pause,
+        )
+        patience.sleep(pause)
 
 
 def _is_lost_turn(error: RetriableError) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import random
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, details, transactions
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from deltalake import Field as DeltaField
 
 PUBLISH_SECONDS = 60.0
+_PAUSES = doubling(0.02, 2.0)
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class Commit:
     def run(self) -> LedgerRow:
         """Publish, or answer from the ledger what this intent has published already."""
         folder = Folder(self.path)
-        deadline = time.monotonic() + PUBLISH_SECONDS
-        pause_seconds = 0.02
+        patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
         while True:
             table = self._table()
             view = LedgerView(folder, table, self.publish.key)
@@ -67,11 +66,9 @@ class Commit:
                 # The commit may have landed all the same: the next turn reads the ledger first.
                 failure = storage_error(self.path, error)
                 if not lost_race(error):
-                    deadline = min(deadline, time.monotonic() + 1)
-            if time.monotonic() > deadline:
+                    patience.shorten(1.0)
+            if not patience.look_again():
                 raise failure
-            time.sleep(random.uniform(0, pause_seconds))  # noqa: S311  # jitter, not a secret
-            pause_seconds = min(pause_seconds * 2, 2.0)
 
     def _kept(self, row: LedgerRow, table: DeltaTable) -> LedgerRow:
         """Return a row that is in the log once no power cut can take it, and once the log's version is noted.

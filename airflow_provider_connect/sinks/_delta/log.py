@@ -13,13 +13,13 @@ also those of writers that were killed before they could. A version is noted onl
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.stage.manifest import CONTROL, DATA_FILE
 from airflow_provider_connect.stage.storage import Folder, storage_error
 
@@ -69,14 +69,12 @@ def open_table(path: str) -> DeltaTable | None:
     :raises ConfigError: if this user may not read it; if its log was lost or set back.
     """
     folder = Folder(path)
-    for _ in range(_LOOKS):
-        opened = _look(folder)
-        if not isinstance(opened, ConnectError):
-            return opened
-        failure = opened
+    patience = Patience(pauses=(_LOOK_AGAIN_SECONDS,), tries=_LOOKS)
+    while isinstance(opened := _look(folder), ConnectError):
         # Another process may have made the table, or cleaned its log, between the two looks.
-        time.sleep(_LOOK_AGAIN_SECONDS)
-    raise failure
+        if not patience.again():
+            raise opened
+    return opened
 
 
 def _look(folder: Folder) -> DeltaTable | ConfigError | RetriableError | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
-import time
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
@@ -79,7 +78,8 @@ class DeltaPublisher(Publisher):
         """Make this stream's table; return it, or the one that another process made at the same instant."""
         from deltalake import DeltaTable, Schema
 
-        for _ in range(20):
+        patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
+        while True:
             try:
                 DeltaTable.create(
                     self._path,
@@ -92,8 +92,8 @@ class DeltaPublisher(Publisher):
                 failure = storage_error(self._path, error)
             if (table := open_table(self._path)) is not None:
                 return table
-            time.sleep(random.uniform(0, 0.1))  # noqa: S311  # jitter, not a secret
-        raise failure
+            if not patience.again():
+                raise failure
 
     def _probe(self) -> None:
         """Write and delete a small file under the root."""

@@ -24,13 +24,12 @@ swept. Then its day is polled once more; it is never published in part, and noth
 from __future__ import annotations
 
 import datetime as dt
-import random
-import time
 from collections.abc import Iterable
 
 from pydantic import ValidationError
 
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.ledger import SWEPT, LedgerView, attempt_id
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
@@ -143,7 +142,8 @@ class Sweeper:
 
         The disk has that version before anything is deleted: no power cut takes the record and leaves the deletions.
         """
-        for _ in range(_COMMIT_TRIES):
+        patience = Patience(pauses=(0.2,), jitter=FROM_NONE, tries=_COMMIT_TRIES)
+        while True:
             view = self._view()
             live = {path for _, path, _ in view.files}
             undecided = [
@@ -158,9 +158,8 @@ class Sweeper:
             try:
                 self._record(view, undecided)
             except delta_errors() as error:
-                failure = storage_error(self.folder.url, error)
-                time.sleep(random.uniform(0, 0.2))  # noqa: S311  # jitter, not a secret
-        raise failure
+                if not patience.again():
+                    raise storage_error(self.folder.url, error) from error
 
     def _record(self, view: LedgerView, attempts: list[str]) -> None:
         """Commit that attempts are swept, on top of exactly this version."""

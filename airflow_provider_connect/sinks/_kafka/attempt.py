@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from airflow_provider_connect.clients.kafka.offsets import Ends, ends
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
-from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.claims import Claims
@@ -20,6 +19,7 @@ from airflow_provider_connect.sinks._kafka.put import Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.topics.rules import DEFAULT_MAX_MESSAGE_BYTES
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.tolerance import Tolerance
 
 _MAX_BATCH_BYTES = 1_000_000
 
@@ -129,8 +129,5 @@ class Attempt(ABC):
         :raises DataError: there are too many.
         """
         rejected = sum(sent.rejected for sent in receipts)
-        if rejected > self.options.max_rejects:
-            raise DataError(
-                f"{self.claims.where}: {rejected:,} rows are no records, more than "
-                f"max_rejects={self.options.max_rejects}"
-            )
+        tolerance = Tolerance(self.options.errors_tolerance, self.options.max_rejects)
+        tolerance.require(rejected, f"{self.claims.where}: {rejected:,} rows are no records")

@@ -8,17 +8,14 @@ neither ``.`` nor ``..``; names that differ in ``.`` against ``_`` alone are one
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable
 
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked
 
 MAX_NAME = 249
-_HASH_DIGITS = 10
-_SUFFIX = _HASH_DIGITS + 2
 _LEGAL = re.compile(r"[A-Za-z0-9_-]+")
-_HASHED = re.compile(rf".*_x[0-9a-f]{{{_HASH_DIGITS}}}", re.DOTALL)
 _COLUMN = re.compile(r"\{([^{}]+)\}")
 _NULL = "null"
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
@@ -45,8 +42,8 @@ def check_template(template: str) -> str | None:
         return f"{template!r} names {len(columns)} columns: use one"
     if fixed and check_topic(fixed):
         return f"{template!r}: around the column use letters, digits, '.', '_' and '-'"
-    if len(fixed) > MAX_NAME - _SUFFIX:
-        return f"{template!r}: around the column there is room for {MAX_NAME - _SUFFIX} characters"
+    if len(fixed) > MAX_NAME - MARK_CHARS:
+        return f"{template!r}: around the column there is room for {MAX_NAME - MARK_CHARS} characters"
     return None
 
 
@@ -81,12 +78,12 @@ def name_pattern(template: str) -> str:
 
 def _topic(start: str, value: str | None, end: str, not_free: Collection[str]) -> str:
     name = f"{start}{value}{end}"
-    legal = value is not None and _LEGAL.fullmatch(value) and not _HASHED.fullmatch(value)
+    legal = value is not None and _LEGAL.fullmatch(value) and not is_marked(value)
     if legal and len(name) <= MAX_NAME and _metric(name) not in not_free:
         return name
-    part = re.sub(r"[^A-Za-z0-9_-]", "_", _NULL if value is None else value)
-    room = MAX_NAME - len(start) - len(end) - _SUFFIX
-    return f"{start}{part[:room]}_x{_digest(value)}{end}"
+    room = MAX_NAME - len(start) - len(end) - MARK_CHARS
+    shown = _NULL if value is None else value
+    return f"{start}{marked(shown, _digest(value), legal='A-Za-z0-9_-', room=room)}{end}"
 
 
 def _metric(name: str) -> str:
@@ -95,6 +92,5 @@ def _metric(name: str) -> str:
 
 
 def _digest(value: str | None) -> str:
-    """Return the hash that tells values apart; not for secrecy."""
-    marked = b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(marked).hexdigest()[:_HASH_DIGITS]
+    """Return a value's hash; that of None is no text's."""
+    return digest(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))

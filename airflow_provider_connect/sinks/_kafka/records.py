@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.kafka.outbox import Headers
-from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._kafka.converters import SchemaRef
 from airflow_provider_connect.sinks._kafka.keys import keys
@@ -18,6 +17,7 @@ from airflow_provider_connect.sinks._kafka.ledger.view import Handed
 from airflow_provider_connect.sinks._kafka.topics.rules import Limits
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.rows import as_json
+from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -290,13 +290,7 @@ class Tolerated:
         self.rejected += len(refused)
         first = refused[0]
         what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
-        if self.options.errors_tolerance == "none":
-            raise DataError(
-                f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}. Mend them in the "
-                "source, or set them aside with errors_tolerance='all'"
-            )
-        if self.rejected > self.options.max_rejects:
-            raise DataError(
-                f"more than max_rejects={self.options.max_rejects} rows are no records, the last for topic "
-                f"{first.topic!r}: {what}"
-            )
+        tolerance = Tolerance(self.options.errors_tolerance, self.options.max_rejects)
+        tolerance.require(
+            self.rejected, f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.jsonlines import Block, slices
@@ -20,6 +20,7 @@ from airflow_provider_connect.sources._mixpanel.records import (
 )
 from airflow_provider_connect.sources._mixpanel.rows import RowMaker
 from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,15 +34,6 @@ _MAX_REJECT_BYTES = 64 << 20  # they are kept in memory until the partition ends
 _LINE_BREAK_IN_STRING = b"\\n"
 
 
-@dataclass(frozen=True)
-class Tolerance:
-    """What is done about lines that are no records."""
-
-    errors_tolerance: Literal["none", "all"]
-    max_rejects: int
-    max_record_bytes: int
-
-
 @dataclass
 class _Broken:
     """Neighbouring lines that are no records by themselves, and may be one together."""
@@ -53,10 +45,13 @@ class _Broken:
 class ExportReader:
     """Turns the blocks of one answer into batches. Feed it :meth:`read` in order, then :meth:`end`."""
 
-    def __init__(self, reader: RecordReader, rows: RowMaker, tolerance: Tolerance, tally: Tally) -> None:
+    def __init__(
+        self, reader: RecordReader, rows: RowMaker, tolerance: Tolerance, tally: Tally, max_record_bytes: int
+    ) -> None:
         self._reader = reader
         self._rows = rows
         self._tolerance = tolerance
+        self._max_record_bytes = max_record_bytes
         self._tally = tally
         self._broken = _Broken()
         self._records = 0
@@ -138,14 +133,14 @@ class ExportReader:
             pieces = [piece for _, piece, _ in broken.lines[first:]]
             for glue in (b"\n", _LINE_BREAK_IN_STRING):
                 text = glue.join(pieces)
-                record = self._try(text, begin) if len(text) <= self._tolerance.max_record_bytes else None
+                record = self._try(text, begin) if len(text) <= self._max_record_bytes else None
                 if record is not None:
                     del broken.lines[first:]
                     self._give_up()
                     self._tally.counts["rejoined"] += 1
                     yield self._noted(record)
                     return
-        if len(broken.lines) >= _MAX_SPLIT_LINES or broken.size > self._tolerance.max_record_bytes:
+        if len(broken.lines) >= _MAX_SPLIT_LINES or broken.size > self._max_record_bytes:
             self._give_up()
 
     def _try(self, text: bytes, position: int) -> Record | None:
@@ -164,14 +159,10 @@ class ExportReader:
 
     def _reject(self, reject: Reject) -> None:
         where = f"the line at byte {reject.position} of the answer is no record: {reject.reason}"
-        if self._tolerance.errors_tolerance == "none":
-            if self._records == 0:
-                raise self.not_an_export()
-            raise DataError(f"{where}; errors_tolerance='all' would set such lines aside")
-        if self._tally.counts["rejected"] >= self._tolerance.max_rejects:
-            if self._records == 0:
-                raise self.not_an_export()
-            raise DataError(f"more than max_rejects={self._tolerance.max_rejects} lines are no records; {where}")
+        rejects = self._tally.counts["rejected"] + 1
+        if self._records == 0 and not self._tolerance.allows(rejects):
+            raise self.not_an_export()
+        self._tolerance.require(rejects, where)
         self._reject_bytes += len(reject.record)
         if self._reject_bytes > _MAX_REJECT_BYTES:
             raise DataError(f"the lines that are no records have over {_MAX_REJECT_BYTES} bytes together; {where}")

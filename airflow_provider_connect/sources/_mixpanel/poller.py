@@ -19,10 +19,11 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
-from airflow_provider_connect.sources._mixpanel.export import ExportReader, Tolerance
+from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
 from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions
+from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class MixpanelPoller(Poller):
         reader = RecordReader(tuple(options.promote))
         with _ask(options, part, access, tally) as answer, KeySet() as keys:
             rows = RowMaker(_row_options(options, part, day), reader.names, keys, tally)
-            tolerance = Tolerance(options.errors_tolerance, options.max_rejects, options.max_record_bytes)
-            export = ExportReader(reader, rows, tolerance, tally)
+            tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
+            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes)
             lines = prefetch(blocks(_decoded(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
             try:
                 for block in lines:

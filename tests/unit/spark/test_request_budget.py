@@ -24,6 +24,7 @@ from airflow_provider_connect.spark import job
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day, span
+from tests.equipment.clock import NoTime
 from tests.equipment.http.raw_server import RawServer
 
 DAY = Day(date=dt.date(2026, 10, 5))
@@ -39,7 +40,7 @@ def standin() -> Iterator[StandIn]:
 
 @pytest.fixture
 def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.poll._delay", lambda error, retries: 0.0)
+    monkeypatch.setattr("airflow_provider_connect.patience.CLOCK", NoTime())
 
 
 def requests_of(server: StandIn) -> int:
@@ -78,7 +79,7 @@ def poll(server: StandIn, stage: Path, **options: int) -> tuple[Polled | Retriab
             task_of(stage, connection_to(server.url, server), DAY, **options),
             connection_to(server.url, server),
         )
-        found: Polled | RetriableError = freeze(task, schema_of(connection), connection, lambda seconds: None)[DAY.date]
+        found: Polled | RetriableError = freeze(task, schema_of(connection), connection, clock=NoTime())[DAY.date]
     except RetriableError as error:
         found = error
     return found, requests_of(server) - before

@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.operators.outcome import table
 from airflow_provider_connect.spark.progress import Poll
+from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import DAY, Lab
 
 FAULTS = {"parts": 2, "retry_budget_seconds": 60.0, "faults": {1: ["RetriableError", "wait:0"]}}
@@ -20,7 +21,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.poll._delay", lambda error, retries: 0.0)
+    monkeypatch.setattr("airflow_provider_connect.patience.CLOCK", NoTime())
 
 
 def test_every_retry_of_a_poll_leaves_a_line_in_the_log(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:

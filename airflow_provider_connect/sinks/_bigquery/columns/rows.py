@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.sinks._bigquery.columns.arrays import Fault, convert_array
 from airflow_provider_connect.sinks._bigquery.columns.json import repaired, unparsable
 from airflow_provider_connect.sinks._bigquery.columns.types import Column
+from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.rows import as_json
 from airflow_provider_connect.values.arrow import true_rows
 
@@ -27,26 +28,11 @@ MAX_RECORD_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Bad:
-    """A row that BigQuery would refuse.
-
-    :param position: of the row in its staged day: its number in its file, plus 2^40 for each partition before.
-    :param column: the first column, by the source's name, that is the reason.
-    :param record: the row as JSON; bytes as base64, what Python has no value for as Arrow's text.
-    """
-
-    position: int
-    column: str
-    reason: str
-    record: bytes
-
-
-@dataclass(frozen=True)
 class Converted:
     """A batch as the staging table takes it, and the rows that were left out."""
 
     batch: pa.RecordBatch
-    bad: list[Bad]
+    bad: list[Reject]
 
 
 def staging_schema(columns: Sequence[Column], position_column: str | None = None) -> pa.Schema:
@@ -92,7 +78,7 @@ def convert(
     return _without_faults(batch, converted, faults, start) if faults else Converted(converted, [])
 
 
-def summary(bad: Sequence[Bad]) -> str:
+def summary(bad: Sequence[Reject]) -> str:
     """Say which columns refuse how many rows and why, without a value of theirs."""
     counts = Counter((row.column, row.reason) for row in bad)
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
@@ -139,17 +125,17 @@ def _without_faults(
     return Converted(converted.filter(pa.array(good)), bad)
 
 
-def _bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Bad:
+def _bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Reject:
     """Describe row ``row`` of a batch whose first row is at ``start`` in its file."""
     return cut(start + row, reason, as_json(batch, row), column)
 
 
-def cut(position: int, reason: str, record: bytes, column: str = "") -> Bad:
+def cut(position: int, reason: str, record: bytes, column: str = "") -> Reject:
     """Return a bad row of which no more is kept than a table of rejects can hold."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
-    return Bad(position, column, reason, record)
+    return Reject(position, reason, record, column)
 
 
 def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:

@@ -7,8 +7,6 @@ It is one change of the table, of five that BigQuery allows in ten seconds, and 
 
 from __future__ import annotations
 
-import itertools
-import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from airflow_provider_connect.clients.bigquery.errors import from_result, made_b
 from airflow_provider_connect.clients.bigquery.messages import shown_message
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.patience import FROM_HALF, Patience
 from airflow_provider_connect.sinks._bigquery.names import legal_job_id
 from airflow_provider_connect.sinks._bigquery.ways_in.upload import upload
 
@@ -76,9 +75,11 @@ class _Load:
     schema: list[dict[str, Any]]
     labels: dict[str, str]
     name: str
-    tries: int = 0
-    started: float = field(default_factory=time.monotonic)
+    patience: Patience = field(init=False)
     job: Any = None
+
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.api.retry_budget_seconds, _PAUSES, jitter=FROM_HALF, tries=TRIES)
 
     @property
     def doing(self) -> str:
@@ -86,8 +87,8 @@ class _Load:
 
     def start(self) -> None:
         """Start the next job of this load, or find it under its id."""
-        name = self.name if not self.tries else f"{self.name}_{self.tries}"
-        self.tries += 1
+        again = self.patience.tries - 1
+        name = f"{self.name}_{again}" if again else self.name
         with made_before(self.doing):
             if self.source[0].startswith("gs://"):
                 self.job = self.api.start(name, self._insert(name), self.doing, missing_seconds=SETTLE_SECONDS)
@@ -96,17 +97,12 @@ class _Load:
 
     def finish(self) -> str:
         """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
-        for pause in itertools.chain(_PAUSES, itertools.repeat(_PAUSES[-1])):
-            error = self._outcome()
-            if error is None:
-                return str(self.job.job_id)
+        while (error := self._outcome()) is not None:
             soon = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
-            spent = time.monotonic() - self.started
-            if not soon or self.tries >= TRIES or spent + pause > self.api.retry_budget_seconds:
+            if not soon or not self.patience.again():
                 raise error
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
             self.start()
-        raise AssertionError
+        return str(self.job.job_id)
 
     def _outcome(self) -> ConnectError | None:
         # A job of this id may be done long since, with an error of then (a quota) or for another table.

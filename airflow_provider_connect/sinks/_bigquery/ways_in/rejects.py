@@ -9,9 +9,10 @@ from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError, StreamReceipt
 from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery.columns.rows import Bad, cut
+from airflow_provider_connect.sinks._bigquery.columns.rows import cut
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
-from airflow_provider_connect.stage.rejects import read_rejects
+from airflow_provider_connect.stage.rejects import Reject, read_rejects
+from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -32,16 +33,12 @@ def stage_rejects(
     :param sent: what executors appended.
     :raises DataError: in all files together more rows were set aside than ``max_rejects`` allows.
     """
-    max_rejects = tables.options.max_rejects
     if made.kept is not None:
         rejected = made.kept.rejects - publish.manifest.polled.counts.get("rejected", 0)
     else:
         rejected = sum(receipt.rows for receipt in sent)
-    if rejected > max_rejects:
-        raise DataError(
-            f"day {publish.day}: BigQuery cannot hold {rejected:,} rows, more than max_rejects={max_rejects}: "
-            "mend them in the source, or raise max_rejects"
-        )
+    tolerance = Tolerance(tables.options.errors_tolerance, tables.options.max_rejects)
+    tolerance.require(rejected, f"day {publish.day}: BigQuery cannot hold {rejected:,} rows")
     if made.rejects is None:
         # Those of an earlier generation must go with it.
         return Rejects(tables.rejects) if find(api, tables.rejects) is not None else None
@@ -84,7 +81,7 @@ class RejectsAppender:
     def __exit__(self, *exc: object) -> None:
         self._appender.__exit__(*exc)
 
-    def append(self, origin: Literal["source", "sink"], bad: Sequence[Bad]) -> None:
+    def append(self, origin: Literal["source", "sink"], bad: Sequence[Reject]) -> None:
         """Append rejected rows.
 
         :param origin: who found that they are bad.

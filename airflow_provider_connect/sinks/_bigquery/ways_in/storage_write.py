@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.streams import Appender, BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery.columns.rows import Bad, convert, staging_schema, summary
+from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema, summary
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, RejectsAppender
+from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.rows import batches, first_position
+from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.staging import Staging
@@ -33,14 +35,6 @@ class FileReceipt:
 
     rows: StreamReceipt
     rejects: StreamReceipt
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How many rows that BigQuery cannot hold may be set aside: the sink's options of those names."""
-
-    errors: Literal["none", "all"]
-    max_rejects: int
 
 
 def put_file(api: Api, staging: Staging, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
@@ -62,7 +56,7 @@ def put_file(api: Api, staging: Staging, stage: str, path: str, tolerance: Toler
             named = attempt.positions(error.rows)
             known = len(refused)
             refused.update(named)
-            if tolerance.errors == "none" or len(refused) > tolerance.max_rejects or len(refused) == known:
+            if not tolerance.allows(len(refused)) or len(refused) == known:
                 raise RowsError(attempt.spoken(str(error)), error.rows) from None
             if restarts == RESTARTS:
                 raise DataError(
@@ -137,15 +131,6 @@ class _Attempt:
                 text = text.replace(staged, source)
         return text
 
-    def _tolerate(self, bad: list[Bad]) -> None:
+    def _tolerate(self, bad: list[Reject]) -> None:
         self.rejected += len(bad)
-        if self.tolerance.errors == "none":
-            raise DataError(
-                f"BigQuery cannot hold {len(bad)} rows of {self.path}: {summary(bad)}. Mend them in the source, or set "
-                "them aside with errors_tolerance='all'"
-            )
-        if self.rejected > self.tolerance.max_rejects:
-            raise DataError(
-                f"more than max_rejects={self.tolerance.max_rejects} rows of {self.path} cannot be held by BigQuery: "
-                f"{summary(bad)}"
-            )
+        self.tolerance.require(self.rejected, f"BigQuery cannot hold {len(bad)} rows of {self.path}: {summary(bad)}")

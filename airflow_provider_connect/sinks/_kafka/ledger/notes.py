@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from airflow_provider_connect.clients.kafka.connection import producer
 from airflow_provider_connect.clients.kafka.errors import Heard, classify, kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.patience import Patience
 
 _POLL_SECONDS = 0.05
 
@@ -38,8 +38,8 @@ class Notes:
         doing = f"writing to topic {self.topic!r}"
         with kafka_errors(doing, self._heard):
             self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: outcome.append(error))
-            deadline = time.monotonic() + self.timeout_seconds + 1.0
-            while not outcome and time.monotonic() < deadline:
+            patience = Patience(self.timeout_seconds + 1.0)
+            while not outcome and not patience.is_over:
                 self._producer.poll(_POLL_SECONDS)
         if not outcome:
             raise RetriableError(f"{doing}: no answer for {self.timeout_seconds:.0f} s")

@@ -8,7 +8,6 @@ and its ledger record last, so that it holds the partition for milliseconds.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Literal
@@ -16,6 +15,7 @@ from typing import Literal
 from airflow_provider_connect.clients.kafka.partitions import Isolation, Partitions, reading
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.records import Claim, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.ledger.view import KINDS, View, checked_key, view_of
@@ -63,8 +63,8 @@ class LedgerTopic:
         :raises ConfigError: the topic holds what no Kafka sink wrote, or lost records to retention.
         :raises RetriableError: the broker is away, or wanted records stay undecided.
         """
-        patience = min(self.timeout_seconds, _PATIENCE_SECONDS[undecided])
-        started = time.monotonic()
+        seconds = min(self.timeout_seconds, _PATIENCE_SECONDS[undecided])
+        patience = Patience(seconds, (_LOOK_SECONDS,))
         with self._reading("read_committed") as partitions:
             numbers = partitions.numbers()
             while True:
@@ -72,10 +72,9 @@ class LedgerTopic:
                 hiding = self._hiding(hidden, wants) if hidden and undecided != "ignore" else None
                 if hiding is None:
                     return self.view
-                waited = time.monotonic() - started
-                if own is not None and own(hiding) and waited > min(patience, _OWN_SECONDS):
+                if own is not None and own(hiding) and patience.spent_seconds > min(seconds, _OWN_SECONDS):
                     return self.view
-                if waited > patience:
+                if not patience.look_again():
                     if undecided == "leave":
                         return self.view
                     raise RetriableError(
@@ -83,7 +82,6 @@ class LedgerTopic:
                         f"{hiding.day} into {hiding.topic!r} hides records of this stream for "
                         f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction timeout"
                     )
-                time.sleep(_LOOK_SECONDS)
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
         """Return who began last to publish a day, committed or not; None if nobody is known."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from airflow_provider_connect.clients.kafka.errors import (
 from airflow_provider_connect.clients.kafka.listeners import other_protocol
 from airflow_provider_connect.clients.kafka.offsets import LISTED_SECONDS
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sinks._kafka.topics.rules import (
     FoundTopic,
     Limits,
@@ -83,10 +83,10 @@ class Topics:
         :raises ConfigError: it refuses the sign-in, TLS fails, it speaks another protocol; known at the first refusal.
         :raises RetriableError: nobody answers.
         """
-        deadline = time.monotonic() + self.timeout_seconds
+        patience = Patience(self.timeout_seconds)
         explained = False
         while True:
-            left = deadline - time.monotonic()
+            left = patience.left_seconds
             try:
                 return len(self._brokers(max(min(left, _ANSWER_SECONDS), 0.1)))
             except RetriableError:
@@ -165,9 +165,9 @@ class Topics:
 
     def there(self, names: Sequence[str]) -> list[str]:
         """Return which topics are there; wait a little for one that a broker does not know yet."""
-        until = time.monotonic() + LISTED_SECONDS
-        while len(found := self._find(names)) < len(names) and time.monotonic() < until:
-            time.sleep(_AGAIN_SECONDS)
+        patience = Patience(LISTED_SECONDS, (_AGAIN_SECONDS,))
+        while len(found := self._find(names)) < len(names) and patience.look_again():
+            pass
         return found
 
     def limits(self, name: str) -> Limits:
@@ -175,11 +175,10 @@ class Topics:
 
         :raises UnknownTopicError: it is not there.
         """
-        until = time.monotonic() + LISTED_SECONDS
+        patience = Patience(LISTED_SECONDS, (_AGAIN_SECONDS,))
         while name not in self._known and not self._find([name]):
-            if time.monotonic() > until:
+            if not patience.look_again():
                 raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
-            time.sleep(_AGAIN_SECONDS)
         return self._known[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:
@@ -286,13 +285,12 @@ class Topics:
 
     def _wait_for(self, names: Sequence[str]) -> None:
         """Wait for new topics: the answer to their making comes before the brokers know them."""
-        deadline = time.monotonic() + self.timeout_seconds
+        patience = Patience(self.timeout_seconds, (_AGAIN_SECONDS,))
         missing = set(names)
         while missing := missing - set(self._find(sorted(missing))):
-            if time.monotonic() > deadline:
+            if not patience.look_again():
                 shown = ", ".join(sorted(repr(name) for name in missing))
                 raise RetriableError(f"made, but not listed within {self.timeout_seconds:.0f} s: {shown}")
-            time.sleep(_AGAIN_SECONDS)
 
     def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics or brokers; none where they may not be read."""

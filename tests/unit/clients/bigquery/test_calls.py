@@ -96,15 +96,15 @@ class TestBudget:
 
     def test_the_budget_is_that_of_the_thread_and_of_the_block(self, server: Server) -> None:
         with api_at(server.url) as api:
-            with api.within(0.0), api.within(5.0) as deadline:
-                assert deadline < time.monotonic() + 1
+            with api.within(0.0), api.within(5.0) as seconds:
+                assert seconds < 1
                 found = []
                 thread = threading.Thread(target=lambda: found.append(getattr(api._limit, "deadline", None)))
                 thread.start()
                 thread.join()
                 assert found == [None]
-            with api.within(5.0) as deadline:
-                assert deadline > time.monotonic() + 4
+            with api.within(5.0) as seconds:
+                assert seconds > 4
 
 
 class TestQuery:

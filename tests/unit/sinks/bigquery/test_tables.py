@@ -23,6 +23,7 @@ from airflow_provider_connect.sinks._bigquery.staging import make_staging
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
 from tests.equipment.bigquery.fixtures import options
+from tests.equipment.clock import NoTime
 
 TARGET = Place("some-project", "d", "events")
 MONTH = dt.timedelta(days=60)
@@ -96,7 +97,7 @@ def api(dataset: Dataset) -> Api:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("airflow_provider_connect.patience.CLOCK", NoTime())
 
 
 def target(dataset: Dataset, schema: pa.Schema = SCHEMA, **chosen: Any) -> Ready:

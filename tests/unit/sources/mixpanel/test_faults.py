@@ -123,7 +123,7 @@ def test_a_line_that_is_no_record(standin, whole, kind):
     (reject,) = tally.rejects
     assert reject.position > 0
     assert reject.record
-    with pytest.raises(DataError, match="more than max_rejects=2 "):
+    with pytest.raises(DataError, match="more than max_rejects=2: "):
         poll(standin, Fault(kind, count=3), source=MixpanelSource(errors_tolerance="all", max_rejects=2))
 
 

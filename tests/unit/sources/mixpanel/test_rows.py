@@ -13,10 +13,11 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import blocks
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._mixpanel.export import ExportReader, Tolerance
+from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
 from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 3, 1))
@@ -38,7 +39,7 @@ def read(
     options = RowOptions("utc", "UTC", DAY, only_day, source.deduplicate, source.promoted)
     with KeySet() as keys:
         rows = RowMaker(options, reader.names, keys, tally)
-        export = ExportReader(reader, rows, Tolerance(tolerance, 1000, max_record_bytes), tally)
+        export = ExportReader(reader, rows, Tolerance(tolerance, 1000), tally, max_record_bytes)
         found = [
             row
             for block in blocks(
