@@ -34,6 +34,7 @@ check: $(READY)  ## Format, lint, the walls between the rooms, types and the fas
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy
+	@$(BIN)/mypy docs/examples/*.py
 	@$(BIN)/pytest -q $(TWO) --durations=5 -m 'not slow and not campaign'
 
 test: check  ## Everything: the above, then real Spark and a real Airflow.

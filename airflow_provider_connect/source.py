@@ -138,7 +138,7 @@ class Poller(ABC):
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a partition, each batch with its day. Executor, again from the start after any error.
 
-        Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally.of(day)``,
+        Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally.for_day(day)``,
         requests and bytes to ``tally`` itself: each request as soon as it is sent, where the vendor limits them. One
         that could not be sent does not count: ``retry_budget_seconds`` bounds those.
 

@@ -1,1 +1,1 @@
-"""Stand-ins and the demo: the main job on a bare laptop."""
+"""The demo and its stand-ins: the whole job on one laptop."""

@@ -1,8 +1,8 @@
 """``make demo``: an example DAG on this machine, with a stand-in for Mixpanel.
 
-Starts the stand-in with seven days of events and an Airflow of its own under ``.demo/``, lets catchup load the
-days through Spark into the table that ``--sink`` names (a :class:`.Target`), and compares the table with what the
-stand-in served. Airflow stays up for a look at its UI until ``make demo-stop``; an interrupted or failed demo leaves
+Starts the stand-in with seven days of events and a private Airflow under ``.demo/``, lets catchup load the days
+through Spark into the table that ``--sink`` names (a :class:`.Target`), and compares the table with what the stand-in
+served. Airflow stays up for a look at its UI until ``make demo-stop``; an interrupted or failed demo leaves
 nothing running.
 """
 
@@ -46,7 +46,7 @@ PROJECT = Project(
     late_per_day=100,
 )
 TIMEOUT_SECONDS = 900
-RETRY_SECONDS = 5  # Airflow's own default is 300, in which a demo seems to stand still
+RETRY_SECONDS = 5  # with Airflow's default, 300, the demo would seem to hang
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -88,10 +88,12 @@ class Demo:
             _listen_no_more()
             try:
                 self._say("stopping everything")
-            finally:  # nobody may be there to read it any more
+            finally:  # the reader of the output may be gone
                 stop()
             raise
-        self._say(f"{self.target.look(f'{self.airflow.url}/dags/{self.target.dag_id}')}; stop it with: make demo-stop")
+        self._say(
+            f"{self.target.where_to_look(f'{self.airflow.url}/dags/{self.target.dag_id}')}; to stop it: make demo-stop"
+        )
         return 0 if ok else 1
 
     def _run(self) -> None:
@@ -157,7 +159,7 @@ class Demo:
             log = f"{self.airflow.home}/logs/dag_id={self.target.dag_id}"
             waiting = self.airflow.waiting_for_retry(self.target.dag_id)
             if waiting:
-                line += f"; {waiting} of the tasks failed, and try again {RETRY_SECONDS} s later: {log} says why"
+                line += f"; {waiting} tasks failed and try again {RETRY_SECONDS} s later; for the reason see {log}"
             if "failed" in states:
                 raise RuntimeError(f"a run failed; its log is under {log}")
             if line != last:
@@ -174,7 +176,7 @@ class Demo:
 
 
 def stop() -> None:
-    """End whatever an earlier demo in this folder has left running."""
+    """End what an earlier demo in this folder left running."""
     stop_marked(str((FOLDER / "airflow").resolve()))
 
 
@@ -188,14 +190,14 @@ def main(arguments: list[str]) -> int:
         return 0
     dags, target = Path("dags"), TARGETS[options.sink](FOLDER.resolve())
     if not (dags / f"{target.dag_id}.py").exists():
-        print(f"{dags / target.dag_id}.py is not here: run the demo in a clone of the project", file=sys.stderr)
+        print(f"{dags / target.dag_id}.py does not exist: run the demo in a clone of the project", file=sys.stderr)
         return 2
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     try:
         return Demo(dags, target).run()
     except KeyboardInterrupt:
-        stop()  # once more, should it have come while an error was being handled
+        stop()  # again, in case it came while an error was handled
         return 130
     except RuntimeError as error:
         print(f"The demo failed: {error}", file=sys.stderr)
@@ -210,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> Any:
-    """End the demo at the first signal; what comes after it must not end the clearing up."""
+    """End the demo at the first signal; later ones must not interrupt the clean-up."""
     _listen_no_more()
     raise KeyboardInterrupt
 

@@ -1,8 +1,8 @@
 """A BigQuery on this machine: bqemulator from PyPI, which speaks the real REST and gRPC protocols.
 
-It lives in an environment of its own, since it wants older versions of what Airflow uses; ``bqemulator.txt`` beside
-this file pins all of it. ``bigquery_mended.py`` makes it behave as BigQuery does where our sink would notice. It still
-passes some things that BigQuery refuses, and the reverse: see ``docs/bigquery.md``.
+It has an environment of its own, because it needs older versions of packages that Airflow uses; ``bqemulator.txt``
+beside this file pins them all. ``bigquery_mended.py`` corrects its behaviour where our sink would notice. It still
+accepts some things that BigQuery refuses, and the reverse: see ``docs/bigquery.md``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SPATIAL = "import duckdb_extensions; duckdb_extensions.import_extension('spatia
 
 
 def installed(folder: Path = Path(sys.prefix) / "bqemulator") -> Path:
-    """Return the emulator's environment; fetch it from PyPI first if it is not there or of other versions.
+    """Return the emulator's environment; fetch it from PyPI first if it is missing or has other versions.
 
     :raises RuntimeError: it cannot be fetched: no network, or no room.
     """
@@ -47,7 +47,7 @@ def _fetch(folder: Path) -> None:
 
 
 def _once() -> Any:
-    """Return the client's way to say that nothing is tried again: its own retry waits ten minutes for an answer."""
+    """Return the client's setting for no retry: its default waits ten minutes for an answer."""
     from google.api_core.retry import Retry
 
     return Retry(predicate=lambda _: False)
@@ -57,8 +57,8 @@ def _once() -> Any:
 class BigQueryEmulator:
     """One emulator with an empty project, in memory.
 
-    :param log: where it writes what it says.
-    :param project: the only project it knows.
+    :param log: the file for its output.
+    :param project: its only project.
     :param env: more environment variables for its process.
     """
 
@@ -71,12 +71,12 @@ class BigQueryEmulator:
 
     @property
     def rest_url(self) -> str:
-        """Where REST is spoken."""
+        """URL of its REST API."""
         return f"http://127.0.0.1:{self.rest_port}"
 
     @property
     def connection_extra(self) -> dict[str, str]:
-        """What an Airflow connection's extra says to reach it."""
+        """The extra of an Airflow connection to it."""
         return {
             "project": self.project,
             "rest_endpoint": self.rest_url,
@@ -86,7 +86,7 @@ class BigQueryEmulator:
 
     @property
     def grpc_target(self) -> str:
-        """Where gRPC is spoken, without TLS: ``host:port``."""
+        """Address of its gRPC API, without TLS: ``host:port``."""
         return f"127.0.0.1:{self.grpc_port}"
 
     def start(self) -> None:
@@ -108,7 +108,7 @@ class BigQueryEmulator:
         )
 
     def client(self) -> Client:
-        """Return a client of Google's own for it; close it after use."""
+        """Return one of Google's clients, connected to it; close it after use."""
         from google.auth.credentials import AnonymousCredentials
         from google.cloud.bigquery import Client
 
@@ -119,7 +119,7 @@ class BigQueryEmulator:
         )
 
     def create_dataset(self, name: str) -> None:
-        """Make an empty dataset; one that is there already stays as it is."""
+        """Make an empty dataset, unless it exists."""
         with contextlib.closing(self.client()) as client:
             client.create_dataset(name, exists_ok=True, timeout=QUERY_SECONDS, retry=_once())
 
@@ -130,9 +130,9 @@ class BigQueryEmulator:
             return sorted(table.table_id for table in found)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows that a query gives.
+        """Return the rows of a query.
 
-        :raises google.api_core.exceptions.NotFound: a table of it does not exist.
+        :raises google.api_core.exceptions.NotFound: one of its tables does not exist.
         """
         with contextlib.closing(self.client()) as client:
             job = client.query(sql, timeout=QUERY_SECONDS, retry=_once(), job_retry=None)

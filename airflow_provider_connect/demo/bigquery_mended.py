@@ -1,13 +1,13 @@
-"""bqemulator, made to behave as BigQuery does where our sink would notice; run by the emulator's own Python.
+"""Runs bqemulator, corrected where our sink would notice a difference from BigQuery, in the emulator's own Python.
 
-What is mended, before its own command line runs:
+The corrections:
 
-* a column added by a change of the table's metadata can be queried, and a list of tables tells their labels;
-* a job id is taken once (409 the second time), and an upload's job has the id that was asked for;
-* a write stream tells when it was committed, and a second commit says ``STREAM_ALREADY_COMMITTED``;
-* unknown columns and lost conflicts are told in BigQuery's words.
+* a column added by a change of the table's metadata can be queried, and a list of tables includes their labels;
+* a job id is accepted once (409 the second time), and an upload's job has the requested id;
+* a write stream reports when it was committed, and a second commit answers ``STREAM_ALREADY_COMMITTED``;
+* unknown columns and lost conflicts are reported in BigQuery's words.
 
-Nothing of this package is imported: the emulator has an environment of its own.
+It imports nothing of this package: the emulator has its own environment.
 """
 
 from __future__ import annotations

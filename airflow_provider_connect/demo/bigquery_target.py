@@ -1,4 +1,4 @@
-"""The demo's BigQuery table: in an emulator from PyPI, spoken to by Google's own client libraries."""
+"""The demo's BigQuery table: in an emulator from PyPI, reached by Google's own client libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_connect.demo.target import Target
 
 
 class BigQueryTarget(Target):
-    """A table in an emulator of its own, which keeps it in memory until ``make demo-stop``."""
+    """A table in its own emulator, which keeps it in memory until ``make demo-stop``."""
 
     name: ClassVar[str] = "bigquery"
     dag_id: ClassVar[str] = "mixpanel_to_bigquery"
@@ -34,15 +34,15 @@ class BigQueryTarget(Target):
         ]
 
     def as_kept(self, properties: str) -> str:
-        """Return the document: BigQuery keeps JSON and not its text."""
+        """Return the document: BigQuery keeps JSON, not its text."""
         return json.dumps(json.loads(properties), sort_keys=True)
 
-    def look(self, dag_url: str) -> str:
-        """Tell where the UI and the emulator are."""
-        return f"{super().look(dag_url)}, BigQuery's REST API at {self.emulator.rest_url}"
+    def where_to_look(self, dag_url: str) -> str:
+        """Return where to find the UI and the emulator."""
+        return f"{super().where_to_look(dag_url)}, BigQuery's REST API at {self.emulator.rest_url}"
 
     def start(self, environment: dict[str, str]) -> str:
-        """Fetch the emulator if it is not there, start it, and make the dataset."""
+        """Fetch the emulator if it is missing, start it, and make the dataset."""
         installed()
         self.emulator.env = environment
         self.emulator.start()
@@ -50,7 +50,7 @@ class BigQueryTarget(Target):
         return f"a BigQuery emulator listens on {self.emulator.rest_url} (REST) and {self.emulator.grpc_target} (gRPC)"
 
     def rows(self) -> int:
-        """Return what ``COUNT(*)`` says; 0 while there is no table."""
+        """Return the result of ``COUNT(*)``; 0 while there is no table."""
         from google.api_core.exceptions import NotFound
 
         try:

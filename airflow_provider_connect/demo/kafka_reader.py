@@ -1,6 +1,6 @@
-"""Reads all there is in a topic, as any consumer would, with confluent-kafka alone: for the demo and for tests.
+"""Reads a whole topic as any consumer would, with confluent-kafka only: for the demo and for tests.
 
-What a consumer of days wants, the newest generation of each, is in :mod:`airflow_provider_connect.readers.kafka`.
+To read the newest generation of each day, use :mod:`airflow_provider_connect.readers.kafka`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-READ_SECONDS = 90  # a broker that was killed on a busy machine is back in less
+READ_SECONDS = 90  # longer than a killed broker needs to come back on a busy machine
 _BATCH = 1000
 _LOOK_SECONDS = 0.1
 
@@ -34,33 +34,33 @@ class Record(NamedTuple):
 
     @property
     def day(self) -> str:
-        """The day that it was published for, as its header says."""
+        """The day it was published for, from its header."""
         return self.headers["connect.day"]
 
     @property
     def generation(self) -> int:
-        """Which publish of its day it belongs to, as its header says."""
+        """The publish of its day that it belongs to, from its header."""
         return int(self.headers["connect.generation"])
 
 
 class Reader:
-    """Follows one topic from its beginning; every :meth:`read` goes on where the last one ended.
+    """Follows one topic from its beginning; each :meth:`read` continues where the last one ended.
 
-    :param bootstrap: ``host:port`` of a broker that needs no login.
+    :param bootstrap: ``host:port`` of a broker without login.
     """
 
     def __init__(self, bootstrap: str, topic: str, isolation: Isolation = "read_committed") -> None:
         from confluent_kafka import Consumer
 
         settings = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": isolation}
-        # A reader of committed records is told of the end where the oldest open transaction begins.
+        # For a reader of committed records, the end is where the oldest open transaction begins.
         settings |= {"enable.partition.eof": "true", "enable.auto.commit": "false", "fetch.wait.max.ms": "10"}
         self.topic = topic
         self._consumer: Consumer = Consumer({**settings, "auto.offset.reset": "error", "log_level": "0"})
         self._next: dict[int, int] = {}
 
     def __enter__(self) -> Reader:
-        """Return itself; close it at the end."""
+        """Return the reader; leaving the block closes it."""
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -68,11 +68,11 @@ class Reader:
         self._consumer.close()
 
     def read(self) -> Iterator[Record]:
-        """Yield what has come since, up to the end of every partition; nothing while there is no topic.
+        """Yield the records since the last read, up to the end of every partition; none if there is no topic.
 
-        In one partition no transaction is seen in part; in several, those that commit meanwhile may be.
+        In one partition every transaction is seen whole; across several, one that commits meanwhile may be partial.
 
-        :raises RuntimeError: nothing comes for a while, and the ends do not either.
+        :raises RuntimeError: for a while neither records nor ends of partitions come.
         """
         from confluent_kafka import TopicPartition
 
@@ -88,7 +88,7 @@ class Reader:
             for message in self._consumer.consume(_BATCH, _LOOK_SECONDS):
                 if self._is_end(message):
                     unread.discard(_partition(message))
-                # What has come behind an end is the beginning of a transaction: the next read gets all of it.
+                # Records after an end may be part of a transaction: the next read gets all of it.
                 elif message.error() is None and _partition(message) in unread:
                     deadline = time.monotonic() + READ_SECONDS
                     record = _record(message)
@@ -96,7 +96,7 @@ class Reader:
                     yield record
 
     def offsets(self) -> dict[int, tuple[int, int]]:
-        """Return each partition's first offset, and the one behind its last, open transactions included."""
+        """Return each partition's first offset and the one after its last, open transactions included."""
         from confluent_kafka import TopicPartition
 
         found = {}
@@ -139,7 +139,7 @@ def ledger_entries(bootstrap: str, topic: str) -> list[tuple[list[Any], dict[str
 def _partition(message: Message) -> int:
     partition = message.partition()
     if partition is None:
-        raise RuntimeError("librdkafka gave a message without its partition")
+        raise RuntimeError("librdkafka returned a message without its partition")
     return partition
 
 

@@ -1,4 +1,4 @@
-"""The demo's Kafka topic: in a broker of its own, read by the package's reader and by a plain consumer."""
+"""The demo's Kafka topic: in its own broker, read by the package's reader and by a plain consumer."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class KafkaTarget(Target):
         return [{"connection_id": "kafka_default", "conn_type": "kafka", "extra": extra}]
 
     def as_kept(self, properties: str) -> str:
-        """Return the document: in a record it is a part of one, and no text of its own."""
+        """Return the document: a record holds it as part of its JSON, not as text."""
         return json.dumps(json.loads(properties), sort_keys=True)
 
-    def look(self, dag_url: str) -> str:
-        """Tell where the UI and the broker are."""
-        return f"{super().look(dag_url)}, Kafka at {self.broker.bootstrap}"
+    def where_to_look(self, dag_url: str) -> str:
+        """Return where to find the UI and the broker."""
+        return f"{super().where_to_look(dag_url)}, Kafka at {self.broker.bootstrap}"
 
     def start(self, environment: dict[str, str]) -> str:
-        """Fetch Kafka if it is not there, and start a broker without topics."""
+        """Fetch Kafka if it is missing, and start a broker without topics."""
         fetched()
         shutil.rmtree(self.broker.folder, ignore_errors=True)
         self.broker.env = environment
@@ -76,7 +76,7 @@ class KafkaTarget(Target):
             ]
 
     def more(self) -> list[str]:
-        """Tell the offsets of every partition, and what the ledger says."""
+        """Return lines with every partition's offsets and the ledger."""
         with self._read() as reader:
             offsets = reader.offsets().items()
         lines = ["", f"Offsets of {TOPIC}, each commit's marker counted:"]

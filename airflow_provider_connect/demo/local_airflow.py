@@ -1,8 +1,8 @@
-"""A real Airflow of one's own on this machine: home folder, free ports, three processes, and none left behind.
+"""A private Airflow on this machine: home folder, free ports, three processes, and none left behind.
 
-``airflow standalone`` leaves its children alive when it is ended, so the API server, the scheduler and the
-DAG processor are started here one by one. Every process they start inherits a mark in its environment, by
-which :meth:`LocalAirflow.stop` finds what a kill of the parents has left.
+``airflow standalone`` leaves its children alive when it ends, so the API server, the scheduler and the DAG processor
+are started here one by one. All their processes inherit a mark in the environment. By this mark
+:meth:`LocalAirflow.stop` finds those that survive their killed parents.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LocalAirflow:
 
     :param home: its folder; everything it writes goes there.
     :param dags: folder of the DAG files.
-    :param parallelism: tasks at the same time.
+    :param parallelism: most tasks at the same time.
     :param settings: more environment variables for its processes.
     :param log_port: where the scheduler serves task logs to the API server.
     """
@@ -62,7 +62,7 @@ class LocalAirflow:
         return f"http://localhost:{self.port}"
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of every process of this Airflow; also what its CLI needs."""
+        """Return the environment of every process of this Airflow, and for its CLI."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "SPARK_", "PYSPARK_"))}
         core = {
             "AIRFLOW_HOME": str(self.home),
@@ -83,9 +83,9 @@ class LocalAirflow:
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
-            # A library of the system's must not be asked whether a new version is out, nor a proxy for localhost.
+            # No library may check for new versions, and localhost needs no proxy.
             "NO_PROXY": "localhost,127.0.0.1",
-            # Without it setproctitle overwrites the environment that the mark is found in.
+            # Without this, setproctitle overwrites the environment that holds the mark.
             "SPT_NOENV": "1",
             MARK: self._mark,
         }
@@ -141,7 +141,7 @@ class LocalAirflow:
     def wait_for_dag(self, dag_id: str, seconds: float = START_SECONDS) -> None:
         """Wait until the DAG processor has read a DAG.
 
-        :raises RuntimeError: if it could not be read, or not in time.
+        :raises RuntimeError: if it cannot be read, or not in time.
         """
         deadline = time.monotonic() + seconds
         while not any(dag["dag_id"] == dag_id for dag in self.api("GET", "dags?limit=500")["dags"]):
@@ -158,11 +158,11 @@ class LocalAirflow:
         return list(self.api("GET", f"dags/{dag_id}/dagRuns?limit=500&order_by=run_after")["dag_runs"])
 
     def waiting_for_retry(self, dag_id: str) -> int:
-        """Return how many tasks of a DAG have failed and wait for their next try."""
+        """Return how many tasks of a DAG wait for a retry."""
         return int(self.api("GET", f"dags/{dag_id}/dagRuns/~/taskInstances?state=up_for_retry")["total_entries"])
 
     def stop(self) -> None:
-        """End every process of this Airflow, and everything those have started."""
+        """End every process of this Airflow, with all their children."""
         for process in self.processes.values():
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
@@ -218,7 +218,7 @@ def marked(mark: str) -> Iterator[psutil.Process]:
 
 
 def stop_marked(mark: str) -> None:
-    """End all marked processes: asked first, then killed, until none is left."""
+    """End all marked processes: terminate them, then kill those that remain."""
     deadline = time.monotonic() + STOP_SECONDS
     alive = list(marked(mark))
     for process in alive:

@@ -1,4 +1,4 @@
-"""What the demo prints at its end, and whether the table holds just what the stand-in served."""
+"""Prints the demo's results, and checks that the table holds exactly what the stand-in served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMNS = ("day", "rows", "duplicates dropped", "MB read", "seconds", "generati
 
 
 def print_all(airflow: LocalAirflow, target: Target, project: Project, dates: list[dt.date]) -> bool:
-    """Print days, offset and some rows; return whether table and stand-in agree."""
+    """Print days, offset and some rows; return whether the table agrees with the stand-in."""
     _print_days(_day_reports(airflow, target.dag_id))
     _print_offsets(airflow)
     _print_rows(target)
@@ -37,7 +37,7 @@ def compare(
     """Compare a table's rows with a project, day by day, as multisets; [] when they are equal.
 
     :param events: day, event and properties of every row.
-    :param as_kept: what a table keeps of the properties' text; only that is compared.
+    :param as_kept: returns what a table keeps of the properties' text; only that is compared.
     """
     found: dict[dt.date, Counter[str]] = {}
     for day, event, properties in events:
@@ -49,7 +49,7 @@ def compare(
         if want != have:
             missing, extra = (want - have).total(), (have - want).total()
             lines.append(f"{date}: {missing} rows missing, {extra} rows too many")
-    lines += [f"{date}: {found[date].total()} rows of a day that was not asked for" for date in sorted(found)]
+    lines += [f"{date}: {found[date].total()} rows of a day that nobody requested" for date in sorted(found)]
     return lines
 
 

@@ -1,4 +1,4 @@
-"""A server of one's own on this machine: its files fetched once, its port, its process from start to end."""
+"""Runs a private server on this machine: fetches its files once, finds a port, starts and ends its process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FETCH_SECONDS = 600
 
 
 def free_port() -> int:
-    """Return a free port that the system gives to no outgoing connection.
+    """Return a free port outside the system's range for outgoing connections.
 
-    Among those that it does give, a client that knocks again and again while its server is down ends up connected to
-    itself, and the server cannot come back.
+    Inside that range, a client that keeps trying while its server is down may connect to itself, and then the server
+    cannot get its port back.
     """
     for port in random.sample(PORTS, 100):
         with contextlib.suppress(OSError), socket.socket() as probe:
@@ -34,11 +34,11 @@ def free_port() -> int:
 
 
 def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], saying: str) -> Path:
-    """Return a folder that holds a version of something; make it anew if it does not, one process at a time.
+    """Return a folder with a version of something; if it has another, make it again, one process at a time.
 
-    :param version: whatever text tells one version from another.
+    :param version: any text that identifies the version.
     :param fetch: fills the empty folder.
-    :param saying: printed before.
+    :param saying: printed before the fetch.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
@@ -56,9 +56,9 @@ def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], sayi
 def run(
     command: Sequence[str], doing: str, seconds: float = FETCH_SECONDS, env: Mapping[str, str] | None = None
 ) -> str:
-    """Return what a command says.
+    """Return a command's output.
 
-    :raises RuntimeError: it failed, with the end of what it said, or did not end in time.
+    :raises RuntimeError: it failed (with the end of its output), or did not end in time.
     """
     try:
         return subprocess.run(
@@ -87,11 +87,11 @@ def start(
     seconds: float,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a server in a session of its own; return when it answers.
+    """Start a server in its own session; return when it answers.
 
-    :param answers: asked until it is true.
-    :param log: what it says is appended here.
-    :raises RuntimeError: it ended or did not answer in time, and is ended; the message holds the end of its log.
+    :param answers: called until it returns True.
+    :param log: its output is appended here.
+    :raises RuntimeError: it ended, or did not answer in time and was stopped; the message has the end of its log.
     """
     with log.open("ab") as said:
         process = subprocess.Popen(
@@ -116,7 +116,7 @@ def start(
 
 
 def stop(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """End a server, by force if it needs longer; one that has ended, or holds still, is fine."""
+    """End a server, by force if it takes too long; it may have ended or be suspended."""
     process.terminate()
     process.send_signal(signal.SIGCONT)
     try:
@@ -127,7 +127,7 @@ def stop(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def gives_ok(url: str, seconds: float = 5) -> bool:
-    """Tell whether a GET of this machine's own gives success, without any proxy."""
+    """Tell whether a GET to this machine succeeds, without any proxy."""
     with requests.Session() as session:
         session.trust_env = False
         try:
@@ -137,5 +137,5 @@ def gives_ok(url: str, seconds: float = 5) -> bool:
 
 
 def tail(text: str) -> str:
-    """Return the last lines of a log, where the reason stands."""
+    """Return the last lines of a log, which usually name the reason."""
     return "\n".join(text.splitlines()[-15:])

@@ -1,4 +1,4 @@
-"""What ``make demo`` needs to know of a sink; one small class for each sink says it."""
+"""What ``make demo`` needs to know of a sink: one small class for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 class Target(ABC):
     """The table that one run of the demo fills.
 
-    :param folder: of the demo; whatever the target writes goes there.
+    :param folder: of the demo; the target writes its files there.
     """
 
     name: ClassVar[str]
@@ -24,7 +24,7 @@ class Target(ABC):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Environment variables for Airflow, by which the DAG file finds the table."""
+        """Environment variables by which the DAG file finds the table."""
         return {}
 
     @property
@@ -33,19 +33,19 @@ class Target(ABC):
         return []
 
     def as_kept(self, properties: str) -> str:
-        """Return what the table keeps of the properties' JSON text: every byte, unless a sink says otherwise."""
+        """Return what the table keeps of the properties' JSON text; by default every byte."""
         return properties
 
-    def look(self, dag_url: str) -> str:
-        """Tell where a person can look at what happened."""
+    def where_to_look(self, dag_url: str) -> str:
+        """Return where a person can see the results."""
         return f"the UI is at {dag_url}"
 
     @abstractmethod
     def start(self, environment: dict[str, str]) -> str:
-        """Make ready what the DAG writes to; return one line that says what it is.
+        """Prepare the target; return one line that says what it is.
 
-        :param environment: for every process it starts, so that the demo's end is theirs.
-        :raises RuntimeError: it cannot be made ready; the message says why.
+        :param environment: for every process it starts, so that they end with the demo.
+        :raises RuntimeError: it cannot be prepared; the message says why.
         """
 
     @abstractmethod
@@ -58,8 +58,8 @@ class Target(ABC):
 
     @abstractmethod
     def sample(self) -> list[tuple[Any, ...]]:
-        """Return the three oldest rows, shortened for people, by a query that a person would write."""
+        """Return the three oldest rows, shortened, by a query that a person would write."""
 
     def more(self) -> list[str]:
-        """Return lines that tell what else a person would look at; [] where rows are all there is."""
+        """Return lines about anything else worth a look; [] if there are only rows."""
         return []

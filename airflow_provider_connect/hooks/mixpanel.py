@@ -37,7 +37,7 @@ class MixpanelHook(BaseHook):
 
         :raises ConfigError: if the connection is missing, or with everything that is wrong with it.
         """
-        return Access.of(credentials.resolve(self.mixpanel_conn_id))
+        return Access.from_connection(credentials.resolve(self.mixpanel_conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
         """Ask for at most one event of yesterday. This is one of the 60 queries that a project has in an hour."""

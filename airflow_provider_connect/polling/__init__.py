@@ -1,1 +1,1 @@
-"""What polls are built from."""
+"""Parts that pollers are built from."""

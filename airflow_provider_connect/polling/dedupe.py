@@ -1,8 +1,8 @@
 """An exact set of 128-bit keys: 16 bytes a key at rest, on disk past a limit.
 
-Keys come in batches. Each batch becomes a sorted run; runs of like size are merged, so that there are few
-(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs go to files,
-which are mapped, and let go from memory after every look-up.
+Keys come in batches. Each batch becomes a sorted run, and runs of similar size are merged to keep them few
+(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs go to mapped files, whose pages leave
+memory after every look-up.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ DEFAULT_LIMIT_BYTES = 64 << 20
 _KEY_BYTES = 16
 _FILTER_BITS = 24
 _GROWTH = 2
-"""A run is merged into the one before it unless that is this many times larger."""
+"""A run is merged into the one before it unless that one is this many times larger."""
 _SMALL_RUN = 1 << 16
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Keys sorted by their high half; those with equal high halves stand in any order."""
+    """Keys sorted by their high half; keys with equal high halves are in any order."""
 
     hi: Keys
     lo: Keys
@@ -58,9 +58,9 @@ class _Run:
 
 
 class _Filter:
-    """Tells quickly that a key is new: most are, and need not be looked for in the runs (a Bloom filter of one hash).
+    """A Bloom filter of one hash: most keys are new, and need no search in the runs.
 
-    Two megabytes, however many keys; the more there are, the more often it says "perhaps".
+    It takes two megabytes, however many keys; the more there are, the more often it says "perhaps".
     """
 
     def __init__(self) -> None:
@@ -87,14 +87,14 @@ class _Filter:
 
 
 def _merged(large: list[Keys], small: list[Keys]) -> _Run:
-    """Make one run of two without a common key, given as ``[hi, lo]``; the lists are emptied on the way."""
+    """Merge two runs without a common key, each given as ``[hi, lo]``, and empty both lists."""
     import numpy as np
 
     total = len(large[0]) + len(small[0])
     from_small = np.zeros(total, dtype=bool)
     from_small[np.searchsorted(large[0], small[0], side="right") + np.arange(len(small[0]))] = True
     halves = []
-    while large:  # one half after the other, so that only one exists twice
+    while large:  # one after the other: only one half at a time is in memory twice
         half = np.empty(total, dtype=np.uint64)
         half[from_small] = small.pop(0)
         np.logical_not(from_small, out=from_small)
@@ -108,7 +108,7 @@ class KeySet:
     """The keys seen so far. Not for two threads at once.
 
     :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about 1.5 times this.
-    :param folder: where the files lie; the system's own place for temporary files by default.
+    :param folder: for these files; by default the system's temporary folder.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
@@ -129,14 +129,14 @@ class KeySet:
         self.close()
 
     def add(self, hi: Keys, lo: Keys) -> Mask:
-        """Add the keys, and tell for each whether this is its first occurrence.
+        """Add the keys, and tell for each whether it is new.
 
-        :param hi: the upper 64 bits of each key; ``lo`` the lower ones.
+        :param hi: the upper 64 bits of each key; ``lo`` holds the lower 64.
         """
         import numpy as np
 
         order = np.argsort(hi)
-        if (np.diff(hi[order]) == 0).any():  # rare, and only then does the order of equals matter
+        if (np.diff(hi[order]) == 0).any():  # rare; only then does the order of equal halves matter
             order = np.lexsort((lo, hi))
         hi, lo = hi[order], lo[order]
         new = np.ones(len(hi), dtype=bool)
@@ -174,7 +174,7 @@ class KeySet:
             self._runs.clear()
 
     def _may_merge(self, total: int) -> bool:
-        """Tell whether the last two runs are alike; a merge of most keys at once would need them twice."""
+        """Tell whether the last two runs are of similar size, and not most keys, which would be in memory twice."""
         if len(self._runs) < 2:
             return False
         large, small = map(len, self._runs[-2:])
@@ -183,7 +183,7 @@ class KeySet:
     def _spill(self, run: _Run) -> None:
         import numpy as np
 
-        # A file without a name: the system deletes it with the process, however that ends.
+        # A file without a name: the system deletes it when the process ends, however that happens.
         with named_errors(str(self._folder or tempfile.gettempdir())), tempfile.TemporaryFile(dir=self._folder) as file:
             file.write(run.hi.data)
             file.write(run.lo.data)

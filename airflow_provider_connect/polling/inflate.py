@@ -1,8 +1,8 @@
-"""Gzip decoder for answers: every member, checksum and end required, output bounded.
+"""Gzip decoder for answers: it reads every member, requires checksum and end, and bounds its output.
 
-The HTTP clients of Python accept a gzip body that was cut inside intact framing, and one that lacks its
-checksum; ``httpx`` and a single ``decompressobj`` drop all members after the first. Each of these would
-lose events in silence, so bodies are decoded here, from raw bytes.
+Python's HTTP clients accept a gzip body that was cut inside intact framing or lacks its checksum; ``httpx`` and a
+single ``decompressobj`` drop all members after the first. Either would lose events silently, so bodies are decoded
+here, from raw bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from airflow_provider_connect.errors import RetriableError
 
 OUTPUT_BYTES = 1 << 20
-"""The most that one step decodes, whatever the input expands to."""
+"""The most that one step returns, however far the input expands."""
 
 _MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
@@ -24,8 +24,8 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
     :param chunks: the raw bytes, cut anywhere; empty chunks are allowed.
     :return: pieces of at most :data:`OUTPUT_BYTES`.
-    :raises RetriableError: if the stream is cut or has not one byte, its checksum or length is wrong, or something
-        that is no gzip member stands in it.
+    :raises RetriableError: if the stream is empty or cut, its checksum or length is wrong, or it holds anything but
+        gzip members.
     """
     member: Any = None
     position = 0
@@ -44,7 +44,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
             member = None if member.eof else member
         position += len(chunk)
     if position == 0:
-        raise RetriableError("the answer is said to be gzip and has not one byte: it is cut, not empty")
+        raise RetriableError("the answer is declared as gzip and has no bytes: it was cut")
     if head:
         _open_member(head, position)
     if member is not None:
@@ -55,7 +55,7 @@ def _open_member(data: bytes, position: int) -> Any:
     from isal import isal_zlib
 
     if data[:2] != _MAGIC:
-        raise RetriableError(f"the answer is no gzip near its byte {position}: no member starts there")
+        raise RetriableError(f"the answer is not gzip near byte {position}: no member starts there")
     return isal_zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
 
 
@@ -66,7 +66,7 @@ def _inflate(member: Any, data: bytes, position: int) -> Iterator[bytes]:
         try:
             piece = member.decompress(data, OUTPUT_BYTES)
         except isal_zlib.error as error:  # type: ignore[misc]  # typed as an instance in its stubs
-            raise RetriableError(f"the gzip answer is damaged near its byte {position}: {error}") from None
+            raise RetriableError(f"the gzip answer is damaged near byte {position}: {error}") from None
         if piece:
             yield piece
         data = member.unconsumed_tail

@@ -1,7 +1,7 @@
 r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line.
 
-``str.splitlines``, ``requests`` and ``httpx`` also cut at U+2028, U+0085 and others, which stand unescaped
-in JSON strings.
+``str.splitlines``, ``requests`` and ``httpx`` also cut at U+2028, U+0085 and others, which JSON strings may hold
+unescaped.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from airflow_provider_connect.errors import DataError
 
 
 class LineTooLongError(DataError):
-    """A line never seems to end."""
+    """A line exceeds the limit."""
 
 
 BLOCK_BYTES = 4 << 20
-"""Large enough that the work of a block outweighs its overhead, small enough that a few of them stay small."""
+"""Large enough to outweigh a block's overhead, small enough to hold a few of them."""
 
 _SLICE_BYTES = 64 << 10
-_MAX_PARTS = 16 << 10  # chunks of a few bytes: a list of them would outweigh what they hold
+_MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their bytes
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Block:
 def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Gather ``chunks`` into blocks of whole lines, at least ``block_bytes`` long except the last.
 
-    :raises LineTooLongError: at the first line longer than ``max_line_bytes`` without its newline, however the chunks
-        are cut; what stands before it was yielded.
+    :raises LineTooLongError: at the first line longer than ``max_line_bytes`` without its newline; all lines before it
+        have been yielded.
     """
     position = 0
-    parts: list[bytes | memoryview] = []  # what the next block is made of; copied once, by the join
+    parts: list[bytes | memoryview] = []  # of the next block; joined once
     size = whole = 0  # bytes in parts, and how many of them are whole lines
     for chunk in chunks:
         parts.append(chunk)
         too_long = _start_of_long_line(chunk, size - whole, max_line_bytes)
         if too_long is not None:
-            if size + too_long:  # what is whole is not held back
+            if size + too_long:  # the whole lines before it
                 _cut(parts, size + too_long)
                 yield Block(position, b"".join(parts))
             raise LineTooLongError(
@@ -70,9 +70,9 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
 
 def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | None:
-    """Return where in ``chunk`` the first line that is too long starts; negative if before it, None if there is none.
+    """Return where the first line that is too long starts in ``chunk``; negative if before it, None if there is none.
 
-    :param begun: how much of its first line stands before it.
+    :param begun: how many bytes of the chunk's first line came before it.
     """
     start = -begun
     while len(chunk) - start > max_line_bytes:
@@ -85,7 +85,7 @@ def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | 
 
 
 def slices(block: Block) -> Iterator[Block]:
-    """Cut a block into small ones of whole lines, where what is noted of each of its lines would outweigh it."""
+    """Cut a block into small ones of whole lines: for lines so short that notes on each would outweigh the block."""
     start = 0
     while start < len(block.data):
         end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1
@@ -95,7 +95,7 @@ def slices(block: Block) -> Iterator[Block]:
 
 
 def _cut(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
-    """Shorten ``parts`` to ``size`` bytes altogether; return what is left over."""
+    """Shorten ``parts`` to ``size`` bytes in all; return the rest."""
     rest: list[bytes | memoryview] = []
     excess = sum(map(len, parts)) - size
     while excess:

@@ -1,4 +1,4 @@
-"""Reading page after page: by page token, next link or offset, whatever names the next page."""
+"""Reads page after page, by page token, next link or offset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pages(fetch: Callable[[Token | None], Page], next_of: Callable[[Page], Token
 
     :param fetch: returns the page that a token names; None names the first.
     :param next_of: returns the token of the page after this one; None or "" after the last.
-    :raises RetriableError: a token comes a second time, however many others in between: it would go on for ever.
+    :raises RetriableError: a token comes twice: reading would never end.
     """
     seen: set[bytes] = set()
     token: Token | None = None
@@ -28,11 +28,11 @@ def pages(fetch: Callable[[Token | None], Page], next_of: Callable[[Page], Token
         token = next_of(page)
         if token is None or token == "":
             return
-        mark = hashlib.blake2b(str(token).encode(), digest_size=16).digest()  # a token may be a long text
+        mark = hashlib.blake2b(str(token).encode(), digest_size=16).digest()  # a token may be long
         if mark in seen:
             raise RetriableError(
                 f"the service named the same next page twice, the second time on page {len(seen) + 1}: reading would "
-                "never end. The next try begins at the first page; if it stays, report it to the service"
+                "never end. The next try begins at the first page; if it happens again, report it to the service"
             )
         seen.add(mark)
 
@@ -40,7 +40,7 @@ def pages(fetch: Callable[[Token | None], Page], next_of: Callable[[Page], Token
 def next_link(url: str, link: str) -> str:
     """Return the address that a page at ``url`` links to; the link may be relative.
 
-    :raises ConfigError: it leads to another host: credentials must not follow it.
+    :raises ConfigError: it leads to another host, which must not get the credentials.
     """
     address = urljoin(url, link)
     here, there = urlsplit(url), urlsplit(address)

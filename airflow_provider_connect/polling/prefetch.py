@@ -14,7 +14,7 @@ _STOP_CHECK_SECONDS = 0.1
 
 
 class _End:
-    """Last item of the queue: the iterator ended, or raised ``error``."""
+    """The last item of the queue: the iterator ended, or raised ``error``."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -25,7 +25,7 @@ class _Worker(Generic[T]):
         self.iterator = iterator
         self.items: queue.Queue[T | _End] = queue.Queue(maxsize=depth)
         self.stopped = threading.Event()
-        # A daemon, so that a read that never returns cannot keep the interpreter alive.
+        # A daemon: a read that never returns must not keep the interpreter alive.
         self.thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
 
     def _run(self) -> None:
@@ -38,7 +38,7 @@ class _Worker(Generic[T]):
         except BaseException as error:  # noqa: BLE001  # raised again in the consumer's thread
             end = _End(error)
         finally:
-            # Closed where it ran: a generator cannot be closed while another thread is inside it.
+            # Closed in its own thread: a generator cannot be closed while another thread is inside it.
             close = getattr(self.iterator, "close", None)
             if close is not None:
                 with suppress(Exception):
@@ -55,9 +55,9 @@ class _Worker(Generic[T]):
 def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield the items of ``iterator``, which runs in a thread at most ``depth`` finished items ahead.
 
-    An exception of the iterator is raised here, after the items before it. When the consumer stops early
-    (an exception, ``close()``), the iterator is closed too, and the thread has ended when ``close()`` returns:
-    at the latest after the item it is working on, so that an iterator that reads needs a timeout.
+    An exception of the iterator is raised here, after the items before it. If the consumer stops early
+    (an exception, ``close()``), the iterator is closed too. ``close()`` waits until the thread has finished its current
+    item, so an iterator that reads needs a timeout.
     """
     worker = _Worker(iterator, depth)
     worker.thread.start()

@@ -1,4 +1,4 @@
-"""What is counted while a partition is polled, so that nothing is dropped without a trace."""
+"""Counts what happens while a partition is polled: nothing is dropped without a trace."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from airflow_provider_connect.window import Day
 
 
 class Tally:
-    """Running counts of one attempt at one partition; the progress thread reads it while it grows.
+    """Running counts of one attempt at one partition; the progress thread reads them meanwhile.
 
-    Rows, counts, times and rejects are a day's: a source counts them in :meth:`of` that day. A partition of one day
-    has no other tally than this one.
+    Rows, counts, times and rejects belong to a day: a source counts them in :meth:`for_day`. A partition of one day has
+    this tally only.
 
     :ivar rows: rows read, before duplicates are dropped.
     :ivar counts: other counts by name: ``duplicates``, ``rejected``, …; a source documents its own.
-    :ivar requests: what was sent to the other side, answered or not: see ``retry_budget_requests``. A connection
-        that could not be made is none.
-    :ivar wire_bytes: bytes as they came over the network.
+    :ivar requests: requests sent, answered or not: see ``retry_budget_requests``. A connection that could not be made
+        does not count.
+    :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
     """
 
     def __init__(self, days: Sequence[Day] = ()) -> None:
-        """Begin to count.
+        """Start at zero.
 
-        :param days: the partition's.
+        :param days: the days of the partition.
         """
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
         self.counts: Counter[str] = Counter()
@@ -37,24 +37,24 @@ class Tally:
         self.rejects: list[Reject] = []
         self._days = {day: Tally() for day in days} if len(days) > 1 else {}
 
-    def of(self, day: Day) -> Tally:
-        """Return the counts of one day.
+    def for_day(self, day: Day) -> Tally:
+        """Return the tally of one day.
 
-        :raises ConnectError: if the partition does not name it.
+        :raises ConnectError: the partition does not name this day.
         """
         if not self._days:
             return self
         if day not in self._days:
-            raise ConnectError(f"the source counted for day {day}, which its partition does not name")
+            raise ConnectError(f"the source counted rows of day {day}, which its partition does not name")
         return self._days[day]
 
     @property
     def rows_of_all_days(self) -> int:
-        """Rows read so far."""
+        """Rows read so far, of all days."""
         return self.rows + sum(tally.rows for tally in self._days.values())
 
-    def seen(self, earliest: dt.datetime, latest: dt.datetime) -> None:
-        """Widen the span of event times by those of a batch (UTC)."""
+    def widen_span(self, earliest: dt.datetime, latest: dt.datetime) -> None:
+        """Extend the span of event times to those of a batch (UTC)."""
         self.earliest = min(self.earliest or earliest, earliest)
         self.latest = max(self.latest or latest, latest)
 

@@ -1,1 +1,1 @@
-"""Programs that read what a sink has published, for consumers outside of Airflow and Spark."""
+"""Programs that read published days, for consumers outside Airflow and Spark."""

@@ -1,7 +1,7 @@
-"""Reads each day of a Kafka topic as it is now: the records of the day's newest generation, and no others.
+"""Reads the days of a Kafka topic as they are now: only the records of each day's newest generation.
 
-A reload appends a day to its topic once more, as its next generation. The ledger topic says which one counts and where
-its records are. So a reader asks the ledger first, then reads the topic as far as the ledger says::
+A reload appends the day to its topic again, as the next generation. The ledger topic says which generation counts and
+where its records are. So a reader first reads the ledger, then the topic as far as the ledger says::
 
     from airflow_provider_connect.readers.kafka import newest_days, records
 
@@ -9,15 +9,14 @@ its records are. So a reader asks the ledger first, then reads the topic as far 
     for day, message in records(settings, newest_days(settings, "mixpanel_events")):
         print(day.day, day.generation, message.value())
 
-``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read:
-a reader waits for open transactions that hide it, until nothing new has come for ``timeout_seconds``. It joins no group
-and commits no offset. It keeps one entry for each day and what librdkafka has fetched ahead, never a day's records.
+``settings`` are librdkafka's, as in the extra of the sink's connection. Everything committed before the call is read: a
+reader waits for open transactions that hide it, until nothing new comes for ``timeout_seconds``. It joins no group and
+commits no offset. Memory holds one entry for each day and what librdkafka fetches ahead, never a day's records.
 
-Not for topics of snapshots that send changes only (``cleanup="compact"``): there the newest record of each key is what
+Not for topics of snapshots that only receive changes (``cleanup="compact"``): there the newest record of each key
 counts, and no ledger is needed.
 
-The format of the ledger is written down in ``docs/kafka.md``; a test compares what is read here with what the sink
-writes.
+``docs/kafka.md`` defines the format of the ledger; a test compares this reader with what the sink writes.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ _MOST_NAMES = 5
 class PublishedDay:
     """The newest generation of one day, as the ledger knows it.
 
-    :param connector: the source's connector, and ``stream`` its name for what it reads.
+    :param connector: the source's connector; ``stream`` is its name for what it reads.
     :param generation: 1 for the first publish, one more for each reload.
     :param rows: how many records this generation has.
-    :param exact: whether there are exactly that many, as a transaction decided; else at least.
-    :param spans: by topic and partition the offset of the first record and the one behind the last; records of other
-        days may lie between them. Empty for a day without rows.
+    :param exact: whether there are exactly ``rows``, because a transaction wrote them; otherwise at least ``rows``.
+    :param spans: by topic and partition, the offset of the first record and the one after the last; records of other
+        days may be between them. Empty for a day without rows.
     """
 
     connector: str
@@ -71,13 +70,13 @@ class PublishedDay:
 def newest_days(
     settings: Mapping[str, Any], topic: str, *, ledger_topic: str = "__connect_ledger", timeout_seconds: float = 60.0
 ) -> list[PublishedDay]:
-    """Return the newest generation of each day that is published into a topic, by connector, stream and day.
+    """Return the newest generation of each day published into a topic, sorted by connector, stream and day.
 
-    :param topic: as the sink's option says; of a template the template: ``mixpanel_{event}``.
-    :param timeout_seconds: how long a broker that does not answer, or an open transaction, is waited for.
-    :raises ConfigError: the ledger has no day of the topic, is missing, or holds what no Kafka sink wrote; or the
-        topic holds snapshots of which only the changes are sent; or the cluster refuses the settings.
-    :raises RetriableError: the broker is away, or a transaction in the ledger stays open.
+    :param topic: the sink's option; for a template the template itself: ``mixpanel_{event}``.
+    :param timeout_seconds: how long to wait for a broker that does not answer, or for an open transaction.
+    :raises ConfigError: the ledger has no day of the topic, is missing, or holds records that no Kafka sink wrote; or
+        the topic only receives changes of snapshots; or the cluster refuses the settings.
+    :raises RetriableError: the broker does not answer, or a transaction in the ledger stays open.
     """
     entries: dict[tuple[str, str, str], Entry] = {}
     topics: set[str] = set()
@@ -104,13 +103,13 @@ def newest_days(
     if not entries:
         known = ", ".join(sorted(topics)[:_MOST_NAMES]) or "none at all"
         raise ConfigError(
-            f"ledger topic {ledger_topic!r} knows no day of topic {topic!r}: nothing is published yet, or the sink's "
-            f"topic or ledger_topic is another one. It knows days of: {known}"
+            f"ledger topic {ledger_topic!r} has no day of topic {topic!r}: nothing is published yet, or the sink has "
+            f"another topic or ledger_topic. The ledger has days of: {known}"
         )
     if any(entry.only_changes for entry in entries.values()):
         raise ConfigError(
-            f"topic {topic!r} holds snapshots of which only the changes are sent: read it to its end, and keep the "
-            "newest record of each key"
+            f"topic {topic!r} only receives changes of snapshots: read it to its end, and keep the newest record of "
+            "each key"
         )
     return [
         PublishedDay(
@@ -133,18 +132,18 @@ def records(
     day_of: DayOf | None = None,
     timeout_seconds: float = 60.0,
 ) -> Iterator[tuple[PublishedDay, Message]]:
-    """Yield the records of some days' newest generation, each with its day; in the order of each partition.
+    """Yield the records of the newest generation of some days, each with its day, in the order of each partition.
 
-    Records of several days come mixed. That a day is not whole is an error at the end: so use what was read after the
-    iteration has ended.
+    Records of several days come mixed. Only the end shows whether a day is complete: use the records only after the
+    iteration has ended without an error.
 
-    :param days: of :func:`newest_days`, all of them or those that are wanted.
-    :param day_of: tells a record's day, for records without headers (``KafkaSink(headers=False)``): :func:`json_day`,
-        or a function that reads your values. The days must then be of one stream. By default the headers tell.
-    :param timeout_seconds: how long a broker that does not answer, or an open transaction, is waited for.
-    :raises DataError: records are gone, by retention or compaction, or a topic was made anew; or ``day_of`` cannot
-        tell a record's day.
-    :raises RetriableError: the broker is away, or a transaction stays open.
+    :param days: from :func:`newest_days`, all of them or some.
+    :param day_of: returns a record's day, for records without headers (``KafkaSink(headers=False)``): :func:`json_day`,
+        or a function that reads your values. All days must then be of one stream. By default the headers name the day.
+    :param timeout_seconds: how long to wait for a broker that does not answer, or for an open transaction.
+    :raises DataError: records are gone, by retention or compaction, or the topic was recreated; or ``day_of`` finds no
+        day in a record.
+    :raises RetriableError: the broker does not answer, or a transaction stays open.
     :raises ConfigError: a topic is gone, or the cluster refuses the settings.
     """
     wanted = _Wanted(days, day_of)
@@ -153,30 +152,30 @@ def records(
     own = {"check.crcs": True, "fetch.wait.max.ms": 50}
     with closing(consumer(_connection(settings), heard, **own)) as reader, kafka_errors(DOING, heard):
         for message in messages(reader, wanted.spans(), timeout_seconds, heard):
-            day = wanted.of(message)
+            day = wanted.wanted_day(message)
             if day is not None:
                 found[_key(day)] += 1
                 yield day, message
     for key, day in wanted.days.items():
         if found[key] < day.rows or (day.exact and found[key] > day.rows):
             raise DataError(
-                f"{day}: {found[key]:,} records were found and {day.rows:,} were published: the topic has lost some "
-                "(retention, compaction, deletion), or day_of misjudges them. Clear the day's task to publish it anew"
+                f"{day}: found {found[key]:,} of {day.rows:,} published records: the topic has lost some (retention, "
+                "compaction, deletion), or day_of returns wrong days. Clear the day's task to publish it again"
             )
 
 
 def json_day(message: Message) -> dt.date:
     """Return the day that a value of ``value_converter="json"`` names, for ``day_of``.
 
-    :raises DataError: the value is no such JSON.
+    :raises DataError: the value is not such JSON.
     """
     try:
         value = json.loads(message.value() or b"null")
         return dt.date.fromisoformat(value["day"])
     except (ValueError, TypeError, KeyError):
         raise DataError(
-            f"topic {message.topic()!r}, partition {message.partition()}, offset {message.offset()}: the value is no "
-            "JSON object with a day. Give records() a day_of that reads your values, or publish with headers=True"
+            f"topic {message.topic()!r}, partition {message.partition()}, offset {message.offset()}: the value is not "
+            "a JSON object with a day. Give records() a day_of that reads your values, or publish with headers=True"
         ) from None
 
 
@@ -188,7 +187,7 @@ def _key(day: PublishedDay) -> Key:
 
 
 class _Wanted:
-    """Tells of each record whether it is of a wanted day's newest generation."""
+    """Finds the wanted day of each record, if it belongs to that day's newest generation."""
 
     def __init__(self, days: Iterable[PublishedDay], day_of: DayOf | None) -> None:
         self.days: dict[Key, PublishedDay] = {_key(day): day for day in days}
@@ -196,14 +195,16 @@ class _Wanted:
         streams = sorted({key[:2] for key in self.days})
         if day_of is not None and len(streams) > 1:
             names = ", ".join("/".join(stream) for stream in streams[:_MOST_NAMES])
-            raise ConfigError(f"day_of cannot tell streams apart, and the days are of several: {names}")
+            raise ConfigError(
+                f"day_of cannot tell streams apart, but the days are of several: {names}. Read each stream alone"
+            )
         self._by_header: dict[tuple[Any, ...], PublishedDay] = {
             tuple(part.encode() for part in key): day for key, day in self.days.items()
         }
         self._by_date = {day.day: day for day in self.days.values()}
 
     def spans(self) -> dict[Place, tuple[int, int]]:
-        """Return what must be read of each partition: from the first wanted record to the last."""
+        """Return the span to read of each partition: from the first wanted record to the last."""
         found: dict[Place, tuple[int, int]] = {}
         for day in self.days.values():
             for place, (first, end) in day.spans.items():
@@ -211,8 +212,8 @@ class _Wanted:
                 found[place] = (min(first, low), max(end, high))
         return found
 
-    def of(self, message: Message) -> PublishedDay | None:
-        """Return the day that a record belongs to, None where it is of no wanted one or of another generation."""
+    def wanted_day(self, message: Message) -> PublishedDay | None:
+        """Return the wanted day of a record, None if its day is not wanted or its generation is not the newest."""
         day = self._by_headers(message) if self.day_of is None else self._by_date.get(self.day_of(message))
         if day is None:
             return None

@@ -2,44 +2,45 @@
 
 The stage lies under the table's root and staged files *are* the table's files: publishing a day is one commit to the
 Delta log, which moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a
-part.
+part of it.
 
 **Ledger.** The commit carries the ledger as Delta application transactions, which survive checkpoints and the
 clean-up of the log. ``connect/<connector>/<stream>/<day>`` holds the generation; ``…/rows`` and ``…/clear`` its rows
 and clear number; ``…/run/<run>`` and ``…/token/<token>`` the generation they published. ``connect/<connector>/<stream>/
-attempt/<attempt>`` holds an attempt's generation, or 0 for swept. Details for people stand in the commit's metadata
-(``DESCRIBE HISTORY``), under ``connect.…``.
+attempt/<attempt>`` holds an attempt's generation, or 0 once it is swept. The commit's metadata (``DESCRIBE HISTORY``)
+has details for people, under ``connect.…``.
 
-**Connection.** None: rights on the path are those of the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the
-machine), which the Airflow task, the driver and the executors all need. A path with credentials in it is refused. S3
-and GCS need no lock: commits are conditional writes, and an environment that switches those off is refused.
+**Connection.** None: rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine);
+the Airflow task, the driver and the executors all need them. A path with credentials in it is refused. S3 and GCS need
+no lock: commits are conditional writes, and an environment that switches those off is refused.
 
 **Delivery.** Each day once, and whole. A publish reads, decides and commits from one snapshot of the table, and only
-while the day's generation is the one its attempt saw before it polled. Delta refuses a commit when another since that
-snapshot wrote the same application transaction, so the later one reads anew and decides again. A reload replaces the
-day; older versions stay readable until they are vacuumed. On a local disk a published day survives a power cut.
+while the day has the generation that its attempt saw before it polled. Delta refuses a commit if another one has
+written the same application transaction since that snapshot; the later one then reads again and decides again. A
+reload replaces the day; older versions stay readable until they are vacuumed. On a local disk a published day survives
+a power cut.
 
 **Sweep.** Unpublished files are deleted once their attempt has been silent for ``sweep_after`` by the storage's clock,
-and once the log says that it is swept: no clock and no sleeping publisher can make a sweep delete what a commit names.
+and the log records it as swept. So neither a wrong clock nor a stalled publisher makes a sweep delete committed files.
 
-**Lost log.** A log that is gone or set back under its data is refused, by every task, and nothing is swept.
+**Lost log.** If the log is gone or older than the data, every task fails and nothing is swept.
 
 **Schema.** New columns are added, at the end and nullable, by the commit itself (``schema_contract="freeze"``
 refuses them); columns the source no longer has stay and read as null. A changed type fails the day.
 
-**Ownership.** One table belongs to one stream and says so in its property ``connect.stream``; any other is refused. A
-table made by hand needs the property from its CREATE TABLE on (``'connect.stream' = 'mixpanel/<conn_id>.export'``):
+**Ownership.** A table belongs to one stream, which its property ``connect.stream`` names; other streams are refused. A
+table made by hand needs the property in its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``):
 setting it later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are
 refused.
 
-**Limits.** If another engine writes the table's checkpoints in parts or under UUIDs, each transaction is asked for:
-``days()`` is slow then, and may miss an empty day that stands apart, beyond an unpublished day at either end of the
-table, once its commit has left the log (30 days by default); ``row()`` still knows it. RESTORE, DELETE or UPDATE by
-hand change files, not the ledger: preflight tells which days. One table takes one commit at a time, so very many days
-at once wait for each other. A path holds no backslash, no control character and no ``%`` before two hex digits.
+**Limits.** If another engine writes the table's checkpoints in parts or under UUIDs, each transaction is looked up
+alone. Then ``days()`` is slow, and may miss an empty day whose commit has left the log (after 30 days by default) if an
+unpublished day separates it from the others; ``row()`` still knows it. RESTORE, DELETE or UPDATE by hand change files,
+not the ledger: preflight warns and names the days. A table takes one commit at a time, so very many days at once wait
+for each other. A path holds no backslash, no control character and no ``%`` before two hex digits.
 
-**Errors.** A full disk, a store that is away, and a race lost for a minute are retriable; the old day stands. Missing
-rights, another stream's table and a refused feature are for a person to mend. A column whose type changed is bad data.
+**Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, races lost for a minute. A
+person must correct missing rights, another stream's table and a refused feature. A changed column type is bad data.
 
 Vendor facts: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, measured with deltalake 1.6.6 (2026-11).
 """
@@ -73,7 +74,7 @@ class DeltaSink(DeltaOptions, Sink):
         return self.path
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return what publishes into the table; it needs no connection."""
-        from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher  # noqa: PLC0415  # a DAG file does without it
+        """Return the table's publisher, which needs no connection."""
+        from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher  # noqa: PLC0415  # too heavy for a DAG file
 
         return DeltaPublisher(self, key)

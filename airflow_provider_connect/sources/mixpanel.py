@@ -9,21 +9,21 @@ gzipped, one event a line, without pages. The export does not drop duplicates, s
 ============ =====================================================================================
 login        user name of a service account; empty for a project secret
 password     secret of the service account, or the project secret (which Mixpanel retires on 2027-03-03)
-host         own host, as ``https://name`` or ``name``; empty for the region's. http for loopback alone
-port         of an own host
+host         another host, as ``https://name`` or ``name``; empty for the region's. http for loopback only
+port         of that host
 extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·
-             ``timestamps``: see below · ``proxy``: URL of the only proxy that is used ·
-             ``ca_bundle``: authorities to trust beside the public ones, as PEM text or as the absolute path
-             of a PEM file on the worker and every Spark node: for proxies that inspect TLS
+             ``timestamps``: see below · ``proxy``: URL of the proxy; no other is used ·
+             ``ca_bundle``: authorities to trust beside the public ones, for proxies that inspect TLS: PEM
+             text, or the absolute path of a PEM file on the worker and every Spark node
 ============ =====================================================================================
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
 (``timestamps="utc"``). Older ones read dates in the project's zone and export what the project's clock showed
-(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Which one a project has cannot be told from
-its answers, so it must be said, in the connection or here, unless the project's zone is UTC. Where UTC dates serve a
-project in another zone, a day is asked for with both UTC dates it touches, and rows of other days are dropped
-(``other_day``). In all other cases the server decides what belongs to a day, and rows whose time lies outside it are
-kept (``outside_day``). A reading that the clock showed twice is taken for the first; one it skipped moves forward.
+(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. A project's
+answers do not show which one it has, so set it in the connection or here, unless the project's zone is UTC. If a
+project with UTC dates is in another zone, the request covers both UTC dates of a day, and rows of other days are
+dropped (``other_day``). Otherwise the server decides what belongs to a day, and rows with a time outside it are kept
+(``outside_day``). A time that the clock showed twice is taken as the first one; a time that it skipped moves forward.
 
 **Rows**
 
@@ -41,27 +41,27 @@ kept (``outside_day``). A reading that the clock showed twice is taken for the f
     ...                                   -- one column for each promoted property
 
 **Key.** ``record_key`` is XXH3-128 over event, distinct_id, time (whole seconds) and $insert_id in UTF-8, joined by
-0xFF, which UTF-8 never holds. If one is missing ($insert_id also if empty; time also if it is no whole number), it is
-made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` says ``fallback``.
+0xFF, which UTF-8 never holds. If one of them is missing ($insert_id: or empty; time: or not a whole number), the key is
+made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` is ``fallback``.
 
 **Counts** in the report: duplicates, rejected, rejoined, blank_lines, other_day, outside_day, time_unreadable,
 processing_time_unreadable, ambiguous_time, nonexistent_time, fallback_keys, lone_surrogates, unknown_fields (records
-with more than event and properties at the top: the rest is not kept), promote_null.<property>.
+with other fields beside event and properties, which are not kept), promote_null.<property>.
 
-A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. A key that stands twice in an object counts as
-it stands last. NaN, Infinity and invalid UTF-8 make a line a reject.
+A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key that an object has twice, the last
+counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
 
 **Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query
-(https://developer.mixpanel.com/reference/rate-limits). A query that fails counts too: one task sends at most
-``retry_budget_requests`` of them for a day and then begins no further day, so a server in trouble costs a day 20 in the
-four tries that the operator makes, and a window 20 for each of the ``parallel_days`` that it polls at once.
-A day is one partition, read as one stream; what it takes in memory does not grow with it. Lines may be
-``max_record_bytes`` long, and ``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a request
-wherever it is slow: name service, TLS, headers, chunks, trailers.
+(https://developer.mixpanel.com/reference/rate-limits). A failed query counts too: one task sends at most
+``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
+queries in the operator's four tries, and a window 20 for each of the ``parallel_days`` that it polls at once.
+A day is one partition, read as one stream; memory does not grow with it. Lines may be ``max_record_bytes`` long, and
+``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a slow request at any point: name service,
+TLS, headers, chunks, trailers.
 
-**Errors.** An answer that is cut, is no export, or ends in an error document fails the day as retriable, with what was
-read so far; so do 408, 429 (with the time to wait) and 5xx. Credentials, role, plan, region and dates in the future
-(400, 401, 402, 403, 404) are for a person to mend. A line that is no record fails the day, unless it is tolerated.
+**Errors.** Retriable: an answer that is cut, is not an export, or ends in an error document (the message says how much
+was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and dates in
+the future (400, 401, 402, 403, 404). A line that is not a record fails the day, unless it is tolerated.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class MixpanelSource(MixpanelOptions, Source):
         return self.project_timezone
 
     def check(self, connection: Connection) -> list[str]:
-        """Say what is wrong with these options and this connection together."""
+        """Return what is wrong with these options and this connection; [] if nothing is."""
         return self.problems(connection)
 
     def open(self, connection: Connection) -> Poller:
-        """Return what polls the export."""
-        from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # a DAG file does without it
+        """Return the export's poller."""
+        from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # too heavy for a DAG file
 
         return MixpanelPoller(self, connection)

@@ -1,1 +1,1 @@
-"""The Spark side: runs under spark-submit, never imports airflow."""
+"""The Spark side: it runs under spark-submit and never imports airflow."""

@@ -15,16 +15,16 @@
 
 ========== ==============================================================================================
 config     the source's options as JSON; ``{}``, the default, for none
-days       ``2026-10-05``, or ``2026-10-05..2026-10-06`` with both ends included; required
-connection where the connection is, see :mod:`.reference`; default: ``AIRFLOW_CONN_<CONN_ID>``
+days       ``2026-10-05``, or ``2026-10-05..2026-10-06``, both ends included; required
+connection where to find the connection, see :mod:`.reference`; default: ``AIRFLOW_CONN_<CONN_ID>``
 ========== ==============================================================================================
 
-Columns are the source's own and ``day`` (DATE). Nothing is staged here and nothing remembered: every action polls
-anew, a task that fails is Spark's to try again, and rejects that ``errors_tolerance`` allows are counted in the
-executor's log alone. On a cluster this package must be installed, or sent with ``spark.sparkContext.addPyFile``.
+Columns are the source's own and ``day`` (DATE). Nothing is staged or remembered: every action polls anew, Spark retries
+failed tasks, and rejects that ``errors_tolerance`` allows are counted in the executor's log only. On a cluster, install
+this package or send it with ``spark.sparkContext.addPyFile``.
 
-Spark lower-cases the names of options, makes their values text and may show them: hence one JSON text, and no secret.
-An error's type does not survive the way to the notebook; its class is named in the text.
+Spark lower-cases option names, turns values into text and may show them: so options are one JSON text without secrets.
+Errors lose their type on the way to the notebook; the text names their class.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class SourceData(spark_api.DataSource):
         return SourceReader(self._source, self._days, self._connection(), schema)
 
     def _connection(self) -> Connection:
-        """Return the connection; it is resolved on the driver."""
+        """Return the connection, resolved on the driver."""
         connection = resolve(self.options.get("connection"), self._source.conn_id)
         if problems := self._source.check(connection):
             raise ConfigError("; ".join(problems))
@@ -111,7 +111,7 @@ class SourceData(spark_api.DataSource):
 
 
 class SourceReader(spark_api.DataSourceReader):
-    """Polls days on the executors, a task for each partition of a day. Spark pickles it, and prints it nowhere."""
+    """Polls days on the executors, one task for each partition. Spark pickles it, and never prints it."""
 
     def __init__(self, source: Source, days: list[Day], connection: Connection, schema: StructType) -> None:
         self._source = source
@@ -120,7 +120,7 @@ class SourceReader(spark_api.DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[spark_api.InputPartition]:
-        """Return what the source plans for the days, oldest first. Driver."""
+        """Return the partitions that the source plans for the days, oldest first. Driver."""
         with self._source.open(self._connection) as poller:
             return [
                 spark_api.InputPartition(part.model_dump_json())
@@ -131,7 +131,7 @@ class SourceReader(spark_api.DataSourceReader):
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition. Executor.
 
-        :raises ConnectError: what the source raised; of an error that is not ours, only its type and place.
+        :raises ConnectError: what the source raised; for errors that are not ours, only their type and place.
         """
         part = InputPartition.model_validate_json(partition.value)
         target = to_arrow_schema(self._schema, timezone="UTC")
@@ -140,10 +140,10 @@ class SourceReader(spark_api.DataSourceReader):
             with self._source.open(self._connection) as poller:
                 for day, batch in poller.poll(part, tally):
                     yield _with_day(batch, day, target)
-        except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold anything
+        except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold secrets
             raise Failure.of(error).error() from None
         for day in part.days:
-            rows, dropped = tally.of(day).rows, sorted(tally.of(day).counts.items())
+            rows, dropped = tally.for_day(day).rows, sorted(tally.for_day(day).counts.items())
             counts = ", ".join(f"{name} {count:,}" for name, count in dropped)
             say(f"day {day}, partition {part.index}: {rows:,} rows read; {counts or 'nothing dropped'}")
 
@@ -154,7 +154,7 @@ def _config(text: str) -> dict[str, object]:
     except ValueError:
         config = None
     if not isinstance(config, dict):
-        raise ConfigError("option 'config' is no JSON object: give it the source's options, {} for none")
+        raise ConfigError("option 'config' is not a JSON object: give it the source's options, {} for none")
     return config
 
 
@@ -163,5 +163,5 @@ def _with_day(batch: pa.RecordBatch, day: Day, target: pa.Schema) -> pa.RecordBa
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["day"] = pa.repeat(pa.scalar(day.date, pa.date32()), batch.num_rows)
     if missing := [name for name in target.names if name not in columns]:
-        raise ConfigError(f"the source has no column {', '.join(missing)}: leave .schema() out, or mend it")
+        raise ConfigError(f"the source has no column {', '.join(missing)}: drop or correct .schema()")
     return pa.record_batch([columns[field.name].cast(field.type) for field in target], schema=target)

@@ -1,4 +1,4 @@
-"""The driver's half: what happens to days, from the ledger's question to the ledger's row."""
+"""The driver's half: it takes days from the first look into the ledger to their ledger row."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PutShares = Callable[[Any, list[tuple[StagedFile, ...]]], list[Any]]
 
 @dataclass(frozen=True)
 class _Unpolled:
-    """A day that has to be polled.
+    """A day to poll.
 
-    :param newest: what the ledger said before.
+    :param newest: the ledger's newest row before the poll.
     """
 
     newest: LedgerRow | None
@@ -38,8 +38,8 @@ class _Unpolled:
 class _Frozen:
     """A day in the stage.
 
-    :param newest: what the ledger said before.
-    :param is_kept: whether an earlier try had frozen it.
+    :param newest: the ledger's newest row before the publish.
+    :param is_kept: whether an earlier try froze it.
     """
 
     manifest: Manifest
@@ -54,9 +54,9 @@ _Found = DayReport | _Unpolled | _Frozen | Failure
 class Days:
     """Moves days from a source into a sink.
 
-    :param keeps_stage: whether published files stay where they are: the sink says where the stage lies.
-    :param put_shares: runs the sink's ``put`` over shares of a day on the executors; None if the sink has none.
-    :param task_lives: tells whether the Airflow task that wants these days is known to live.
+    :param keeps_stage: whether published files stay in place, because the stage belongs to the sink.
+    :param put_shares: runs the sink's ``put`` over shares of a day on the executors; None if the sink has no ``put``.
+    :param task_lives: tells whether the Airflow task that wants these days is known to be alive.
     """
 
     job: JobConfig
@@ -73,9 +73,9 @@ class Days:
     task_lives: Callable[[], bool]
 
     def move(self, days: Sequence[Day]) -> list[DayReport]:
-        """Bring days into the sink: those that one plan takes together are polled together, each is published alone.
+        """Bring days into the sink: the days of one plan are polled together, and each is published alone.
 
-        An error becomes the failure of the days that it is about, and touches no other.
+        An error fails the days it concerns, and no others.
         """
         frozen = self._freeze(days, self.job.attempt)
         return [self._move(day, frozen[day]) for day in days]
@@ -88,18 +88,18 @@ class Days:
         except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
             report = DayReport.of(day, "failed", failure=Failure.of(error), retries=self.progress.retries(day))
         if report.status != "not_started":
-            self.progress.end(day, _describe(report, with_reason=self._tells_reasons or report.status != "failed"))
+            self.progress.end(day, _describe(report, with_reason=self._shows_reasons or report.status != "failed"))
         return report
 
     @property
-    def _tells_reasons(self) -> bool:
-        """Whether to say why a day failed as soon as it has: not where the task says just that in its next line."""
+    def _shows_reasons(self) -> bool:
+        """Whether the driver says why a day failed: for a single local day the task says it in the next line."""
         return len(self.job.days) > 1 or self.job.is_remote
 
     def _publish_newest(self, day: Day, found: _Found) -> DayReport:
         """Publish a day; poll it again for each other intent that published it meanwhile, while our task lives.
 
-        Only the task's own driver may: a forgotten one would go on asking the source for nobody.
+        A driver without its task does not poll again: nobody wants its answer.
         """
         overtaken_by: set[str] = set()
         while True:
@@ -118,8 +118,8 @@ class Days:
             found = self._freeze([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
 
     def _freeze(self, days: Sequence[Day], attempt: str) -> dict[Day, _Found]:
-        """Return for each day its report if it is published already, else what is frozen of it, or why nothing is."""
-        found = {day: self._look(day) for day in days}
+        """Return for each day its report if it is already published, else its frozen state or its failure."""
+        found = {day: self._state_of(day) for day in days}
         newest = {day: each.newest for day, each in found.items() if isinstance(each, _Unpolled)}
         failure: Failure | None = None
         for group in groups(list(newest), self.freezer.poller.days_per_plan):
@@ -129,13 +129,13 @@ class Days:
             try:
                 manifests = self.freezer.poll({day: seen_in(newest[day]) for day in group}, attempt)
                 found |= {day: _Frozen(manifests[day], newest[day]) for day in group}
-            except Exception as error:  # noqa: BLE001  # it crosses by type, like every error of a day
+            except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
                 failure = Failure.of(error)
                 found |= dict.fromkeys(group, failure)
         return found
 
-    def _look(self, day: Day) -> _Found:
-        """Ask the ledger, then the stage, what there is of a day."""
+    def _state_of(self, day: Day) -> _Found:
+        """Return what the ledger, and then the stage, know of a day."""
         try:
             ledger = self.publisher.ledger
             row = ledger.published(day.date, self.job.intent.token)
@@ -186,25 +186,25 @@ class Days:
         )
 
     def _require_rows(self, manifest: Manifest, newest: LedgerRow | None) -> None:
-        """Refuse to publish nothing in the place of something, unless the operator accepts it.
+        """Refuse to replace rows by nothing, unless the operator accepts it.
 
-        :raises DataError: with how many rows would be gone.
+        :raises DataError: with the number of rows that would be lost.
         """
         if self.job.on_empty == "accept" or manifest.polled.rows_written or newest is None or not newest.rows:
             return
         if not self.sink.replaces(self.source.kind):
             return
         if newest.day > manifest.day.date:
-            return  # a snapshot of a later day stands there, which an earlier one leaves alone
-        # The next try asks the source anew: this answer may have been a passing fault.
+            return  # an earlier snapshot does not touch the later one that is published
+        # Without the manifest the next try polls again: this answer may have been a passing fault.
         self.root.delete(manifest_file(manifest.attempt))
         self._forget(manifest)
         read = max(manifest.polled.rows_read, manifest.polled.counts.get("rejected", 0))
         answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
         raise DataError(
-            f"day {manifest.day}: the source answered {answer}, and {newest.rows:,} rows of {newest.day} are "
-            f"published (generation {newest.generation}), which would be gone: see why the source sent nothing; if "
-            "that is right, set the operator's on_empty='accept' and clear the task"
+            f"day {manifest.day}: the source answered {answer}, and would delete the {newest.rows:,} published rows of "
+            f"{newest.day} (generation {newest.generation}): check why the source sent nothing; if that is right, set "
+            "the operator's on_empty='accept' and clear the task"
         )
 
     def _publish(self, publish: Publish) -> LedgerRow:
@@ -228,33 +228,33 @@ class Days:
             return None
 
     def _forget_leftovers(self, day: Day) -> None:
-        """Delete what drivers left that died between a publish and its end."""
+        """Delete the staged files of drivers that published the day and died before they cleaned up."""
         if not self.keeps_stage:
             for leftover in self.freezer.leftovers(day):
                 self._forget(leftover)
 
     def _forget(self, manifest: Manifest) -> None:
-        """Delete what nobody will publish any more, if the sink does not keep it.
+        """Delete a stage that nobody will publish any more, unless the sink keeps it.
 
-        That it cannot be deleted must not fail the day: a later sweep tries again.
+        A failure to delete does not fail the day: a later sweep tries again.
         """
         if self.keeps_stage:
             return
         try:
             temporary_stage.forget(self.root, manifest)
         except ConnectError as error:
-            say(f"day {manifest.day}: what was staged could not be deleted: {error}")
+            say(f"day {manifest.day}: staged files could not be deleted: {error}")
 
     def _abort(self, publish: Publish, token: Any) -> None:
-        """Let the sink clean up; that it cannot must not hide why the publish failed."""
+        """Let the sink clean up; its failure must not hide why the publish failed."""
         try:
             self.publisher.abort(publish, token)
         except Exception as error:  # noqa: BLE001
-            say(f"day {publish.day}: what the publish began could not be released: {Failure.of(error).message}")
+            say(f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.of(error).message}")
 
 
 def _already(day: Day, row: LedgerRow) -> DayReport:
-    """Report a day that an earlier try has published, from what the ledger kept of it."""
+    """Return the report of a day that an earlier try published, made from its ledger row."""
     known = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
     fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in known}
     return DayReport.of(

@@ -1,4 +1,4 @@
-"""How days get into the stage: polled on the executors, or found there as an earlier try left them."""
+"""Brings days into the stage: polls them on the executors, or finds those that an earlier try left."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Freezer:
     poll_parts: PollParts
 
     def poll(self, seen: Mapping[Day, Seen], attempt: str) -> dict[Day, Manifest]:
-        """Poll the days that one plan takes together, and write a manifest for each.
+        """Poll the days of one plan, and write a manifest for each.
 
-        :param seen: the days in ascending order, each with what the ledger said of it before this.
+        :param seen: the days in ascending order, each with what the ledger said before the poll.
         :param attempt: the attempt's name, without the day.
         """
         days = tuple(seen)
@@ -81,7 +81,7 @@ class Freezer:
         """
         parts = self.poller.plan(days)
         for stray in {day for part in parts for day in part.days} - attempts.keys():
-            raise ConnectError(f"the source planned day {stray} when it was asked for {named(days)}")
+            raise ConnectError(f"the source planned day {stray}, but was asked for {named(days)}")
         poll = Poll(days, {part.index: progress_file(attempts[part.days[0]], part.index) for part in parts})
         with self.progress.polling(poll):
             texts = self.poll_parts([self._task(part, attempts) for part in parts])
@@ -93,7 +93,7 @@ class Freezer:
             raise failure.error()
         polled = [outcome.polled for outcome in outcomes if outcome.polled is not None]
         if len(polled) != len(parts):
-            raise ConnectError(f"{named(days)}: {len(parts)} partitions were planned, {len(polled)} answered")
+            raise ConnectError(f"{named(days)}: {len(parts)} partitions were planned, but {len(polled)} answered")
         return {day: Polled.total([part[day.date] for part in polled if day.date in part]) for day in days}
 
     def _task(self, part: InputPartition, attempts: Mapping[Day, str]) -> str:
@@ -107,9 +107,9 @@ class Freezer:
         ).model_dump_json()
 
     def kept(self, day: Day, seen: Seen) -> Manifest | None:
-        """Return the newest manifest that an earlier try of the same intent has finished, if its files are all there.
+        """Return the newest manifest of an earlier try of the same intent whose files all exist.
 
-        One whose ``seen`` the ledger has passed is stale: its answer may be older than what is published.
+        It must have the same ``seen``: otherwise its answer may be older than what is published.
         """
         for found in self.leftovers(day):
             if found.seen == seen and self._is_whole(found):
@@ -117,7 +117,7 @@ class Freezer:
         return None
 
     def leftovers(self, day: Day) -> Iterator[Manifest]:
-        """Yield what earlier tries of the same intent, with the same fingerprint, left of a day; newest first."""
+        """Yield a day's manifests from earlier tries of the same intent and fingerprint, newest first."""
         for attempt in self._earlier_attempts:
             if attempt.endswith(f"-{day.date:%Y%m%d}"):
                 manifest = self._manifest(day, attempt)
@@ -126,7 +126,7 @@ class Freezer:
 
     @cached_property
     def _earlier_attempts(self) -> list[str]:
-        """Finished attempts of the same intent, newest first; listed once a job, for dead tries finish no more."""
+        """Finished attempts of the same intent, newest first; listed once a job, since dead tries finish nothing."""
         intent = self.job.attempt.split("-")[0]
         found = [
             (entry.modified, folder.rpartition("/")[2])
@@ -137,14 +137,14 @@ class Freezer:
         return [attempt for _, attempt in sorted(found, reverse=True) if attempt.startswith(f"{intent}-")]
 
     def _manifest(self, day: Day, attempt: str) -> Manifest | None:
-        """Read a manifest; None if a sweep has just deleted it, or this version did not write it there."""
+        """Read a manifest; None if a sweep has just deleted it, or it is not one of this version."""
         name = manifest_file(attempt)
         try:
             return Manifest.read(self.root.read(name), day, attempt)
         except FileNotFoundError:
             return None
         except ValueError:
-            say(f"{self.root.url}/{name} is not used: another version of this package wrote it, or somebody changed it")
+            say(f"{self.root.url}/{name} is ignored: another version of this package wrote it, or somebody changed it")
             return None
 
     def _is_whole(self, manifest: Manifest) -> bool:
@@ -154,9 +154,9 @@ class Freezer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of what decides what a poll yields, and where it goes: code, options, source and target.
+        """Digest of all that decides what a poll yields and where it goes: code, options, connection and target.
 
-        Several sinks may share one stage, and each has a ledger of its own to compare with.
+        The target is in it because sinks with different ledgers may share one stage.
         """
         place = self.connection.model_dump(include={"conn_id", "host", "port", "path"})
         place |= {name: self.connection.extra.get(name) for name in self.source.connection_fields}

@@ -1,7 +1,7 @@
 """The driver: what spark-submit starts, with the path of a job file as its only argument.
 
-Beside the job file lie the connections (deleted as soon as they are read) and the lock that tells whether
-the task is still there. The report is written in every case; its failure decides the exit code.
+Beside the job file lie the connections (deleted as soon as they are read) and the lock that tells whether the task is
+alive. The report is always written; its failure decides the exit code.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
-    # Python puts a script's folder first on the path, where its files would hide modules of the same name.
+    # Python puts this folder first on the path, where its files would hide modules of the same name.
     del sys.path[0]
 
 import functools
@@ -44,7 +44,7 @@ JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.l
 
 
 def main(argv: list[str]) -> int:
-    """Run the job whose file is named; return the exit code."""
+    """Run the job in the file that ``argv`` names; return the exit code."""
     started = time.monotonic()
     job_file = _shipped(Path(argv[1]))
     watchdog.start(job_file.with_name(LOCK_FILE))
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
 
 
 def _say_why(report: JobReport) -> None:
-    """Say why the job failed where nobody else does: else the task says it, once, as its own error."""
+    """Print why the job failed, where the task does not do so itself."""
     if report.failure is not None:
         say(f"{report.failure.type}: {report.failure.message}")
 
@@ -84,7 +84,7 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
         own = sink.stage_root(connections)
         root = _stage(own, job)
 
-        # pyarrow loads while the JVM starts
+        # imported late: pyarrow loads while the JVM starts
         from airflow_provider_connect.spark.days import Days  # noqa: PLC0415
         from airflow_provider_connect.spark.freezer import Freezer  # noqa: PLC0415
 
@@ -125,7 +125,7 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
 
 
 def _hush(sc: SparkContext) -> None:
-    """Keep the JVM's shutdown out of the log: all is done, and what Spark finds amiss then helps nobody."""
+    """Keep the JVM's shutdown out of the log: all is done, and Spark's complaints then help nobody."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     try:
@@ -137,8 +137,8 @@ def _hush(sc: SparkContext) -> None:
 def _stage(own: str | None, job: JobConfig) -> Folder:
     """Return where days are staged.
 
-    :param own: where the sink wants them, if it does.
-    :raises ConfigError: nobody names a place, or it lies in a Delta table.
+    :param own: the sink's own stage, if it has one.
+    :raises ConfigError: there is no staging option, or it names a place in a Delta table.
     """
     from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
 
@@ -156,7 +156,7 @@ def _stage(own: str | None, job: JobConfig) -> Folder:
 
 
 def _table_around(url: str) -> str | None:
-    """Return the Delta table that a folder is, or lies in at any depth; None if it lies in none."""
+    """Return the Delta table that a folder is or lies in, at any depth; None if there is none."""
     from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
 
     scheme, separator, path = url.rpartition("://")
@@ -166,7 +166,7 @@ def _table_around(url: str) -> str | None:
             if folder.exists("_delta_log"):
                 return folder.url
         except (ConfigError, RetriableError):
-            # Above its own place this user may have no right to look, for which stores have many words.
+            # This user may have no right to look above the folder; stores report that in many ways.
             if folder.url == url:
                 raise
         path = path.rpartition("/")[0]
@@ -174,11 +174,11 @@ def _table_around(url: str) -> str | None:
 
 
 def _swept(place: str, sweep: Callable[[], int]) -> int:
-    """Clean up; that it cannot be done is said, and must not hide what became of the days."""
+    """Clean up; a failure is only logged, since it must not hide how the days ended."""
     try:
         return sweep()
     except Exception as error:  # noqa: BLE001
-        say(f"what dead attempts left under {place} could not be swept: {Failure.of(error).message}")
+        say(f"files of dead attempts under {place} could not be swept: {Failure.of(error).message}")
         return 0
 
 
@@ -192,8 +192,8 @@ def _all_days(days: Days, together: int, width: int) -> list[DayReport]:
     :param together: how many days one plan takes.
     :param width: how many plans are under way at once.
 
-    After a ConfigError, when the source asked for more time than a task may wait, or when a poll has spent its budget
-    of requests, no further day is begun: each would only ask once more, of a source that counts what it is asked.
+    No further day begins after a ConfigError, after the source asked for more time than a task may wait, or after a
+    poll spent its budget of requests: each day would only send more requests, which sources count.
     """
     stop = threading.Event()
 
@@ -217,7 +217,7 @@ def _pollster(sc: SparkContext, schema: Any, connection: Connection) -> Callable
 
 
 def _collect(sc: SparkContext, items: list[Any], run: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
-    """Run one Spark task an item; tasks answer with data, so an error here is Spark's own, such as a lost worker."""
+    """Run one Spark task for each item. Tasks return their errors as data: one raised here is Spark's own."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     if not items:
@@ -231,7 +231,7 @@ def _collect(sc: SparkContext, items: list[Any], run: Callable[[Iterable[Any]], 
 
 
 def _cause(text: str) -> str:
-    """Return the line of a Spark error that names the cause: a Python traceback ends with it, others begin."""
+    """Return the line of a Spark error that names the cause: the last of a Python traceback, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ends = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
     return (ends or lines or ["no message"])[0][:300]
@@ -258,24 +258,24 @@ def _putter(
 
 
 def _start_spark() -> Any:
-    """Start the Spark context beside this thread's imports; the result waits for it."""
+    """Start the Spark context while this thread imports; return a function that waits for it."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
     started = pool.submit(SparkContext, conf=SparkConf())
-    # A first task, so that the Python workers start beside this thread's imports too.
+    # A first task starts the Python workers meanwhile, too.
     pool.submit(lambda: started.result().parallelize([0], 1).count())
     pool.shutdown(wait=False)
     return started.result
 
 
 def _connections(job: JobConfig, job_file: Path) -> Connections:
-    """Read the connections, and delete what they were read from.
+    """Read the connections, and delete their file.
 
-    :raises ConnectError: they are gone, or not what the task wrote.
+    :raises ConnectError: they are gone, or the task did not write them.
     """
     if job.sealed_connections is not None:
-        from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it takes the stage's library, pyarrow
+        from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it needs pyarrow
 
         return sealed.unseal(job.sealed_connections)
     file = job_file.with_name(CONNECTIONS_FILE)
@@ -283,14 +283,14 @@ def _connections(job: JobConfig, job_file: Path) -> Connections:
         return read_connections(file)
     except FileNotFoundError:
         raise RetriableError(
-            f"{file} is gone: somebody cleans the worker's temporary folder while tasks run; the next try writes it"
+            f"{file} is gone: somebody cleans the worker's temporary folder; the next try writes it again"
         ) from None
     finally:
         file.unlink(missing_ok=True)
 
 
 def _shipped(path: Path) -> Path:
-    """Return where the file really is: in cluster mode Spark lays shipped files into the working folder."""
+    """Return where the file is: in cluster mode Spark puts shipped files into the working folder."""
     return path if path.exists() else Path.cwd() / path.name
 
 
@@ -305,5 +305,5 @@ if __name__ == "__main__":
     code = main(sys.argv)
     sys.stdout.flush()
     sys.stderr.flush()
-    # SparkContext.stop() waits a second for its accumulator server; the JVM's own hook stops it as well.
+    # Without SparkContext.stop(), which would wait a second: the JVM's own hook stops it too.
     os._exit(code)

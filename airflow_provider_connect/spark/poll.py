@@ -1,7 +1,6 @@
 """The executor's half: one Python task polls a partition and freezes it, in Arrow batches, without the JVM.
 
-The task answers with data, never with an exception: an exception's type does not survive the way through
-the JVM to the driver.
+The task returns errors as data: an exception would lose its type on the way through the JVM to the driver.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ _PAUSES = doubling(1.0, 60.0)
 
 
 class PollTask(BaseModel):
-    """What an executor needs to poll one partition; plain data, no secret.
+    """What an executor needs to poll one partition: plain data, no secrets.
 
-    :param attempts: the attempt's name for each of the partition's days, in their order.
+    :param attempts: the attempt's name for each of the partition's days, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,8 +52,8 @@ class PollTask(BaseModel):
 class PollOutcome(BaseModel):
     """The answer of a task: what it polled, or why it could not.
 
-    :param polled: by day; bytes, seconds and further polls of the whole partition stand with its first day.
-    :param retries: why it was polled again, each time, and after how long a wait.
+    :param polled: by day; bytes, seconds and retries of the whole partition are counted for its first day.
+    :param retries: for each retry, its reason and the wait before it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,13 +64,13 @@ class PollOutcome(BaseModel):
 
 
 def run(tasks: Iterable[str], *, schema: pa.Schema, connection: Connection) -> Iterator[str]:
-    """Poll partitions; both ends are JSON. What ``mapPartitions`` calls."""
+    """Poll partitions, for ``mapPartitions``: tasks come and outcomes go as JSON."""
     for text in tasks:
         task = PollTask.model_validate_json(text)
         retries: list[str] = []
         try:
             outcome = PollOutcome(polled=freeze(task, schema, connection, retries=retries))
-        except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
+        except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             outcome = PollOutcome(failure=Failure.of(error))
         outcome = outcome.model_copy(update={"retries": tuple(retries)})
         yield outcome.model_dump_json()
@@ -85,11 +84,11 @@ def freeze(
     retries: list[str] | None = None,
     clock: Clock | None = None,
 ) -> dict[dt.date, Polled]:
-    """Poll one partition into immutable files, again from the start after retriable errors within the budget.
+    """Poll one partition into immutable files; after a retriable error start again, within the budget.
 
     :param schema: of the source's rows.
-    :param retries: takes a line for each further poll.
-    :raises ConnectError: what the source raised last, with what was tried.
+    :param retries: gets a line for each retry.
+    :raises ConnectError: the source's last error, with the number of tries.
     """
     source: Source = registry.source_class(task.source_name).of(task.source)
     root = Folder(task.root)
@@ -146,8 +145,8 @@ def _poll_once(
             digests[day].add(batch)
     polled = {}
     for day, attempt in attempts.items():
-        rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.of(day).rejects)
-        polled[day.date] = _polled(tally.of(day), writers[day].file, rejects, digests[day].text)
+        rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects)
+        polled[day.date] = _polled(tally.for_day(day), writers[day].file, rejects, digests[day].text)
     first = task.part.days[0].date
     shared = {"wire_bytes": tally.wire_bytes, "raw_bytes": tally.raw_bytes}
     return polled | {first: polled[first].model_copy(update=shared)}
@@ -172,8 +171,8 @@ class _Progress:
 
     The driver prints it, and a sweep sees that the attempt is alive.
 
-    :param retries: why the partition was polled again, each time.
-    :param note: what it does now, if it does not poll.
+    :param retries: the reason for each retry.
+    :param note: what the task does now, if it is not polling.
     """
 
     root: Folder
@@ -183,8 +182,8 @@ class _Progress:
     note: str = ""
 
     def __enter__(self) -> _Progress:
-        # The first sign is written before the first row: no file of ours ever lies about without one.
-        self._tell()
+        # The first sign comes before the first row: a sweep must find one beside every file.
+        self._write_sign()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._thread.start()
@@ -197,12 +196,12 @@ class _Progress:
     def _run(self) -> None:
         while not self._done.wait(self.task.progress_seconds / 2):
             try:
-                self._tell()
+                self._write_sign()
             except (OSError, ConnectError):
-                # A full disk fails the rows beside it, with a message; the sign of life is not the place.
+                # A full disk also fails the rows, and they report it.
                 continue
 
-    def _tell(self) -> None:
+    def _write_sign(self) -> None:
         tally = self.tally
         sign = {
             "rows": tally.rows_of_all_days,

@@ -1,6 +1,6 @@
 """Lines for the task log while days are polled and published.
 
-One every few seconds for each day, one for each time that a partition was polled again, none for a record.
+One every few seconds for each day, one for each retry of a partition, none for a record.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ def say(text: str) -> None:
 
 
 def named(days: Sequence[Day]) -> str:
-    """Return how lines and messages name days that follow each other."""
+    """Return consecutive days as lines and messages name them."""
     return f"day {days[0]}" if len(days) == 1 else f"days {days[0]}..{days[-1]}"
 
 
 @dataclass(frozen=True, eq=False)
 class Poll:
-    """One poll of a day, or of the days that one plan took together.
+    """One poll of the days of a plan.
 
-    :param signs: where each partition, by its index, writes its signs of life.
+    :param signs: the file with each partition's signs of life, by its index.
     """
 
     days: Sequence[Day]
@@ -41,7 +41,7 @@ class Poll:
 
 @dataclass
 class Progress:
-    """Prints what the executors tell about the days that are being polled, and how long others are being published.
+    """Prints how polls on the executors go on, and how long days have been publishing.
 
     :param interval_seconds: between two rounds of lines.
     """
@@ -65,7 +65,7 @@ class Progress:
 
     @contextmanager
     def polling(self, poll: Poll) -> Iterator[None]:
-        """Tell about a poll while the block runs."""
+        """Report a poll while the block runs."""
         with self._lock:
             self._polls[poll] = time.monotonic()
         try:
@@ -75,22 +75,22 @@ class Progress:
                 del self._polls[poll]
 
     def retried(self, poll: Poll, part: int, reasons: Sequence[str]) -> None:
-        """Tell why a partition was polled again, each time once: an executor repeats all that it told before."""
+        """Print the reason for each retry of a partition, each once: executors repeat earlier ones."""
         with self._lock:
-            told = self._retries.setdefault(poll.days[0], {})
-            already = told.get(poll.signs[part], 0)
-            told[poll.signs[part]] = max(already, len(reasons))
+            printed = self._retries.setdefault(poll.days[0], {})
+            already = printed.get(poll.signs[part], 0)
+            printed[poll.signs[part]] = max(already, len(reasons))
         for number, reason in enumerate(reasons[already:], already + 1):
             say(f"{named(poll.days)}: retry {number} of partition {part}: {reason}")
 
     def retries(self, day: Day) -> int:
-        """Return how often partitions of a day were polled again; days polled together count for the first of them."""
+        """Return the number of a day's retries; those of days polled together count for the first of them."""
         with self._lock:
             return sum(self._retries.get(day, {}).values())
 
     @contextmanager
     def publishing(self, day: Day, rows: int) -> Iterator[None]:
-        """Tell how long a day has been published while the block runs."""
+        """Report how long a day has been publishing while the block runs."""
         with self._lock:
             self._publishing[day] = (rows, time.monotonic())
         try:
@@ -100,7 +100,7 @@ class Progress:
                 del self._publishing[day]
 
     def end(self, day: Day, text: str) -> None:
-        """Tell how a day ended."""
+        """Print how a day ended."""
         with self._lock:
             self.done += 1
             done = self.done
@@ -122,7 +122,7 @@ class Progress:
             try:
                 seen = json.loads(self.root.read(sign))
             except (OSError, ConnectError, ValueError):
-                continue  # not begun yet, or being replaced at this moment
+                continue  # not begun, or just being replaced
             rows += seen["rows"]
             raw += seen["raw_bytes"]
             self.retried(poll, part, seen["retries"])

@@ -21,13 +21,13 @@ def run(
     stage: str,
     connections: Connections,
 ) -> Iterator[tuple[Any, Failure | None]]:
-    """Send shares of a day; yield a receipt or a failure for each. What ``mapPartitions`` calls."""
+    """Send shares of a day, for ``mapPartitions``; yield a receipt or a failure for each."""
     target: Sink = registry.sink_class(sink_name).of(sink)
     for share in shares:
         try:
             with target.open(key, connections) as publisher:
                 receipt = publisher.put(token, stage, share)
-        except Exception as error:  # noqa: BLE001  # every error crosses as data, with its type
+        except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             yield None, Failure.of(error)
         else:
             yield receipt, None
@@ -36,8 +36,8 @@ def run(
 def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
     """Return the receipts of all shares.
 
-    :raises ConnectError: the failure among them that decides what is done next, of its own type. Of those that a retry
-        may mend, that is the one which says that the day must be polled again: no retry of a share alone helps.
+    :raises ConnectError: the worst failure, with its own type. An OvertakenError goes before a RetriableError: the day
+        must be polled again, and no retry of a share helps.
     """
     failures = [failure for _, failure in outcomes if failure is not None]
     if (found := worst(failures)) is not None:

@@ -1,12 +1,12 @@
-"""Where a notebook's connection is, without saying what it is.
+"""Finds a notebook's connection by a reference, which holds no secret.
 
 A reference is one of
 
 * the name of an environment variable that holds a connection in Airflow's JSON form
-  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11); without a reference it is
-  the one Airflow itself would read, ``AIRFLOW_CONN_<CONN_ID>``. It must have been set before Spark was started:
-  sources are planned by a process of the JVM's, which has the environment the JVM was given;
-* the absolute path of a file with the same JSON, which nobody else may read (mode 0600).
+  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11); the default is Airflow's own
+  name, ``AIRFLOW_CONN_<CONN_ID>``. Set it before Spark starts: a child process of the JVM plans sources, and has the
+  JVM's environment;
+* the absolute path of a file with the same JSON that nobody else may read (mode 0600).
 
 It is resolved on the driver. Executors get the connection inside a pickled task, which Spark never prints.
 """
@@ -32,17 +32,17 @@ _UNUSED = {"description", "conn_id"}
 
 
 def resolve(reference: str | None, conn_id: str) -> Connection:
-    """Return the connection a reference leads to.
+    """Return the connection that a reference names.
 
     :param reference: None for ``AIRFLOW_CONN_<CONN_ID>``.
-    :raises ConfigError: if it leads nowhere, others can read the file, or what is there is no connection.
+    :raises ConfigError: if there is nothing, others can read the file, or it holds no connection.
     """
     place = reference or f"AIRFLOW_CONN_{conn_id.upper()}"
     if not _REFERENCE.fullmatch(place):
-        # Somebody may have put the connection itself here: do not print it once more.
+        # Not printed: it may be the connection itself.
         raise ConfigError(
-            "option 'connection' is neither the name of an environment variable nor an absolute path: it says where "
-            "the connection is, never what it is"
+            "option 'connection' is neither the name of an environment variable nor an absolute path: name the place "
+            "of the connection, not the connection itself"
         )
     return _parse(_private_text(Path(place)) if place.startswith("/") else _variable(place), conn_id, place)
 
@@ -51,7 +51,7 @@ def _variable(name: str) -> str:
     text = os.environ.get(name)
     if not text:
         raise ConfigError(
-            f"environment variable {name} is not set on Spark's driver: set it before Spark is started, or give "
+            f"environment variable {name} is not set on Spark's driver: set it before Spark starts, or give "
             "option 'connection' the absolute path of a private file"
         )
     return text

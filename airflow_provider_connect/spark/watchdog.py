@@ -1,9 +1,8 @@
-"""Leaves when the task that started this job is gone.
+"""Ends the job when the task that started it is gone.
 
-Killing an Airflow task with SIGKILL leaves its spark-submit alive, writing beside the task's next try. The
-operator therefore holds a lock on a file for as long as it lives; the system takes it away with the
-process, however that ends, and whoever can take it then knows. The sink refuses a stale publish even
-without this: it saves work and the source's quota, and is not the fence.
+An Airflow task killed with SIGKILL leaves its spark-submit alive, working beside the task's next try. So the operator
+holds a lock on a file as long as it lives. The system releases the lock with the process, however that ends: if this
+job can take it, the task is gone. This only saves work and the source's quota: the sink refuses a stale publish anyway.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _watched: list[Path] = []
 
 
 def start(lock: Path) -> None:
-    """Watch ``lock`` and the JVM from a thread; nothing is watched where the lock's file is not (cluster mode)."""
+    """Watch ``lock`` and the JVM from a thread; in cluster mode there is no such file, and nothing is watched."""
     if lock.exists():
         _watched.append(lock)
         threading.Thread(target=_watch, args=(lock, os.getppid()), name="watchdog", daemon=True).start()
 
 
 def sees_task() -> bool:
-    """Tell whether the task that started this job is known to live; False where nothing is watched."""
+    """Tell whether the task that started this job is known to be alive; False if nothing is watched."""
     return bool(_watched) and all(_is_held(lock) for lock in _watched)
 
 
@@ -53,14 +52,14 @@ def _watch(lock: Path, jvm: int) -> None:
             except BlockingIOError:
                 threading.Event().wait(INTERVAL_SECONDS)
             else:
-                # Before the driver has read them, the connections still lie there, and nobody else would delete them.
+                # If the driver has not read the connections yet, nobody else would delete them.
                 _leave("the Airflow task that started this job is gone", jvm, lock.with_name("connections.json"))
 
 
 def _leave(reason: str, jvm: int | None, secrets: Path | None = None) -> None:
-    # A pipe nobody reads any more must not keep us.
+    # The pipe may have no reader any more, and the print may fail.
     try:
-        print(f"connect: {reason}; leaving without publishing", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"connect: {reason}; ending without publishing", file=sys.stderr, flush=True)  # noqa: T201
     finally:
         if secrets is not None:
             secrets.unlink(missing_ok=True)

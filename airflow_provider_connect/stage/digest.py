@@ -1,4 +1,4 @@
-"""The digest of a day: the sum of its rows' keys, which equal rows give in any order."""
+"""The digest of a day: the sum of its rows' keys, whatever their order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_KEY = "record_key"
-"""The column of a row's key."""
+"""The column that holds a row's key."""
 _DIGITS = 32
 _MODULUS = 1 << 128
 
@@ -26,7 +26,7 @@ class Digest:
     def add(self, batch: pa.RecordBatch) -> None:
         """Add a batch's keys.
 
-        :raises ConnectError: if one of them is not 32 hex digits.
+        :raises ConnectError: if a key is not 32 hex digits.
         """
         if self._column >= 0:
             self._sum = (self._sum + key_sum(batch.column(self._column))) % _MODULUS
@@ -40,7 +40,7 @@ class Digest:
 def key_sum(keys: pa.StringArray) -> int:
     """Return the sum of the keys in a column, each 32 hex digits; exact for fewer than 2**32 of them.
 
-    :raises ConnectError: if one of them is anything else.
+    :raises ConnectError: if a key is anything else.
     """
     import numpy as np
 
@@ -48,15 +48,15 @@ def key_sum(keys: pa.StringArray) -> int:
         words = np.frombuffer(binascii.unhexlify(_digits(keys)), ">u4").astype(np.uint32)
     except ValueError:
         raise ConnectError(
-            f"the source's column {RECORD_KEY} holds a value that is not a key: a key is 32 hex digits, as a string"
+            f"the source's column {RECORD_KEY} holds a value that is not a key: make each a string of 32 hex digits"
         ) from None
     return sum(int(words[i::4].sum(dtype=np.uint64)) << shift for i, shift in enumerate((96, 64, 32, 0)))
 
 
 def _digits(keys: pa.StringArray) -> memoryview:
-    """Return the digits of all keys, one after the other, as they lie in memory.
+    """Return the digits of all keys in a row, without a copy.
 
-    :raises ValueError: if one is null, or not as long as a key.
+    :raises ValueError: if a key is null or has the wrong length.
     """
     import numpy as np
     import pyarrow as pa

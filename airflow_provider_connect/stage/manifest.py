@@ -4,11 +4,11 @@ Under a stage root, one attempt of one day leaves ::
 
     day=<date>/<attempt>-<part>-<copy>.parquet           rows; in place where the sink wants them
     _connect/attempts/<attempt>/progress-<part>.json     alive while its age is small
-    _connect/attempts/<attempt>/rejects-<part>.parquet   lines that were no records, if tolerated
+    _connect/attempts/<attempt>/rejects-<part>.parquet   lines that are not records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: everything above is complete
 
-An attempt's name begins with its run token, so that a retry finds what an earlier attempt of the same
-intent finished, and publishes that instead of polling again.
+An attempt's name begins with its run token: a retry finds what an earlier attempt of the same intent finished, and
+publishes that instead of polling again.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class StagedFile(Wire):
 
 
 class Polled(Wire):
-    """What polling brought: of one partition, or summed over the partitions of a day.
+    """What a poll returned for one partition, or for all partitions of a day.
 
     :param rows_read: records in the answer, before duplicates were dropped.
     :param counts: ``duplicates``, ``rejected`` and the source's own counts.
-    :param digest: 32 hex digits; equal multisets of rows have equal digests. None where rows have no key.
+    :param digest: 32 hex digits; equal multisets of rows have equal digests. None if rows have no key.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -91,10 +91,10 @@ class Polled(Wire):
 
 
 class Seen(Wire):
-    """The newest publish that an attempt found before it polled: the one its own publish must follow.
+    """The newest publish that an attempt found before it polled; its own publish must follow that one.
 
-    :param day: of that publish; None where there was none.
-    :param generation: of that publish; 0 where there was none.
+    :param day: the day of that publish; None if there was none.
+    :param generation: the generation of that publish; 0 if there was none.
     """
 
     day: dt.date | None = None
@@ -104,10 +104,10 @@ class Seen(Wire):
 class Manifest(Wire):
     """A whole day, frozen: the only thing that is ever published.
 
-    :param fingerprint: digest of the source's options, the target and this package's version; a manifest of another
-        fingerprint is not reused.
-    :param seen: read before the poll; a manifest whose ``seen`` the ledger has passed is stale, and not published.
-    :param polled_at: when the poll began, UTC; for people, nothing is decided by it.
+    :param fingerprint: digest of the source's options, the target and this package's version; a manifest with
+        another fingerprint is not reused.
+    :param seen: read before the poll. Once the ledger has moved on, the manifest is stale and not published.
+    :param polled_at: when the poll began, UTC; for people only, it decides nothing.
     """
 
     day: Day
@@ -121,10 +121,10 @@ class Manifest(Wire):
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
         """Read the manifest that an attempt left.
 
-        Others may write into a shared stage, and what a manifest names is deleted one day: it may name none but its
-        attempt's own files.
+        Others may write into a shared stage, and the files that a manifest names are deleted later. So it may name
+        its own attempt's files only.
 
-        :raises ValueError: it is none that this version writes, or not that attempt's.
+        :raises ValueError: this version does not write such a manifest, or it belongs to another attempt.
         """
         found = cls.model_validate_json(text)
         if (found.day, found.attempt) != (day, attempt) or not ATTEMPT.fullmatch(attempt):
@@ -141,7 +141,7 @@ class Manifest(Wire):
 
 
 def _added(digests: Iterable[str | None]) -> str | None:
-    """Return the digest of several parts together; None if one of them has none."""
+    """Return the digest of all parts together; None if a part has no digest."""
     total = 0
     for digest in digests:
         if digest is None:
@@ -161,7 +161,7 @@ def manifest_file(attempt: str) -> str:
 
 
 def progress_file(attempt: str, part: int) -> str:
-    """Return the path of the sign of life that a partition's poll gives, relative to the stage root."""
+    """Return the path of the sign of life of a partition's poll, relative to the stage root."""
     return f"{attempt_folder(attempt)}/progress-{part:05d}.json"
 
 
@@ -173,16 +173,16 @@ def rejects_file(attempt: str, part: int, copy: str) -> str:
 def data_file(day: Day, attempt: str, part: int, copy: str) -> str:
     """Return the path of a data file, relative to the stage root.
 
-    :param copy: a fresh random word for every file: Spark may run one task twice, the first of them forgotten but
-        alive, and neither may write or delete what the other one wrote.
+    :param copy: a new random word for every file. Spark may run one task twice while the first run is still alive, and
+        neither may touch what the other wrote.
     """
     return f"day={day}/{attempt}-{part:05d}-{copy}.parquet"
 
 
 ATTEMPT = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
-"""The name of an attempt: part of the names of its files, and never a way out of the stage."""
+"""An attempt's name; it is part of file names, so it must not lead out of the stage."""
 
 DATA_FILE = re.compile(
     rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
 )
-"""What :func:`data_file` makes."""
+"""The paths that :func:`data_file` returns."""

@@ -1,4 +1,4 @@
-"""Frozen files: Parquet written once, with the statistics that let a reader skip them."""
+"""Frozen Parquet files, written once, with statistics that let readers skip them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GROUP_BYTES = 24 * 1024 * 1024
 
 
 class RowWriter:
-    """Writes batches into one Parquet file; after an error, or without a row, the file is gone again.
+    """Writes batches into one Parquet file, and deletes it after an error or if it has no row.
 
-    A file that stays is on the disk, and not in the machine's memory alone, before the block ends.
+    When the block ends, a file that stays is on the disk, not only in memory.
 
-    Columns whose field metadata has ``few_values`` are written with a dictionary: for the others it costs
-    more time than it saves.
+    Only columns with ``few_values`` in their field metadata get a dictionary: for others it costs more time than it
+    saves.
     """
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema) -> None:
@@ -94,7 +94,7 @@ class RowWriter:
             )
 
     def _abandon(self) -> None:
-        # On a full disk closing fails again; the file goes all the same.
+        # On a full disk closing fails too, but the file must go.
         with contextlib.suppress(OSError, RuntimeError):
             self._writer.close()
         with contextlib.suppress(OSError):
@@ -113,9 +113,9 @@ class RowWriter:
 
 
 def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
-    """Return a file's column statistics in the form of Delta's protocol ("Per-file Statistics").
+    """Return a file's column statistics as Delta's protocol has them ("Per-file Statistics").
 
-    Only columns of short, ordered values have them; a column is left out where a row group has none.
+    Columns of short, ordered values only; a column is left out if one of its row groups has no statistics.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):
@@ -137,12 +137,12 @@ def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
 def _has_short_order(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    # Parquet's bounds leave NaN out, which readers of Delta take for the largest value: no bounds for floats.
+    # Parquet's bounds ignore NaN, which Delta's readers take for the largest value: no bounds for floats.
     return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _bound(value: Any, *, upper: bool) -> Any:
-    """Return a bound as Delta writes it: timestamps as ISO text in milliseconds, never narrower than the truth."""
+    """Return a bound as Delta writes it; timestamps as ISO text, in milliseconds rounded outwards."""
     if isinstance(value, dt.datetime):
         part = value.microsecond % 1000
         if upper and part:

@@ -15,22 +15,21 @@ from airflow_provider_connect.stage.storage import Folder, named_errors
 
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
-"""What a value takes in memory at least, also where it is NULL and takes nothing in the file."""
-
+"""The least memory that a value takes, even NULL, which takes nothing in the file."""
 
 POSITION_BITS = 40
-"""Of a row's position in its day, those that count the rows of one file."""
+"""The low bits of a row's position in its day: they count the rows of one file."""
 
 
 def batches(stage: str, path: str, batch_bytes: int, start: int = 0) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a staged file, each with the position of its first row. Executor.
 
-    Pages are read as they are needed: a whole row group at once would cost 100 MB more.
+    Pages are read as needed: a whole row group at once would cost 100 MB more.
 
-    :param batch_bytes: about how much a batch holds.
-    :param start: position of the first row.
+    :param batch_bytes: the approximate size of a batch.
+    :param start: position of the file's first row.
     """
-    import pyarrow.parquet as pq  # a DAG file does without it
+    import pyarrow.parquet as pq  # too heavy for a DAG file
 
     folder = Folder(stage)
     with named_errors(f"{folder.url}/{path}"):
@@ -49,25 +48,25 @@ def _batch_rows(metadata: Any, batch_bytes: int) -> int:
 
 
 def first_position(path: str) -> int:
-    """Return what a file's first row counts as among the rows of its day: files are ordered by their partition."""
+    """Return the position of a file's first row in its day, whose files are ordered by partition."""
     match = DATA_FILE.fullmatch(path)
     assert match is not None
     return int(match["part"]) << POSITION_BITS
 
 
 def place_of(position: int) -> tuple[int, int]:
-    """Return the partition and the row in its file that a position stands for."""
+    """Return the partition and the row number in its file that a position stands for."""
     return divmod(position, 1 << POSITION_BITS)
 
 
 def as_json(batch: Any, row: int) -> bytes:
-    """Return a row as JSON, for a dead letter: bytes in base64, what Python has no value for as Arrow prints it."""
+    """Return a row as JSON for a dead letter: bytes as base64, values that Python lacks as Arrow prints them."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def _value(array: Any, row: int) -> Any:
-    """Return a value for JSON; what Python's types cannot hold, such as the year 10000, as Arrow prints it."""
+    """Return a value for JSON; one that Python cannot hold, such as the year 10000, as Arrow prints it."""
     try:
         return _plain(array[row].as_py())
     except (ValueError, OverflowError):

@@ -1,8 +1,8 @@
 """Files by path or URL: the one place that knows ``pyarrow.fs``.
 
 A :class:`Folder` is a local path or a URL (``s3://``, ``gs://``, ``abfss://``, ``hdfs://``) and everything below
-it. Names inside are relative, with ``/``. Credentials are the environment's own; a URL that holds any is refused.
-Errors of the filesystem come out as this package's own, with the path in them.
+it. Names inside are relative, with ``/``. Credentials come from the environment; a URL with credentials is refused.
+Filesystem errors become this package's own and name the path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT)
 _OS_ERROR = re.compile(r"\bos error (\d+)\b|\[Errno (\d+)\]")
-# What object stores say, in the words of pyarrow, of delta-rs and of the stores themselves (2026-11).
+# Refusals of object stores, as pyarrow, delta-rs and the stores word them (2026-11).
 _STORE_REFUSES = re.compile(
     r"(?P<right>ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch"
     r"|SIGNATURE_DOES_NOT_MATCH|40[13] (?:Forbidden|Unauthorized))|(?P<bucket>NO_SUCH_BUCKET|NoSuchBucket)"
@@ -45,7 +45,7 @@ def normalised(path: str) -> str:
         return "/" + posixpath.normpath(path).lstrip("/")
     parts = urlsplit(path)
     if parts.password or (parts.username and parts.scheme not in ("abfs", "abfss")):
-        raise ConfigError(f"a {parts.scheme}:// path holds credentials: leave them to the environment")
+        raise ConfigError(f"a {parts.scheme}:// path holds credentials: put them into the environment")
     if parts.query or parts.fragment:
         raise ConfigError(f"a {parts.scheme}:// path has a query or fragment: give the plain URL")
     if parts.scheme == "file":
@@ -59,7 +59,7 @@ def normalised(path: str) -> str:
 
 
 def _folders_of(name: str) -> Iterator[str]:
-    """Yield the folder of a name inside a folder, and each one above it up to "", the root."""
+    """Yield the folder of a name and each one above it, up to the root, ""."""
     while name:
         name = posixpath.dirname(name)
         yield name
@@ -77,8 +77,8 @@ def _to_disk(path: str) -> None:
 def named_errors(path: str) -> Iterator[None]:
     """Turn an error of the filesystem into one that names ``path`` and says how to recover.
 
-    :raises RetriableError: the disk is full, or the store is away.
-    :raises ConfigError: a right is missing, or a file stands where a folder should.
+    :raises RetriableError: the disk is full, or the store does not answer.
+    :raises ConfigError: a right is missing, or there is a file where a folder should be.
     :raises FileNotFoundError: unchanged; the caller knows what it means.
     """
     try:
@@ -90,10 +90,10 @@ def named_errors(path: str) -> Iterator[None]:
 
 
 def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
-    """Say what an error of the filesystem, pyarrow's or delta-rs's, means for work on ``path``."""
+    """Return the error to raise for a filesystem error of pyarrow or delta-rs on ``path``."""
     number = _errno(error)
     if number in _NO_SPACE:
-        return RetriableError(f"no space left for {path}: make room; what was there before is unchanged")
+        return RetriableError(f"no space left for {path}: free some; what was there before is unchanged")
     if number in _NO_RIGHT:
         return ConfigError(
             f"{path} cannot be written or read ({errno.errorcode[number]}): give this user the right, or choose "
@@ -102,7 +102,7 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
     refused = _STORE_REFUSES.search(str(error))
     if refused:
         what = "there is no such bucket" if refused["bucket"] else f"the store answers {refused['right']}"
-        return ConfigError(f"{path} cannot be written or read: {what}; mend the path, the rights or the environment")
+        return ConfigError(f"{path} cannot be written or read: {what}; correct the path, the rights or the environment")
     return RetriableError(f"{path}: {type(error).__name__}: {_first_line(error)}")
 
 
@@ -123,7 +123,7 @@ class Entry:
     """A file below a folder.
 
     :param name: relative to the folder, with ``/``.
-    :param modified: last change, UTC.
+    :param modified: time of the last change, UTC.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Entry:
 
 
 class Folder:
-    """A path or URL and all that is below it.
+    """A path or URL, and all files below it.
 
     :raises ConfigError: if no filesystem of pyarrow can serve the URL.
     """
@@ -158,7 +158,9 @@ class Folder:
         :raises ConfigError: the name leads out of the folder.
         """
         if name.startswith("/") or ".." in name.split("/"):
-            raise ConfigError(f"{name!r} leads out of {self.url}: somebody else has written it there; look who can")
+            raise ConfigError(
+                f"{name!r} leads out of {self.url}: this package wrote no such name; check who else can write there"
+            )
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def read(self, name: str) -> bytes:
@@ -172,9 +174,9 @@ class Folder:
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
         """Write a file whole or not at all, replacing one of the same name.
 
-        A local file is written under another name and moved; an object store shows an object only when it is whole.
+        A local file is written under another name and then moved; object stores never show part of an object.
 
-        :param durable: return only when a power cut can no longer take the file away.
+        :param durable: return only once the file survives a power cut.
         """
         target = self.path(name)
         written = f"{target}.{uuid.uuid4().hex}.tmp" if self.local else target
@@ -191,19 +193,19 @@ class Folder:
                 self.sync([name])
         except OSError as error:
             if written != target:
-                with suppress(OSError):  # the first error is the one to tell
+                with suppress(OSError):  # the first error is the one to report
                     self.filesystem.delete_file(written)
             raise storage_error(self._shown(name), error) from error
 
     def sync(self, names: Iterable[str]) -> None:
-        """Bring files, and the folders that name them, from memory to the disk; those that are gone are left out.
+        """Flush files and their folders to the disk; missing ones are skipped.
 
-        Until then a power cut may leave them empty, or not there at all. An object store has nothing to bring: what it
-        has taken, it keeps.
+        Before that, a power cut may empty or remove them. Object stores need none of this: they keep what they have
+        accepted.
         """
         if not self.local:
             return
-        # Files first, then the folders that name them, the root last.
+        # A folder only after what it lists, so the root comes last.
         wanted = dict.fromkeys(names)
         for folder in sorted({folder for name in wanted for folder in _folders_of(name)}, reverse=True):
             wanted[folder] = None
@@ -212,13 +214,13 @@ class Folder:
                 _to_disk(self.path(name))
 
     def now(self) -> dt.datetime:
-        """Return what time it is by the clock that dates this folder's files, which need not be this machine's."""
+        """Return the time by the clock that dates this folder's files, which may not be this machine's."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])
         self.delete(probe)
         if probe not in written:
-            raise RetriableError(f"{self._shown(probe)} was written and cannot be found")
+            raise RetriableError(f"{self._shown(probe)} was written, but the store does not list it")
         return written[probe].modified
 
     def files(self, name: str = "") -> list[Entry]:
@@ -241,7 +243,7 @@ class Folder:
         }
 
     def exists(self, name: str = "") -> bool:
-        """Tell whether a file or folder ``name`` is there."""
+        """Tell whether a file or folder ``name`` exists."""
         from pyarrow import fs
 
         with named_errors(self._shown(name)):
@@ -249,7 +251,7 @@ class Folder:
         return bool(found != fs.FileType.NotFound)
 
     def is_file(self, name: str = "") -> bool:
-        """Tell whether ``name`` is a file, and no folder."""
+        """Tell whether ``name`` is a file, not a folder."""
         from pyarrow import fs
 
         with named_errors(self._shown(name)):
@@ -257,24 +259,24 @@ class Folder:
         return bool(found == fs.FileType.File)
 
     def leads_out(self, name: str) -> bool:
-        """Tell whether a link in the file's path leads out of a local folder."""
+        """Tell whether a link in the path of ``name`` leads out of a local folder."""
         if not self.local:
             return False
         inside = os.path.realpath(self.root)
         return bool(os.path.commonpath([inside, os.path.realpath(posixpath.dirname(self.path(name)))]) != inside)
 
     def delete(self, name: str) -> None:
-        """Delete a file; one that is gone already is no error."""
+        """Delete a file, if it exists."""
         with named_errors(self._shown(name)):
             self._drop(self.path(name))
 
     def delete_folder(self, name: str) -> None:
-        """Delete a folder and all below it; one that is gone already is no error."""
+        """Delete a folder and all below it, if it exists."""
         with named_errors(self._shown(name)):
             try:
                 self.filesystem.delete_dir(self.path(name))
             except OSError:
-                # GCS has no empty folders, and pyarrow no class of its own for one that is not there.
+                # GCS has no empty folders, and pyarrow no error class for a missing one.
                 if self.exists(name):
                     raise
 

@@ -1,4 +1,4 @@
-"""A stage that its sink does not keep: deleted when its day is published, swept when its attempt has died."""
+"""A stage that the sink does not keep: deleted once its day is published, swept if its attempt died."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 
 SILENT = ONE_DAY
-"""How long an attempt must have been silent before it counts as dead; a live one writes its progress all along."""
+"""An attempt silent for this long counts as dead; a live one keeps writing its progress."""
 
 
 def local_stage(name: str) -> str:
-    """Return a folder of this user's own under the system's temporary folder, where every try finds it again.
+    """Return a private folder under the system's temporary folder; every try gets the same one.
 
     :param name: what is staged there; any text.
-    :raises ConfigError: the folder is somebody else's.
+    :raises ConfigError: others can enter the folder, or own it.
     """
     parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
     parent.mkdir(mode=0o700, exist_ok=True)
@@ -42,7 +42,7 @@ def local_stage(name: str) -> str:
 
 
 def forget(folder: Folder, manifest: Manifest) -> None:
-    """Delete a published day; its manifest first, so that nobody publishes what is left of it."""
+    """Delete a published day; its manifest first, so that nobody publishes the rest."""
     control = attempt_folder(manifest.attempt)
     folder.delete(manifest_file(manifest.attempt))
     for file in manifest.polled.files:
@@ -51,7 +51,7 @@ def forget(folder: Folder, manifest: Manifest) -> None:
 
 
 def sweep(folder: Folder, silent_since: dt.datetime) -> int:
-    """Delete all that attempts left which have been silent since then; return how many files."""
+    """Delete the files of attempts that have been silent since then; return how many."""
     newest: dict[str, dt.datetime] = {}
     files: dict[str, list[str]] = {}
     for file in folder.files():

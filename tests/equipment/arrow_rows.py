@@ -1,4 +1,4 @@
-"""Arrow columns of any type, drawn by hypothesis, for the tests of what turns them into something else."""
+"""Arrow columns of any type, drawn by hypothesis, for tests of converters."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.timestamp("us", "US/Pacific"), _zoned(_instants("us"))),
 ]
 NOTHING = (pa.null(), st.none())
-"""A type of its own only at the top: nested ones are refused."""
+"""A type that is supported only at the top: nested ones are refused."""
 
 Kind = tuple[pa.DataType, st.SearchStrategy[Any]]
 
@@ -103,12 +103,12 @@ def _struct(draw: st.DrawFn, kinds: st.SearchStrategy[Kind], names: st.SearchStr
 
 
 def python_time(value: Any) -> Any:
-    """Return a time as Python's own: where pandas happens to be loaded, Arrow gives nanoseconds as pandas' type."""
+    """Return a time as Python's type: if pandas is loaded, Arrow returns nanoseconds as pandas' type."""
     return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
 
 
 def kinds(names: st.SearchStrategy[list[str]] = NAMES) -> st.SearchStrategy[Kind]:
-    """Draw a type and what draws its values, NULL not among them but inside."""
+    """Draw a type and a strategy for its values: NULL only inside them, never at the top."""
     return st.recursive(
         st.sampled_from(LEAVES),
         lambda inner: st.one_of(
@@ -122,7 +122,7 @@ def kinds(names: st.SearchStrategy[list[str]] = NAMES) -> st.SearchStrategy[Kind
 
 @st.composite
 def batches(draw: st.DrawFn, names: st.SearchStrategy[list[str]] = NAMES) -> pa.RecordBatch:
-    """Draw a batch, sometimes a slice of a larger one: what does not start at 0 is where mistakes are."""
+    """Draw a batch, sometimes a slice of a larger one: mistakes hide where offsets are not 0."""
     rows = draw(st.integers(0, 5))
     arrays, fields = [], []
     for name in draw(names):

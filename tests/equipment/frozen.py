@@ -1,4 +1,4 @@
-"""Days of a stream, frozen as the executors freeze them, for tests that publish without Spark."""
+"""Freezes days as the executors do, for tests that publish without Spark."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def freeze(
     schema: pa.Schema | None = None,
     **fields: Any,
 ) -> Publish:
-    """Freeze a day of some files, numbered as their partitions are.
+    """Freeze a day of some files, numbered like their partitions.
 
-    :param order: number of the intent; it says nothing about which answer is newer.
+    :param order: number of the intent; a higher one need not have the newer answer.
     :param seen: the day's generation before the poll, or what a snapshot found.
-    :param schema: of the rows; that of the first file, or of :func:`events`, without it.
-    :param fields: more of the publish.
+    :param schema: of the rows; by default that of the first file, or of :func:`events`.
+    :param fields: further fields of the publish.
     """
     folder, name = Folder(str(root)), f"{order:016x}-{attempt}-{day:%Y%m%d}"
     staged = []

@@ -1,8 +1,8 @@
-"""Every test ends: by its own limit, or by the system's clock if it hangs where Python cannot be interrupted.
+"""Ends every test: by its own limit, or by the system's clock if it hangs where Python cannot be interrupted.
 
-A test that reaches its limit fails with the stack of every thread, and the session goes on. One that holds still inside
-a library's own code does not hear of that; a minute later its process prints the stacks and ends, which pytest-xdist
-tells as the failure of that test. The limits are for hangs: a busy machine must not reach them.
+A test that reaches its limit fails with the stack of every thread, and the session goes on. If it hangs
+inside a library's code, its process prints the stacks a minute later and ends, and pytest-xdist reports that test as
+failed. The limits are for hangs: a busy machine must not reach them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LIMIT_SECONDS = {
     "catchup": 3600.0,
     "slow": 900.0,  # the first one may fetch a server
 }
-"""By marker, the first that fits; for all others the ini option ``timeout`` counts."""
+"""By marker, the first that matches; for other tests the ini option ``timeout`` counts."""
 
 DEAF_SECONDS = 60.0
-"""How much longer a test may take that does not hear of its limit."""
+"""Extra time for a test that cannot be interrupted at its limit."""
 
 _stderr = pytest.StashKey[int]()
 
@@ -56,7 +56,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    # After a failure pytest and its plugins put their own clocks away, so that a person may look into it.
+    # After a failure pytest and its plugins stop their timers, so that a person can debug.
     if not item.config.getoption("usepdb"):
         _arm(item)
     return (yield)

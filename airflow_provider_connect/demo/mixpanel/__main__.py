@@ -25,7 +25,7 @@ _PARENT_CHECK_SECONDS = 0.5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until told to stop; return the exit code."""
+    """Serve until a signal; return the exit code."""
     options = _parser().parse_args(arguments)
     parent = options.exit_with_parent or os.getppid()
     ending = threading.Event()
@@ -55,7 +55,7 @@ def _standin(options: argparse.Namespace) -> StandIn:
             late_per_day=options.late_per_day,
             empty_dates=frozenset(options.empty_date),
         ),
-        faults=[Fault.of(each) for each in faults],
+        faults=[Fault.from_json(each) for each in faults],
         limits=Limits(
             queries_per_hour=options.queries_per_hour,
             queries_per_second=options.queries_per_second,
@@ -100,12 +100,12 @@ def _stopped_clock(now: dt.datetime) -> Callable[[], dt.datetime]:
 def _instant(text: str) -> dt.datetime:
     instant = dt.datetime.fromisoformat(text)
     if instant.tzinfo is None:
-        raise argparse.ArgumentTypeError("an instant needs an offset, such as 2026-11-05T12:00:00Z")
+        raise argparse.ArgumentTypeError("an instant needs a UTC offset, such as 2026-11-05T12:00:00Z")
     return instant
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Let a reader that waits for the file find all of it."""
+    """Write a file whole: a reader that waits for it finds all of it."""
     unfinished = path.with_name(path.name + ".tmp")
     unfinished.write_text(text)
     unfinished.replace(path)
@@ -117,18 +117,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--port", type=int, default=0, help="0 takes a free one")
-    add("--port-file", type=Path, help="written when it listens: the port")
+    add("--port-file", type=Path, help="file for the port, written once it listens")
     add(
         "--exit-with-parent",
         type=int,
         nargs="?",
         const=0,
         metavar="PID",
-        help="end when the process that started this one is gone, also before this one looked if its id is given",
+        help="end when the parent process is gone; with its id, even if it was gone before the start",
     )
-    add("--cache", type=Path, help="folder that keeps compressed days for the next time")
-    add("--prepare", type=dt.date.fromisoformat, nargs="*", default=[], help="days to make before it says it listens")
-    add("--now", type=_instant, help="let the clock stand at this instant")
+    add("--cache", type=Path, help="folder that keeps compressed days for later runs")
+    add("--prepare", type=dt.date.fromisoformat, nargs="*", default=[], help="days to make before it listens")
+    add("--now", type=_instant, help="stop the clock at this instant")
     add("--framing", choices=("chunked", "length"), default="chunked")
     add("--faults-file", type=Path, help="JSON list of faults")
 

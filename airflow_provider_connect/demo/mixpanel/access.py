@@ -1,6 +1,6 @@
-"""Who may ask the stand-in, and how often: accounts and rate limits.
+"""Who may query the stand-in, and how often: accounts and rate limits.
 
-Statuses and texts follow what Mixpanel documents and what connectors have reported of it (2026-11):
+Statuses and texts follow Mixpanel's documentation and reports of connectors (2026-11):
 https://developer.mixpanel.com/reference/service-accounts, /reference/project-secret, /reference/rate-limits.
 """
 
@@ -38,7 +38,7 @@ class Account:
     access: Literal["full", "no_plan", "no_role", "other_region"] = "full"
 
     def authorize(self, authorization: str | None, project_id: str | None) -> None:
-        """Let the request pass.
+        """Return if the request is authorized.
 
         :raises RefusedError: 400, 401, 402 or 403.
         """
@@ -76,10 +76,10 @@ def _same(credentials: bytes | None, expected: str) -> bool:
 class Limits:
     """The project's rate limits; None switches one off. Mixpanel's own: 60 an hour, 3 a second, 100 at once.
 
-    :param hour_seconds: how long an hour takes here, so that a test need not wait for one.
-    :param retry_after: what a 429 says: ``seconds`` or ``http-date`` for the true time, any other text as it is,
+    :param hour_seconds: length of an hour here, for tests that cannot wait for a real one.
+    :param retry_after: the header of a 429: ``seconds`` or ``http-date`` for the true time, any other text as it is,
         None for no header.
-    :param form: whether the 429's text comes alone or inside JSON.
+    :param form: whether the text of a 429 comes alone or inside JSON.
     """
 
     queries_per_hour: int | None = None
@@ -91,7 +91,7 @@ class Limits:
 
 
 class Gate:
-    """Counts a project's queries. A refused one is shown in the refusal's counters and not counted after that."""
+    """Counts a project's queries. A refused one appears in its refusal's counters only."""
 
     def __init__(self, limits: Limits, project_id: int) -> None:
         self.limits = limits
@@ -121,7 +121,7 @@ class Gate:
             self._running -= 1
 
     def _wait_seconds(self, now: float) -> float | None:
-        """Return how long until there may be room; None when there is."""
+        """Return how long until a query may be accepted; None if one is accepted now."""
         limits, waits = self.limits, []
         if limits.concurrent is not None and self._running >= limits.concurrent:
             waits.append(1.0)

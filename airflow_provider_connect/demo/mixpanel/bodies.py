@@ -1,4 +1,4 @@
-"""Gzipped days for the stand-in: made once, kept in memory or on disk, handed out without a copy."""
+"""Gzipped days for the stand-in: made once, kept in memory or on disk, served without a copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRAILER_BYTES = 8
 def gzip_pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Compress to one gzip member, the same bytes on every machine with the same zlib.
 
-    Segments are compressed side by side while the next lines are made: zlib lets go of the interpreter lock.
+    Segments are compressed in parallel while the next lines are made: zlib releases the interpreter lock.
     """
     yield _GZIP_HEADER
     crc = size = 0
@@ -57,7 +57,7 @@ def raw_size(body: memoryview) -> int:
 
 
 class DayStore:
-    """The gzipped bodies of a project, each made when it is first asked for.
+    """The gzipped bodies of a project, each made on its first request.
 
     :param folder: where bodies are kept for later processes; None keeps them in memory. Any number of processes
         may share a folder: a body appears whole, under a name that changes with the events.
@@ -79,7 +79,7 @@ class DayStore:
         key = (dates, unit)
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
-        with making:  # two requests for a new day must not make it twice
+        with making:  # so two requests for a new day do not make it twice
             if key not in self._bodies:
                 self._bodies[key] = self._make(dates, unit)
             return self._bodies[key]
@@ -101,5 +101,5 @@ class DayStore:
 
 def _deflate(raw: bytes) -> bytes:
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    # A full flush ends on a byte and forgets what came before, so that segments can be put one after another.
+    # A full flush ends on a byte and resets the compressor, so segments can be concatenated.
     return compressor.compress(raw) + compressor.flush(zlib.Z_FULL_FLUSH)

@@ -1,4 +1,4 @@
-"""Deterministic Mixpanel events: what the stand-in serves, and the truth about it for oracles.
+"""Deterministic Mixpanel events: what the stand-in serves, and the expected results for tests.
 
 A :class:`Project` is pure: the lines of a day follow from its fields and the date alone. It shares no code with
 the connector that reads it, so that one mistake cannot hide in both.
@@ -34,7 +34,7 @@ _ONE_DAY_MS = 86_400_000
 
 
 class Truth(NamedTuple):
-    """What a faultless reader finds in one day: lines = rows + duplicates."""
+    """The counts that a correct reader finds in one day: lines = rows + duplicates."""
 
     lines: int
     rows: int
@@ -44,7 +44,7 @@ class Truth(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """One event before it is written: members end with a comma, or are empty when the event lacks the field."""
+    """One event before it is written: members end with a comma, or are empty if the event lacks the field."""
 
     name: bytes
     time: int
@@ -68,16 +68,16 @@ class _Clock(NamedTuple):
 
 @dataclass(frozen=True)
 class Project:
-    """One Mixpanel project and the events it has.
+    """One Mixpanel project and its events.
 
     :param regime: how the project reads dates and writes ``time``; see the module.
     :param timezone: IANA zone; decides what "today" is, and in ``project_local`` everything about time.
     :param events_per_day: distinct events of a day that arrived in time.
     :param missing_ids_per_day: how many of them lack ``$insert_id`` or ``distinct_id``.
-    :param late_per_day: distinct events besides, ingested one to five days later; all else stays the same when
-        this number changes, so a project with more of them is the same project asked again later.
-    :param duplicates_per_day: copies besides, with the same event, distinct_id, time and $insert_id; every other
-        one has its properties in another order and another processing time.
+    :param late_per_day: further distinct events, ingested one to five days later. This number changes nothing else, so
+        a project with more of them is the same project at a later time.
+    :param duplicates_per_day: copies in addition, with the same event, distinct_id, time and $insert_id; every second
+        copy has its properties in another order and another processing time.
     :param empty_dates: days without any event.
     """
 
@@ -91,9 +91,9 @@ class Project:
     empty_dates: frozenset[dt.date] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no day can have.
+        """Refuse impossible counts.
 
-        :raises ValueError: if a count is negative, or duplicates are wanted of nothing.
+        :raises ValueError: if a count is negative, or there are duplicates of no events.
         """
         counts = (self.events_per_day, self.duplicates_per_day, self.missing_ids_per_day, self.late_per_day)
         if min(counts) < 0 or self.missing_ids_per_day > self.events_per_day:
@@ -157,12 +157,12 @@ class Project:
         return rows
 
     def today(self, now: dt.datetime) -> dt.date:
-        """Return the date of ``now`` in the project's zone: the last one that may be asked for."""
+        """Return the date of ``now`` in the project's zone: the last that may be requested."""
         return now.astimezone(ZoneInfo(self.timezone)).date()
 
     @cached_property
     def fingerprint(self) -> str:
-        """A name for the events: it changes with the fields and with the code that makes them."""
+        """A name for these events, which changes with the fields and with the code that makes them."""
         fields = asdict(replace(self, empty_dates=frozenset())) | {"empty": sorted(map(str, self.empty_dates))}
         del fields["empty_dates"]
         digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode())
@@ -203,7 +203,7 @@ class Project:
             offset_ms = _offset_ms(index, count, span_ms, uniform())
             at_ms = clock.start * 1000 + offset_ms
             person = people[int(uniform() * len(people))]
-            # A client that reuses an $insert_id for another event is no duplicate: the key has four fields.
+            # Another event with a reused $insert_id is not a duplicate: the key has four fields.
             reused = index % 997 == 996 and insert_id and index not in missing
             insert_id = insert_id if reused else b'"$insert_id":"%016x",' % bits(64)
             name = b'"Reused Insert Id"' if reused else EVENTS[int(uniform() * len(EVENTS))]
@@ -235,7 +235,7 @@ class Project:
 
 
 def _offset_ms(index: int, count: int, span_ms: int, jitter: float) -> int:
-    """Spread events evenly with some disorder; the first and the last second of the day are always taken."""
+    """Spread events evenly with some disorder; the first and the last second of the day always have one."""
     if index == 0:
         return 0
     if index == count - 1:
@@ -251,7 +251,7 @@ def _line(event: _Event) -> bytes:
 
 
 def _copy(event: _Event, variant: int) -> bytes:
-    """Write the event once more: to the byte, or as another SDK batch would bring it."""
+    """Write the event again: byte for byte, or as another SDK batch would send it."""
     if variant % 2 == 0:
         return _line(event)
     a, b, c = event.template

@@ -1,4 +1,4 @@
-"""From a query to an answer: the day's lines, filtered, damaged if a fault says so, compressed if that is wanted."""
+"""Turns a query into an answer: a day's lines, filtered, perhaps damaged by a fault, perhaps compressed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def export(store: DayStore, project: Project, query: Query, fault: Fault | None,
 
 
 def _fitting(gzipped: memoryview, *, accepts_gzip: bool) -> Answer:
-    """Answer with a compressed body, or with what is in it."""
+    """Answer with a body, compressed if the client takes gzip."""
     if accepts_gzip and raw_size(gzipped) > GZIP_ABOVE_BYTES:
         return _compressed(gzipped)
     return Answer(200, memoryview(zlib.decompress(gzipped, 16 + zlib.MAX_WBITS)), {"Content-Type": "text/plain"})

@@ -1,7 +1,7 @@
 """What can go wrong with an export, and when: the faults of the stand-in and their schedule.
 
-A fault acts on one of four levels: on the lines before they are compressed, on the compressed body, instead of the
-answer, or on the wire. All of them have been seen of this API or of what stands between it and a client.
+A fault acts on one of four levels: on the lines before compression, on the compressed body, in place of the answer, or
+on the wire. All have been seen with this API or with something between it and a client.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANSWER_KINDS = frozenset({"status", "html", "html_as_text", "zeros", "error_docu
 WIRE_KINDS = frozenset({"cut_chunked", "short_length", "eof_delimited", "reset", "refuse", "silent", "slow"})
 KINDS = LINE_KINDS | GZIP_KINDS | ANSWER_KINDS | WIRE_KINDS | {"none"}
 
-# After one of these the same request may well succeed; ``terminated_early`` stands twice, as it is the usual one.
+# After one of these a retry may succeed; ``terminated_early`` is in the list twice, as the most usual one.
 RETRIABLE_KINDS = (
     "terminated_early",
     "terminated_early",
@@ -50,7 +50,7 @@ RETRIABLE_KINDS = (
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong, for the first ``times`` requests it fits.
+    """One fault, for the first ``times`` requests that match it.
 
     ================== ==================================================================================
     kind               what the client gets
@@ -116,18 +116,18 @@ class Fault:
             raise ValueError("at must be a fraction from 0 to 1")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Fault:
-        """Make a fault from decoded JSON, its date in ISO form."""
+    def from_json(cls, options: Mapping[str, Any]) -> Fault:
+        """Return a fault from decoded JSON, with its date in ISO form."""
         date = options.get("date")
         return cls(**{**options, "date": dt.date.fromisoformat(date) if date else None})
 
     def as_json(self) -> dict[str, Any]:
-        """Return what :meth:`of` reads."""
+        """Return the JSON that :meth:`from_json` reads."""
         return asdict(self) | {"date": self.date and self.date.isoformat(), "headers": dict(self.headers)}
 
 
 class FaultSchedule:
-    """The faults still to come, in order: a request takes the first that fits it, and no other."""
+    """The faults still to come, in order; each request takes the first that matches it."""
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._lock = threading.Lock()
@@ -139,7 +139,7 @@ class FaultSchedule:
             self._faults: list[tuple[Fault, int | None]] = [(fault, fault.times) for fault in faults]
 
     def left(self) -> list[Fault]:
-        """Return the faults that still wait for a request."""
+        """Return the faults that no request has taken yet."""
         with self._lock:
             return [fault for fault, times in self._faults if times is None or times > 0]
 
@@ -158,7 +158,7 @@ class FaultSchedule:
 def seeded_schedule(seed: int, dates: Iterable[dt.date], rate: float) -> list[Fault]:
     """Return retriable faults over ``dates``, the same for the same arguments.
 
-    :param rate: the chance that a date has one; such a date fails once or twice before it is served whole.
+    :param rate: the chance that a date has faults; such a date fails once or twice before it is served whole.
     """
     random_source = rng("faults", seed)
     faults = []

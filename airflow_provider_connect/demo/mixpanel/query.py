@@ -1,4 +1,4 @@
-"""What may be asked of the stand-in: the parameters of a raw export.
+"""The parameters of a raw export that the stand-in understands.
 
 They are those of https://developer.mixpanel.com/reference/raw-event-export (2026-11): ``from_date`` and ``to_date``,
 both included, ``event``, ``where``, ``limit`` and ``time_in_ms``.
@@ -21,9 +21,9 @@ MAX_LIMIT = 100_000
 
 
 class RefusedError(Exception):
-    """A request the vendor would not serve.
+    """A request that the vendor would refuse.
 
-    :param form: the vendor answers with JSON, or with plain text for some.
+    :param form: the vendor answers with JSON, or sometimes with plain text.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Query:
-    """One export request, understood."""
+    """One parsed export request."""
 
     first: dt.date
     last: dt.date
@@ -54,16 +54,16 @@ class Query:
 
     @property
     def dates(self) -> tuple[dt.date, ...]:
-        """Every date asked for: both ends are included."""
+        """Every requested date, both ends included."""
         return tuple(self.first + dt.timedelta(days=i) for i in range((self.last - self.first).days + 1))
 
     def narrow(self, lines: Iterable[bytes]) -> list[bytes]:
-        """Keep the lines that ``event``, ``where`` and ``limit`` leave."""
+        """Yield the lines that ``event``, ``where`` and ``limit`` select."""
         return list(islice((line for line in lines if self.is_whole or self._wants(json.loads(line))), self.limit))
 
     @property
     def is_whole(self) -> bool:
-        """Nothing but dates was asked for."""
+        """Whether the request names dates only."""
         return self.events is None and self.where is None and self.limit is None
 
     def _wants(self, row: dict[str, Any]) -> bool:
@@ -139,7 +139,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _where(text: str | None) -> Callable[[dict[str, Any]], bool] | None:
-    """Understand one comparison of a property with a text or a number: a small part of the vendor's language."""
+    """Parse one comparison of a property with a text or a number: a small part of the vendor's language."""
     if text is None:
         return None
     refusal = RefusedError(400, "where is not an expression this server understands")

@@ -1,8 +1,8 @@
 """A stand-in for Mixpanel's raw event export API, on this machine only. It is not Mixpanel.
 
 It answers ``GET /api/2.0/export`` as https://developer.mixpanel.com/reference/raw-event-export documents it
-(2026-11) and as connectors have seen it behave: made-up events (:mod:`.mixpanel_events`), accounts and rate limits
-(:mod:`.mixpanel_access`) and faults (:mod:`.mixpanel_faults`). Unlike Mixpanel it speaks plain HTTP, keeps to
+(2026-11) and as connectors have seen it: made-up events (:mod:`.events`), accounts and rate limits (:mod:`.access`)
+and faults (:mod:`.faults`). Unlike Mixpanel it speaks plain HTTP, keeps to
 127.0.0.1, knows one project and one account, and understands one comparison as ``where``. Every answer names it in
 its ``Server`` header.
 
@@ -44,7 +44,7 @@ def _utc_now() -> dt.datetime:
 
 
 class StandIn:
-    """The server, for use in the process that tests: ``with StandIn(Project()) as mixpanel: mixpanel.url``.
+    """The server, for use inside a test's process: ``with StandIn(Project()) as mixpanel: mixpanel.url``.
 
     :param faults: the schedule to start with; replace it at any time with ``standin.faults.replace([...])``.
     :param cache: a folder that keeps compressed days for later processes; None keeps them in memory.
@@ -82,7 +82,7 @@ class StandIn:
 
     @property
     def project(self) -> Project:
-        """What is served; set another one to have the same days answer differently the next time."""
+        """What is served; set another project to change the answers for the same days."""
         return self._store_of[0]
 
     @project.setter
@@ -96,12 +96,12 @@ class StandIn:
 
     @property
     def url(self) -> str:
-        """The base URL: scheme, host and port, as a connection's host takes the place of data.mixpanel.com."""
+        """The base URL: scheme, host and port, for a connection's host."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What was asked and answered so far; see :meth:`Stats.snapshot`."""
+        """Requests and answers so far; see :meth:`Stats.snapshot`."""
         return self._stats.snapshot()
 
     @property
@@ -111,16 +111,16 @@ class StandIn:
 
     @property
     def today(self) -> dt.date:
-        """The last date that may be asked for."""
+        """The last date that may be requested."""
         return self.project.today(self._now())
 
     def prepare(self, dates: Iterable[dt.date]) -> None:
-        """Make and compress days now, each as a request for it alone will want it, so that no request waits."""
+        """Make and compress days now, each for a request for that day only, so that no request waits."""
         for date in dates:
             self._store_of[1].gzipped((date,))
 
     def answer(self, query: Query, fault: Fault | None, *, accepts_gzip: bool) -> Answer:
-        """Return what the project has to say to ``query``."""
+        """Return the project's answer to ``query``."""
         project, store = self._store_of
         return export(store, project, query, fault, accepts_gzip=accepts_gzip)
 
@@ -164,10 +164,10 @@ class _Server(ThreadingHTTPServer):
                 try:
                     connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for its next request
                 except OSError:
-                    continue  # its client, or a fault, was faster
+                    continue  # the client or a fault has closed it
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):  # those are the client's way to leave
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):  # these mean that the client has left
             super().handle_error(request, client_address)
 
 
@@ -193,12 +193,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:  # http.server's name
         if urlsplit(self.path).path != "/_standin/faults":
-            self.close_connection = True  # whatever the body holds is left unread
+            self.close_connection = True  # the body stays unread
             self._json(405, {"request": self.path, "error": "Method not allowed"})
             return
         text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
-            faults = [Fault.of(options) for options in json.loads(text)]
+            faults = [Fault.from_json(options) for options in json.loads(text)]
         except (ValueError, TypeError) as error:
             self._json(400, {"error": str(error)})
             return
@@ -275,11 +275,11 @@ class _Handler(BaseHTTPRequestHandler):
         return Wire(self, self._standin.counts.sent, self._standin.stop)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing: what was asked is in the stats, and a request line may hold what a log should not."""
+        """Log nothing: the stats count requests, and a request line may hold secrets."""
 
 
 def _dates_asked(target: str) -> str:
-    """Name what a request asked for: its dates if it has any, never another text of the client's."""
+    """Return the dates that a request names, if any, and no other text of the client's."""
     parameters = parse_qs(urlsplit(target).query)
     try:
         first, last = (dt.date.fromisoformat(parameters[name][-1]) for name in ("from_date", "to_date"))
@@ -289,7 +289,7 @@ def _dates_asked(target: str) -> str:
 
 
 def _accepts_gzip(header: str | None) -> bool:
-    """Read Accept-Encoding far enough: gzip or ``*``, unless it says ``q=0``."""
+    """Tell whether Accept-Encoding has gzip or ``*`` without ``q=0``."""
     for coding in (header or "").split(","):
         name, _, weight = coding.replace(" ", "").partition(";q=")
         if name in ("gzip", "*"):

@@ -1,4 +1,4 @@
-"""What the stand-in counts, so that a test can tell who asked for what."""
+"""Counts the stand-in's requests and answers, for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Stats:
-    """What has been asked and answered. Never a header, a credential or a record."""
+    """Counts of requests and answers, without headers, credentials or records."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class Stats:
             self._running -= 1
 
     def record(self, dates: str, status: str, fault: str | None = None) -> None:
-        """Count an answer, before its first byte leaves: ``status`` is ``none`` for none at all."""
+        """Count an answer, before its first byte leaves; ``status`` is ``none`` if there is no answer."""
         with self._lock:
             self._requests.setdefault(dates, Counter())[status] += 1
             if fault:
@@ -40,7 +40,7 @@ class Stats:
             self._bytes += count_bytes
 
     def aborted(self) -> None:
-        """Count a client that went away before the end."""
+        """Count a client that left before the end."""
         with self._lock:
             self._aborted += 1
 

@@ -1,9 +1,9 @@
-"""What the stand-in's events carry besides their key: a pool of pre-rendered property texts.
+"""The stand-in's properties besides an event's key: a pool of pre-rendered texts.
 
 Rendering JSON for half a million events would take longer than serving them, so the properties that do not
 identify an event come from a pool, made once for a seed. Shapes and names follow Mixpanel's documented export
 (https://developer.mixpanel.com/reference/raw-event-export, 2026-11); about one text in eight holds what real
-exports hold and careless readers trip over: escapes, U+2028, braces and field names inside strings, nested
+exports hold and careless readers get wrong: escapes, U+2028, braces and field names inside strings, nested
 ``time`` and ``distinct_id``, numbers as strings, and the literal texts ``undefined`` and ``<null>``.
 """
 
@@ -59,7 +59,7 @@ _TRAPS: tuple[dict[str, Any], ...] = (
     {"note": "tab\tline\nbreak\r\x00\x1f\x7f", 'say "hi"': [1, [2.0, {"deep": "\\"}], None, False]},
 )
 
-# Weights keep the names that need JSON escapes rare, as they are in life.
+# Weights keep names that need JSON escapes rare, as in reality.
 EVENTS = tuple(
     json.dumps(name, ensure_ascii=False).encode()
     for name, weight in (
@@ -88,7 +88,7 @@ class Template(NamedTuple):
 
 
 def rng(*parts: object) -> random.Random:
-    """Return a generator that depends on ``parts`` alone, on any machine and in any process."""
+    """Return a random generator that depends on ``parts`` only, on any machine and in any process."""
     return random.Random("/".join(map(str, parts)))  # noqa: S311  # test data, repeatable on purpose
 
 
@@ -103,7 +103,7 @@ def templates(seed: int) -> tuple[Template, ...]:
     random_source = rng("templates", seed)
     pool = [_template(random_source, index) for index in range(POOL_SIZE)]
     excess = sum(len(text) for template in pool for text in template) / POOL_SIZE + _FRAME_BYTES - MEAN_LINE_BYTES
-    # The pads differ in length, so that lines do; the mean is put right on all of them alike.
+    # Pads of different length make lines of different length; then all are adjusted to the mean.
     return tuple(template._replace(c=_shorten(template.c, round(excess))) for template in pool)
 
 

@@ -17,7 +17,7 @@ from airflow_provider_connect.demo.mixpanel.faults import Fault
 Framing = Literal["chunked", "length", "eof"]
 
 _PIECE_BYTES = 1 << 18
-# A reset throws away what the kernel has not sent yet, so what should arrive is given time to.
+# A reset drops what the kernel has not sent yet: give it time to send what should arrive.
 _BEFORE_RESET_SECONDS = 0.05
 
 
@@ -33,8 +33,8 @@ class Answer:
 class Wire:
     """Sends one answer over one handler's connection.
 
-    :param count_bytes: is told every body byte that was handed to the kernel.
-    :param stop: set when the server ends, so that a slow answer does not outlive it.
+    :param count_bytes: called with the number of body bytes handed to the kernel.
+    :param stop: set when the server ends: a slow answer must not outlive it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Wire:
         self._stop = stop
 
     def send(self, answer: Answer, framing: Framing, fault: Fault | None = None) -> None:
-        """Send it, with the fault if that is one of the wire."""
+        """Send it, with the fault if it is one of the wire."""
         kind = fault.kind if fault else "none"
         if fault is None or kind not in _PLAYED:
             self._head(answer, framing)
@@ -115,7 +115,7 @@ class Wire:
         self._body(answer.body[: int(len(answer.body) * fault.at)], framing)
         time.sleep(_BEFORE_RESET_SECONDS)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        # The handler's own close would say goodbye properly first.
+        # The handler's own close would end the connection properly.
         os.close(self._socket.detach())
         self._close()
 

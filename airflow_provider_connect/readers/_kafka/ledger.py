@@ -1,6 +1,6 @@
-"""What a reader needs of the ledger: its records, and which of two for one day counts.
+"""What a reader needs of the ledger: its records, and which of two records of a day counts.
 
-The sink has its own account of them, which says more; a test compares the two.
+The sink reads more of them with its own code; a test compares the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the reader needs of a day's record in the ledger."""
+    """What a reader needs of a day's ledger record."""
 
     generation: int
     rows: int
@@ -57,9 +57,9 @@ class Entry:
         )
 
     def counts_over(self, standing: Entry) -> bool:
-        """Tell whether this record, which came later, counts instead of one that stands.
+        """Tell whether this later record counts instead of an earlier one.
 
-        Without transactions two runs may write a day's record upon the same generation: then the first counts.
+        Without transactions two runs may write a day's record on top of the same generation: then the first counts.
         """
         again = (self.token, self.attempt) == (standing.token, standing.attempt)
         if self.built_on is None or again:
@@ -68,7 +68,7 @@ class Entry:
 
 
 def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:
-    """Yield the committed records of the ledger, up to where it ends now for readers of uncommitted ones."""
+    """Yield the committed records of the ledger, up to its present end, uncommitted records included."""
     with reading(connection, topic, timeout_seconds, "read_uncommitted", "ledger topic") as partitions:
         numbers = partitions.numbers()
         if not numbers:

@@ -1,4 +1,4 @@
-"""Reads spans of partitions, of many topics at once, and notices where a record is gone or hidden."""
+"""Reads spans of partitions, of many topics at once, and detects missing and hidden records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOK_SECONDS = 0.1
 def messages(
     reader: Consumer, spans: Mapping[Place, tuple[int, int]], timeout_seconds: float, heard: Heard
 ) -> Iterator[Message]:
-    """Yield the committed records of each span; a partition is left alone once its span was read."""
+    """Yield the committed records of each span; a partition whose span is read is not read further."""
     from confluent_kafka import TopicPartition
 
     reader.assign([TopicPartition(*place, first) for place, (first, _) in spans.items()])
@@ -47,9 +47,9 @@ def messages(
 
 
 def _end_of(message: Message) -> int:
-    """Return up to where an error says that its partition was read; -1 for one that may pass.
+    """Return the offset up to which an error says that its partition was read; -1 for a passing error.
 
-    :raises ConnectError: it does not pass.
+    :raises ConnectError: the error does not pass.
     """
     from confluent_kafka import KafkaError, KafkaException
 
@@ -60,32 +60,32 @@ def _end_of(message: Message) -> int:
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         raise _lost(*place_of(message))
     failure = classify(KafkaException(error), f"reading topic {message.topic()!r}")
-    # librdkafka asks for every consumer's group, and says so here; ours joins none.
+    # librdkafka looks for a group even though this consumer joins none, and reports that here.
     if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED and not isinstance(failure, RetriableError):
         raise failure
     return -1
 
 
 def _stuck(reader: Consumer, unread: Mapping[Place, int], timeout_seconds: float) -> Exception:
-    """Return what to raise where nothing more comes: the records are not there, or an open transaction hides them."""
+    """Return the error for records that do not come: they are missing, or an open transaction hides them."""
     from confluent_kafka import TopicPartition
 
     for place, end in sorted(unread.items()):
-        told = reader.get_watermark_offsets(TopicPartition(*place), cached=True)
-        if told is not None and 0 <= told[1] < end:
+        marks = reader.get_watermark_offsets(TopicPartition(*place), cached=True)
+        if marks is not None and 0 <= marks[1] < end:
             return _lost(*place)
     topic, partition = min(unread)
     return RetriableError(
         f"topic {topic!r}, partition {partition} could not be read up to offset {unread[topic, partition]:,} for "
-        f"{timeout_seconds:.0f} s: a transaction is open there, which its timeout "
-        "ends; or the topic was deleted, or the broker is away"
+        f"{timeout_seconds:.0f} s: an open transaction, which its timeout ends, "
+        "hides the rest; or the topic was deleted, or the broker does not answer. Try again"
     )
 
 
 def _lost(topic: str, partition: int) -> DataError:
     return DataError(
-        f"topic {topic!r}, partition {partition} lacks records that the ledger knows: retention has deleted them, or "
-        "the topic was made anew. Leave out the days that are gone, or clear their tasks to publish them anew"
+        f"topic {topic!r}, partition {partition} lacks records that the ledger has: retention deleted them, or the "
+        "topic was recreated. Leave out the lost days, or clear their tasks to publish them again"
     )
 
 

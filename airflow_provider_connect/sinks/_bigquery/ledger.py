@@ -1,12 +1,12 @@
-"""The ledger: a small table that remembers every publish, and one fence row for each stream.
+"""The ledger: a small table with a row for every publish, and one fence row for each stream.
 
-One row for each publish, newest generation current. A fence row (``day`` NULL, generation 0) is what every publish of
-a stream changes first, so that two of them cannot run at once; see :mod:`.script`.
+A day's newest generation counts. Every publish of a stream first changes its fence row (``day`` NULL, generation 0), so
+two of them cannot run at once; see :mod:`.script`.
 
-The target's label ``connect_ledger`` names its ledger, from the first publisher's preflight on. So a ledger that is
-gone, or emptied, is never taken for one of a table that nothing was published into, and no second ledger begins.
+From the first preflight on, the target's label ``connect_ledger`` names its ledger. So a ledger that is gone or emptied
+never looks like that of a new table, and no second ledger begins.
 
-Each read is one query over one table clustered by target, connector and stream.
+Each read is one query over one table, clustered by target, connector and stream.
 """
 
 from __future__ import annotations
@@ -47,14 +47,19 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
         ("clear_number", "INTEGER", "NULLABLE", "How often that run was cleared before."),
         ("row_count", "INTEGER", "NULLABLE", "Rows of the day visible after the publish."),
         ("digest", "STRING", "NULLABLE", "Digest of what was polled."),
-        ("counts", "JSON", "NULLABLE", "What was counted on the way."),
+        ("counts", "JSON", "NULLABLE", "Counts of the poll and the publish."),
         ("reference", "STRING", "NULLABLE", "Id of the job that published."),
-        ("link", "STRING", "NULLABLE", "Where that job can be looked at."),
+        ("link", "STRING", "NULLABLE", "URL of that job."),
         ("load_method", "STRING", "NULLABLE", "How the staging table was filled."),
         ("stream_count", "INTEGER", "NULLABLE", "How many write streams filled the staging table."),
         ("streams", "STRING", "REPEATED", "Names of the first of them."),
-        ("polled_at", "TIMESTAMP", "NULLABLE", "When the source was asked; for people, as no clock decides anything."),
-        ("published_at", "TIMESTAMP", "NULLABLE", "When; in the fence row, when a publish was last tried."),
+        ("polled_at", "TIMESTAMP", "NULLABLE", "When the source was polled; for people only, it decides nothing."),
+        (
+            "published_at",
+            "TIMESTAMP",
+            "NULLABLE",
+            "When it was published; in the fence row, when a publish was last tried.",
+        ),
     )
 ]
 LEDGER_LABEL = "connect_ledger"
@@ -62,7 +67,7 @@ LEDGER_COLUMNS = (
     "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
     "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
 )
-"""What :func:`ledger_row` needs of a row."""
+"""The columns that :func:`ledger_row` needs."""
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
@@ -75,7 +80,7 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
 
 
 def of_stream(target: Place, key: StreamKey) -> str:
-    """Return the condition that a ledger row is about one stream in one table."""
+    """Return the condition for ledger rows of one stream in one table."""
     return f"target = {literal(target.id)} AND connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
 
 
@@ -83,9 +88,9 @@ def of_stream(target: Place, key: StreamKey) -> str:
 class BigQueryLedger(Ledger):
     """What one stream has published into one table.
 
-    :param api: to BigQuery; nothing is sent before the first read.
-    :param on_published_day: ``refuse``: :meth:`published` raises for a day that another intent has published, so
-        that append mode refuses it before anything is polled; ``append`` for every other mode.
+    :param api: to BigQuery; sends nothing before the first read.
+    :param on_published_day: with ``refuse``, :meth:`published` raises for a day that another intent has published:
+        append mode then refuses it before the poll. Other modes use ``append``.
     """
 
     api: Api
@@ -95,14 +100,14 @@ class BigQueryLedger(Ledger):
     on_published_day: Literal["refuse", "append"] = "append"
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, None if it never was."""
+        """Return a day's newest publish, None if there is none."""
         rows = self._read(f"SELECT {LEDGER_COLUMNS}", f"AND day = {literal(day)} ORDER BY generation DESC LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent, also when a newer one followed.
+        """Return what was published of a day for one intent, even if a newer publish followed.
 
-        :raises ConfigError: append mode, and the day was published for another intent.
+        :raises ConfigError: append mode, and another intent has published the day.
         """
         mine = f"IF(token = {literal(token)}, 1, 0)"
         rows = self._read(
@@ -126,10 +131,10 @@ class BigQueryLedger(Ledger):
     def _read(self, select: str, rest: str) -> list[dict[str, Any]]:
         sql = f"{select} FROM {self.ledger.sql} WHERE {of_stream(self.target, self.key)} {rest}"
         try:
-            # A query in the wrong location finds no table either, and then the ledger would look empty.
+            # A query in the wrong location finds no table, and then the ledger would look empty.
             self.api.locate(self.ledger)
         except MissingError:
-            return []  # no dataset: what was published went with it
+            return []  # without its dataset the target is gone, too
         try:
             rows, _ = self.api.query(sql, doing=f"read ledger {self.ledger.id}", labels={"connect": "ledger"})
         except MissingError:
@@ -139,10 +144,10 @@ class BigQueryLedger(Ledger):
 
 
 def _check_unpublished(api: Api, target: Place, ledger: Place) -> None:
-    """Return if a ledger that a query did not find was never made, or went with its dataset.
+    """Check that a ledger that a query did not find was never made, or was deleted with its dataset.
 
-    :raises ConfigError: the target has a ledger.
-    :raises RetriableError: the ledger is there after all.
+    :raises ConfigError: the target names a ledger, so it is lost.
+    :raises RetriableError: the ledger exists after all.
     """
     name = f"{ledger.project}.{ledger.dataset}"
     try:
@@ -150,7 +155,7 @@ def _check_unpublished(api: Api, target: Place, ledger: Place) -> None:
     except MissingError:
         return
     if find(api, ledger) is not None:
-        raise RetriableError(f"ledger {ledger.id} is there, and a query did not find it: try again")
+        raise RetriableError(f"ledger {ledger.id} exists, but a query did not find it: try again")
     named = _named_ledger(find(api, target))
     if named is not None:
         _check_same(named, target, ledger)
@@ -158,7 +163,7 @@ def _check_unpublished(api: Api, target: Place, ledger: Place) -> None:
 
 
 def ledger_label(ledger: Place) -> str:
-    """Return the value of the target's label :data:`LEDGER_LABEL`; names that differ in case alone have different ones.
+    """Return the value of the target's label :data:`LEDGER_LABEL`, different even for names that differ only in case.
 
     Labels have no capitals: https://cloud.google.com/bigquery/docs/labels-intro#requirements (2026-11).
     """
@@ -175,9 +180,9 @@ def _named_ledger(table: Any) -> str | None:
 def _check_same(named: str, target: Place, ledger: Place) -> None:
     if named != ledger_label(ledger):
         raise ConfigError(
-            f"table {target.id} says by its label {LEDGER_LABEL} that its ledger is {named!r}, not {ledger.table!r}: "
-            "the table is a copy, or was renamed, and that ledger knows it by its old name. Load into that one; or, if "
-            f"every day may be loaded again: bq update --clear_label {LEDGER_LABEL} "
+            f"label {LEDGER_LABEL} of table {target.id} names ledger {named!r}, not {ledger.table!r}: the table is a "
+            "copy or was renamed, and that ledger knows its original name. Load into the original; or, to load every "
+            f"day again: bq update --clear_label {LEDGER_LABEL} "
             f"{target.project}:{target.dataset}.{target.table}"
         )
 
@@ -185,24 +190,24 @@ def _check_same(named: str, target: Place, ledger: Place) -> None:
 def _lost(target: Place, ledger: Place) -> ConfigError:
     old_table = f"{ledger.project}:{ledger.dataset}.{ledger.table}"
     return ConfigError(
-        f"ledger {ledger.id} of table {target.id} is gone, or holds nothing about it: nobody knows which days are "
-        f"published. Bring it back (bq cp '{old_table}@<milliseconds since 1970>' {old_table}) within the dataset's "
-        "time travel window, which is seven days unless it was set to less (two at least). "
-        f"If it is to be forgotten, and every day may be loaded again: bq update --clear_label {LEDGER_LABEL} "
+        f"ledger {ledger.id} of table {target.id} is gone, or holds nothing about it, so the published days are "
+        f"unknown. Restore it (bq cp '{old_table}@<milliseconds since 1970>' {old_table}) within the dataset's "
+        "time travel window: seven days by default, two at least. "
+        f"Or, to forget it and load every day again: bq update --clear_label {LEDGER_LABEL} "
         f"{target.project}:{target.dataset}.{target.table}"
     )
 
 
 def refused_append(key: StreamKey, day: dt.date, target: Place, generation: int) -> ConfigError:
-    """Return the error of a day that append mode would write a second time."""
+    """Return the error for a day that append mode would write twice."""
     return ConfigError(
-        f"{key} {day}: {target.id} has this day already (generation {generation}), and write_mode='append' would "
-        "double it. Use write_mode='replace', or say on_published_day='append' if doubling is wanted"
+        f"{key} {day}: {target.id} already has this day (generation {generation}), and write_mode='append' would "
+        "double it. Use write_mode='replace', or set on_published_day='append' to double it"
     )
 
 
 def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
-    """Return the error of a table that replace mode shares with another stream."""
+    """Return the error for a table that replace mode shares with another stream."""
     return ConfigError(
         f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose days "
         "write_mode='replace' would delete: give each stream a table of its own"
@@ -210,14 +215,13 @@ def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
 
 
 def ensure_ledger(api: Api, ledger: Place, target: Place, key: StreamKey, write_mode: WriteMode = "append") -> None:
-    """Make the ledger table if it is missing, and this stream's fence row; name the ledger in the target's label.
+    """Make the ledger table and this stream's fence row if they are missing; name the ledger in the target's label.
 
-    Two looks and a query, once a job. Two at once may both insert a fence row, which does no harm: a publish changes
-    all of them.
+    Once a job, two reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes all.
 
-    :param target: which exists.
-    :raises ConfigError: there is a table of that name which is no ledger; the ledger is lost; the target has another
-        one; or another stream has published into the target, whose days ``write_mode="replace"`` would delete.
+    :param target: must exist.
+    :raises ConfigError: the table of that name is not a ledger; the ledger is lost; the target has another one; or
+        ``write_mode="replace"`` would delete the days that another stream has published into the target.
     """
     named = _named_ledger(find(api, target))
     if named is not None:
@@ -251,7 +255,7 @@ def ensure_ledger(api: Api, ledger: Place, target: Place, key: StreamKey, write_
             labels={"connect": "preflight"},
         )
     if named is None:
-        # Last, so that whoever finds the label may rely on the fence row.
+        # Last: a label means that the fence row exists.
         _name_ledger(api, target, ledger)
 
 

@@ -1,9 +1,9 @@
-"""Write mode ``merge``, as text: one row for each key, whatever the order in which days arrive.
+"""SQL of write mode ``merge``: one row for each key, in whatever order days arrive.
 
-A row is newer than another by ``newest_by`` if given, and of two equals the one of the later day; NULL and NaN are
-older than any value. Staged rows are first reduced to the newest of each key, the last one staged where they are equal.
-A deletion (``delete_where``) is remembered in a table of tombstones, one row for each key and day: an older day that is
-published later, by a backfill or because sixteen days run at once, does not bring the key back.
+The row with the higher ``newest_by``, if given, is newer, and of two equals the one of the later day; NULL and NaN are
+older than any value. Staged rows are first reduced to the newest of each key, or of equals the last one staged.
+A table of tombstones remembers deletions (``delete_where``), one row for each key and day: an older day published
+later, by a backfill or by days that run in parallel, does not bring the key back.
 
 MERGE reads the key columns of the whole target: cluster the table by its key.
 """
@@ -33,12 +33,12 @@ _NO_ORDER = ("JSON", "RECORD", "STRUCT", "GEOGRAPHY", "RANGE")
 
 @dataclass(frozen=True)
 class Merge:
-    """How rows are told apart, and which of two wins.
+    """What identifies a row, and which of two rows wins.
 
     :param key: names of columns in the table.
-    :param newest_by: the column whose highest value wins; None: the later day, then the later staged.
+    :param newest_by: the column whose highest value wins; None: the later day wins, then the later staged row.
     :param delete_where: a BOOL column; where it is true, the key is deleted.
-    :param tombstones: where deletions are remembered; None without ``delete_where``.
+    :param tombstones: the table of deletions; None without ``delete_where``.
     :param may_be_nan: whether ``newest_by`` is a floating-point column.
     """
 
@@ -49,7 +49,7 @@ class Merge:
     may_be_nan: bool = False
 
     def order(self, value: str) -> str:
-        """Return SQL of a value of ``newest_by`` that can be compared: NaN, to which nothing is equal, is as NULL."""
+        """Return SQL that makes a value of ``newest_by`` comparable: NaN, which equals nothing, becomes NULL."""
         return f"IF(IS_NAN({value}), NULL, {value})" if self.may_be_nan else value
 
 
@@ -60,9 +60,9 @@ def merge_of(
     delete_where: str | None,
     tombstones: Place | None,
 ) -> Merge:
-    """Find the columns that the options name as the source does.
+    """Return how to merge; the options name columns as the source does.
 
-    :raises ConfigError: naming every option whose column is missing or of a type that cannot serve.
+    :raises ConfigError: naming every option whose column is missing or has an unsuitable type.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []
@@ -75,14 +75,14 @@ def merge_of(
         type_name = column.target["type"].upper()
         if column.target.get("mode") == "REPEATED" or type_name in refused:
             problems.append(
-                f"{option} names {source!r}, a {type_name} column, which BigQuery cannot compare: take another"
+                f"{option} names {source!r}, a {type_name} column, which BigQuery cannot compare: name another"
             )
         elif option == "delete_where" and type_name not in ("BOOL", "BOOLEAN"):
-            problems.append(f"delete_where names {source!r}, a {type_name} column: it has to be BOOL")
+            problems.append(f"delete_where names {source!r}, a {type_name} column: name a BOOL column")
         return column.name
 
     if not key:
-        problems.append("write_mode='merge' needs key=(…), the columns that tell rows apart")
+        problems.append("write_mode='merge' needs key=(…), the columns that identify a row")
     found = Merge(
         key=tuple(find("key", source, _NO_KEY) for source in key),
         newest_by=find("newest_by", newest_by, _NO_ORDER) if newest_by else None,
@@ -96,11 +96,16 @@ def merge_of(
 
 
 def tombstone_fields(merge: Merge, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Return the fields of the table of tombstones: key, ``newest_by``, the day that deleted, and its stream."""
+    """Return the fields of the table of tombstones: key, ``newest_by``, and the deleting day and stream."""
     by_name = {column.name: column.target for column in columns}
     own = [
         {"name": "day", "type": "DATE", "mode": "NULLABLE", "description": "The day whose data deleted the key."},
-        {"name": _STREAM, "type": "STRING", "mode": "NULLABLE", "description": "The stream whose data did."},
+        {
+            "name": _STREAM,
+            "type": "STRING",
+            "mode": "NULLABLE",
+            "description": "The stream whose data deleted the key.",
+        },
     ]
     return [{**by_name[name], "mode": "NULLABLE"} for name in _kept(merge)] + own
 
@@ -184,11 +189,11 @@ def _same_key(merge: Merge, alias: str) -> str:
 
 
 def _newer(merge: Merge, alias: str, day: dt.date) -> str:
-    """Return the condition that staged row ``n`` of ``day`` may replace a row that is there already."""
+    """Return the condition under which staged row ``n`` of ``day`` may replace an existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day
     old, new = (merge.order(f"{of}.{quoted(merge.newest_by)}") for of in (alias, "n"))
     same = f"({new} = {old} OR ({new} IS NULL AND {old} IS NULL))"
-    # COALESCE: a comparison with NULL is neither true nor false, and NOT of it neither.
+    # COALESCE: a comparison with NULL gives NULL, and so does NOT of it.
     return f"COALESCE({new} > {old} OR ({old} IS NULL AND {new} IS NOT NULL) OR ({same} AND {by_day}), FALSE)"

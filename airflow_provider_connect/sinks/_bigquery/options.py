@@ -1,6 +1,6 @@
-"""The options of the BigQuery sink, what contradicts what among them, and the names that follow from them.
+"""The options of the BigQuery sink, the checks between them, and the names that follow from them.
 
-A DAG file imports this: nothing heavy may stand at its head.
+DAG files import this: keep it light.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.window import SourceKind
 
 NONE, INGESTION_TIME, RANGE = "none", "ingestion_time", "range"
-"""Words of ``partition_by`` that are no column, and of ``partition_type`` that is no time."""
+"""Values of ``partition_by`` that are not columns, and of ``partition_type`` that is not a unit of time."""
 
 
 class BigQueryOptions(Options):
@@ -28,45 +28,45 @@ class BigQueryOptions(Options):
         default="google_cloud_default", description="Airflow connection that holds the project and the credentials."
     )
     table: str = Field(
-        description="'dataset.table', or 'project.dataset.table' when the project is not the connection's own.",
+        description="'dataset.table', or 'project.dataset.table' for another project than the connection's.",
         examples=["analytics.mixpanel_events"],
     )
     write_mode: Literal["replace", "merge", "append"] = Field(
         default="replace",
-        description="'replace' puts a day in the place of the same day, 'merge' updates rows by key, 'append' adds.",
+        description="'replace' replaces a day by its new rows, 'merge' updates rows by key, 'append' adds rows.",
     )
     key: tuple[str, ...] = Field(
-        default=(), description="Source columns that identify a row: for write_mode='merge', and only there."
+        default=(), description="Source columns that identify a row; only for write_mode='merge'."
     )
     newest_by: str | None = Field(
         default=None,
-        description="Source column whose highest value wins among rows of one key, over days too; without it the later "
-        "day wins, and within a day the later row. For write_mode='merge'.",
+        description="Source column whose highest value wins among rows with the same key, across days too; without it "
+        "the later day wins, and within a day the later row. For write_mode='merge'.",
     )
     delete_where: str | None = Field(
-        default=None, description="Boolean source column: where it is true the key is deleted. For write_mode='merge'."
+        default=None, description="Boolean source column; where it is true, the key is deleted. For write_mode='merge'."
     )
     on_published_day: Literal["refuse", "append"] = Field(
         default="refuse",
-        description="With write_mode='append', what happens to a day the ledger has already: 'append' doubles it.",
+        description="What write_mode='append' does with a day that is already published: 'append' doubles it.",
     )
     load_method: Literal["auto", "storage_write", "load_job"] = Field(
         default="auto",
-        description="How rows reach the staging table; 'auto' takes load jobs where the stage lies on gs://, else the "
+        description="How rows reach the staging table; 'auto' takes load jobs if the stage is on gs://, else the "
         "Storage Write API.",
     )
     create_disposition: Literal["if_needed", "never"] = Field(
-        default="if_needed", description="Whether the table is made when it is missing."
+        default="if_needed", description="Whether a missing table is created."
     )
     partition_by: str = Field(
         default="day",
         description="What partitions a new table: 'day', a DATE or TIMESTAMP source column, 'ingestion_time' (when "
-        "rows arrive) or 'none'. For a table that exists: what it is partitioned by.",
+        "rows arrive) or 'none'. For an existing table: what it is partitioned by.",
     )
     partition_type: Literal["hour", "day", "month", "year", "range"] = Field(
         default="day",
         description="Size of a new table's partitions; 'hour' needs a TIMESTAMP column or 'ingestion_time'. 'range' is "
-        "for a table that exists, by ranges of an INTEGER column.",
+        "for an existing table that is partitioned by ranges of an INTEGER column.",
     )
     partition_expiration_days: int | None = Field(
         default=None, ge=1, description="Age at which BigQuery deletes a new table's partitions."
@@ -75,15 +75,13 @@ class BigQueryOptions(Options):
         default=(), max_length=4, description="Up to four source columns that a new table is clustered by."
     )
     labels: dict[str, str] = Field(
-        default_factory=dict, description="Labels of tables that are made, and of every job beside dag, task and run."
+        default_factory=dict, description="Labels of new tables, and of every job in addition to dag, task and run."
     )
-    kms_key: str | None = Field(
-        default=None, description="Cloud KMS key for tables that are made: 'projects/…/cryptoKeys/…'."
-    )
+    kms_key: str | None = Field(default=None, description="Cloud KMS key for new tables: 'projects/…/cryptoKeys/…'.")
     schema_contract: Literal["evolve", "freeze", "discard_columns"] = Field(
         default="evolve",
-        description="What happens to a column the table lacks: 'evolve' adds it, 'freeze' fails, 'discard_columns' "
-        "leaves it out.",
+        description="What happens to a column that the table lacks: 'evolve' adds it, 'freeze' fails the day, "
+        "'discard_columns' leaves it out.",
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
@@ -93,18 +91,18 @@ class BigQueryOptions(Options):
     max_rejects: int = Field(default=1000, ge=0, description="How many rows may be set aside before the day fails.")
     staging_dataset: str | None = Field(
         default=None,
-        description="Dataset for staging tables, 'dataset' or 'project.dataset', where the table's own lies; without "
-        "it they lie beside the table.",
+        description="Dataset for staging tables, 'dataset' or 'project.dataset', in the same location as the table's "
+        "dataset, which is the default.",
     )
     maximum_bytes_billed: int | None = Field(
         default=None,
         ge=10_000_000,
-        description="Bytes that one statement may be billed for; one that would read more fails the day.",
+        description="Most bytes that one statement may be billed for; a statement that would read more fails the day.",
     )
     retry_budget_seconds: float = Field(
         default=90.0,
         ge=0,
-        description="How long a call is tried again after retriable errors before they go to Airflow's own retry.",
+        description="How long a call is tried again after retriable errors before Airflow's own retry takes over.",
     )
 
     @field_validator("table")
@@ -117,7 +115,7 @@ class BigQueryOptions(Options):
         if len(place.table.encode()) > MAX_TARGET_BYTES:
             raise ValueError(
                 f"the table's name takes {len(place.table.encode())} bytes of UTF-8: at most {MAX_TARGET_BYTES} bytes, "
-                "since the ledger and staging tables have the same name and an end"
+                "since the names of the ledger and of staging tables add a suffix to it"
             )
         return table
 
@@ -127,7 +125,7 @@ class BigQueryOptions(Options):
         try:
             Place.parse(f"{dataset}.x", project="the-connections-own")
         except ConfigError:
-            raise ValueError(f"{dataset!r} is no dataset: write 'dataset' or 'project.dataset'") from None
+            raise ValueError(f"{dataset!r} is not a dataset: write 'dataset' or 'project.dataset'") from None
         return dataset
 
     @model_validator(mode="after")
@@ -159,17 +157,17 @@ class BigQueryOptions(Options):
 
     @property
     def target(self) -> str:
-        """``bigquery://`` and the table as it was given; for a missing project the connection's name stands."""
+        """``bigquery://`` and the table as given; the connection's name stands for a missing project."""
         return f"bigquery://{self._place_name}"
 
     @property
     def asset_uri(self) -> str:
-        """``bigquery://project/dataset/table``, as the Google provider's assets have it.
+        """``bigquery://project/dataset/table``, as in the Google provider's assets.
 
-        For a missing project the connection's name stands; the operator's ``asset=`` takes the real one.
+        The connection's name stands for a missing project; give the operator ``asset=`` for the real one.
         """
         dataset, _, table = self._place_name.rpartition(".")
-        project, _, dataset = dataset.rpartition(".")  # a project of a domain has dots of its own
+        project, _, dataset = dataset.rpartition(".")  # a domain-scoped project id has dots, too
         return f"bigquery://{project}/{dataset}/{table}"
 
     @property
@@ -177,5 +175,5 @@ class BigQueryOptions(Options):
         return self.table if project_of(self.table) else f"{self.conn_id}.{self.table}"
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Only with ``write_mode="replace"``: the other modes delete nothing because of an empty answer."""
+        """Tell whether an empty day deletes rows: only with ``write_mode="replace"``."""
         return self.write_mode == "replace"

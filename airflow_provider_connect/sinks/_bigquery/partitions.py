@@ -1,6 +1,6 @@
-"""How a table is divided into partitions: what the options say, what a table has, and both in words.
+"""Partitions of a table: as the options ask for them, as a table has them, and both in words.
 
-Whatever they are, a day is the rows whose column ``day`` has its date. Partitions decide only what a query reads.
+Partitions only decide what a query reads: a day is always the rows with its date in column ``day``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def column_named(source: str, columns: Sequence[Column]) -> str:
-    """Return the table's name of a column that ``partition_by`` or ``cluster_by`` names.
+    """Return the table's name for a column that ``partition_by`` or ``cluster_by`` names.
 
     :raises ConfigError: the source has no such column.
     """
@@ -38,7 +38,7 @@ def column_named(source: str, columns: Sequence[Column]) -> str:
 
 
 def partitioning(options: BigQueryOptions, columns: Sequence[Column]) -> tuple[str, str | None]:
-    """Return what the table is to be divided by, as the table calls it, and by what size.
+    """Return the wanted partition column, by its name in the table, and the partitions' size.
 
     :raises ConfigError: the source has no such column.
     """
@@ -49,7 +49,7 @@ def partitioning(options: BigQueryOptions, columns: Sequence[Column]) -> tuple[s
 
 
 def partitioning_of(table: Any) -> tuple[str, str | None]:
-    """Return what a table is divided by, and by what size."""
+    """Return a table's partition column and the partitions' size."""
     if table.range_partitioning is not None:
         return str(table.range_partitioning.field), RANGE
     if table.time_partitioning is None:
@@ -58,9 +58,9 @@ def partitioning_of(table: Any) -> tuple[str, str | None]:
 
 
 def new_partitioning(target: Place, options: BigQueryOptions, columns: Sequence[Column]) -> Any:
-    """Return how a new table is divided, None when it is not.
+    """Return the partitioning of a new table, None if it has none.
 
-    :raises ConfigError: by ranges, which only a person can choose.
+    :raises ConfigError: partitions are ranges, which only a person can choose.
     """
     from google.cloud import bigquery
 
@@ -75,16 +75,16 @@ def new_partitioning(target: Place, options: BigQueryOptions, columns: Sequence[
 
 
 def ranges_by_hand(target: Place, column: str) -> str:
-    """Say how a person makes a table that is divided by ranges."""
+    """Return how a person makes a table that is partitioned by ranges, as a message."""
     return (
-        f"table {target.id} does not exist, and one by ranges is not made here: CREATE TABLE {target.sql} ({DAY} DATE, "
-        f"{quoted(column)} INT64) PARTITION BY RANGE_BUCKET({quoted(column)}, GENERATE_ARRAY(first, end, step)); the "
-        "other columns are added then"
+        f"table {target.id} does not exist; with ranges it must be made by hand: CREATE TABLE {target.sql} ({DAY} "
+        f"DATE, {quoted(column)} INT64) PARTITION BY RANGE_BUCKET({quoted(column)}, GENERATE_ARRAY(first, end, step)); "
+        "the first publish adds the other columns"
     )
 
 
 def spoken(by: str, size: str | None) -> str:
-    """Return a partitioning for people."""
+    """Return a partitioning in words."""
     if by == NONE:
         return "not at all"
     if size == RANGE:

@@ -1,4 +1,4 @@
-"""One publish of a Delta table: from a snapshot of the table to the commit that builds on exactly that snapshot."""
+"""Publishes a day into a Delta table: reads a snapshot, and commits on exactly that snapshot."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _PAUSES = doubling(0.02, 2.0)
 class Commit:
     """Replaces a day by staged files, and writes its ledger row, in one commit to the log.
 
-    Whether it may is decided on the snapshot that the commit builds on. Delta refuses the commit when another since
-    that snapshot wrote one of its application transactions (the day's, or the attempt's), and it is decided anew.
+    The snapshot that the commit builds on decides whether it may. Delta refuses the commit if another one has written
+    one of its application transactions (the day's or the attempt's) since; then a new snapshot decides.
     """
 
     path: str
@@ -44,7 +44,7 @@ class Commit:
     publish: Publish
 
     def run(self) -> LedgerRow:
-        """Publish, or answer from the ledger what this intent has published already."""
+        """Publish, or return the ledger row if this intent has published already."""
         folder = Folder(self.path)
         patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
         while True:
@@ -52,28 +52,28 @@ class Commit:
             view = LedgerView(folder, table, self.publish.key)
             row = view.published(self.publish.day.date, self.publish.intent.token)
             if row is not None:
-                return self._kept(row, table)
+                return self._secured(row, table)
             rows = sum(file.rows for file in self.publish.manifest.polled.files)
             row = row_of(self.publish, self._generation(view), rows=rows)
             files = claim(folder, view, self.publish)
             try:
                 fields = merged(table, delta_columns(self.publish.schema), self.contract, self.path)
                 if allow_local_times(table, fields):
-                    continue  # on a newer version of the table: decide again
+                    continue  # the table has a newer version: decide again
                 self._commit(table, row, fields, files)
-                return self._kept(row, table)
+                return self._secured(row, table)
             except delta_errors() as error:
-                # The commit may have landed all the same: the next turn reads the ledger first.
+                # The commit may have landed nevertheless: the next turn reads the ledger first.
                 failure = storage_error(self.path, error)
                 if not lost_race(error):
                     patience.shorten(1.0)
             if not patience.look_again():
                 raise failure
 
-    def _kept(self, row: LedgerRow, table: DeltaTable) -> LedgerRow:
-        """Return a row that is in the log once no power cut can take it, and once the log's version is noted.
+    def _secured(self, row: LedgerRow, table: DeltaTable) -> LedgerRow:
+        """Return a committed row once it survives a power cut and the log's version is noted.
 
-        An error on the way leaves the row where it is: the next try finds it.
+        After an error the row stays in the log: the next try finds it.
         """
         with log_errors(table):
             table.update_incremental()
@@ -83,11 +83,11 @@ class Commit:
     def _table(self) -> DeltaTable:
         """Return a fresh snapshot of the table.
 
-        :raises ConfigError: it is gone, another's, or not one this sink can write.
+        :raises ConfigError: it is gone, belongs to another stream, or this sink cannot write it.
         """
         table = open_table(self.path)
         if table is None:
-            raise ConfigError(f"table {self.path} was deleted while a day was on its way into it: clear the task")
+            raise ConfigError(f"table {self.path} was deleted during a publish: clear the task")
         if problems := ownership_problems(table, self.publish.key, self.path):
             raise ConfigError("; ".join(problems))
         return table
@@ -98,7 +98,7 @@ class Commit:
         generation = view.generation(day)
         newest = LedgerRow(day=day, generation=generation, token="", rows=0) if generation else None
         if seen_in(newest) != self.publish.manifest.seen:
-            newest = view.row(day, self.publish.intent.run)  # who it was decides what the loser does
+            newest = view.row(day, self.publish.intent.run)  # the loser's next step depends on who won
         return next_generation(self.publish, newest)
 
     def _commit(self, table: DeltaTable, row: LedgerRow, fields: list[DeltaField], files: dict[str, Entry]) -> None:

@@ -13,7 +13,7 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.table import OWNER
-from airflow_provider_connect.sinks._delta.transactions import of_commits, recorded
+from airflow_provider_connect.sinks._delta.transactions import committed_transactions, recorded_transactions
 from airflow_provider_connect.stage.manifest import DATA_FILE
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
@@ -25,21 +25,21 @@ _EPOCH = dt.date(1970, 1, 1).toordinal()
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 SWEPT = 0
-"""What a sweep records as the generation of an attempt before it deletes its files: no generation is 0."""
+"""Recorded as an attempt's generation before a sweep deletes its files: real generations start at 1."""
 
 
 def app_prefix(key: StreamKey) -> str:
-    """Return what every application id of a stream begins with."""
+    """Return the prefix of all application ids of a stream."""
     return f"connect/{key}/"
 
 
 def app_id(key: StreamKey, day: dt.date) -> str:
-    """Return the application id under which a day's generation is recorded."""
+    """Return the application id that records a day's generation."""
     return f"{app_prefix(key)}{day}"
 
 
 def attempt_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id under which the fate of an attempt is recorded: its generation, or :data:`SWEPT`."""
+    """Return the application id that records an attempt's fate: its generation, or :data:`SWEPT`."""
     return f"{app_prefix(key)}attempt/{attempt}"
 
 
@@ -57,7 +57,7 @@ def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
 
 
 def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return the commit's metadata: the row for people, and for :meth:`LedgerView.row` while the log keeps it."""
+    """Return the commit's metadata: the row, for people, and for :meth:`LedgerView.row` while the log has it."""
     values = row.model_dump(mode="json") | {
         "connector": publish.key.connector,
         "stream": publish.key.stream,
@@ -69,7 +69,7 @@ def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
 
 
 def _days_of(transactions: dict[str, int], prefix: str) -> Iterator[dt.date]:
-    """Yield the days whose generation is among a stream's application transactions."""
+    """Yield the published days among a stream's application transactions."""
     for app, generation in transactions.items():
         date = app.removeprefix(prefix)
         if generation and _DATE.fullmatch(date):
@@ -77,7 +77,7 @@ def _days_of(transactions: dict[str, int], prefix: str) -> Iterator[dt.date]:
 
 
 class LedgerView:
-    """The ledger of one stream as one version of the table has it."""
+    """The ledger of one stream in one version of the table."""
 
     def __init__(self, folder: Folder, table: DeltaTable | None, key: StreamKey) -> None:
         self.folder = folder
@@ -85,15 +85,15 @@ class LedgerView:
         self.key = key
 
     def transaction(self, day: dt.date, what: str = "") -> int | None:
-        """Return the version recorded for a day's application transaction, None when there is none."""
+        """Return the version of a day's application transaction, None if there is none."""
         return self._version(app_id(self.key, day) + what)
 
     def generation(self, day: dt.date) -> int:
-        """Return a day's newest generation, 0 when it was never published."""
+        """Return a day's newest generation, 0 if it was never published."""
         return self.transaction(day) or 0
 
     def attempt(self, attempt: str) -> int | None:
-        """Return the generation that an attempt published, :data:`SWEPT`, or None while neither is decided."""
+        """Return the generation that an attempt published, :data:`SWEPT`, or None if neither is recorded."""
         return self._version(attempt_id(self.key, attempt))
 
     def _version(self, app: str) -> int | None:
@@ -107,15 +107,17 @@ class LedgerView:
 
     @cached_property
     def recorded(self) -> dict[str, int] | None:
-        """Every application transaction of this stream, None if each has to be asked for."""
-        return recorded(self.folder, self.table.version(), app_prefix(self.key)) if self.table is not None else {}
+        """Every application transaction of this stream, None if only delta-rs can read them, one by one."""
+        if self.table is None:
+            return {}
+        return recorded_transactions(self.folder, self.table.version(), app_prefix(self.key))
 
     def newest(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
-        """Return what the transactions alone tell of a day's newest publish; None if there is none.
+        """Return a day's newest publish as the transactions record it; None if there is none.
 
-        It outlives the log's clean-up, and is read without the history, which takes a request for every commit.
+        They outlive the log's clean-up, and need no history, which takes a request for every commit.
 
-        :param run: named in the row if it was this one's publish.
+        :param run: named in the row if it made that publish.
         """
         generation = self.generation(day)
         if not generation:
@@ -132,12 +134,12 @@ class LedgerView:
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
-        """Return the newest published state of a day, None if it never was; ``run`` as in :meth:`newest`."""
+        """Return a day's newest publish with its details, None if there is none; ``run`` as in :meth:`newest`."""
         newest = self.newest(day, run)
         return None if newest is None else self._from_history(day, newest.generation) or newest
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published for one intent, None if nothing was."""
+        """Return the publish of one intent, None if there is none."""
         generation = self.transaction(day, f"/token/{token}")
         if generation is None:
             return None
@@ -152,7 +154,7 @@ class LedgerView:
         )
 
     def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
-        """Return a row as its commit has it; None when that commit has left the log."""
+        """Return a row from its commit's metadata; None if that commit has left the log."""
         for details in self.history:
             if details.get("connect.day") == str(day) and details.get("connect.generation") == str(generation):
                 values = {name.removeprefix("connect."): value for name, value in details.items()}
@@ -171,14 +173,14 @@ class LedgerView:
             return DaySet()
         known = self.recorded
         if known is None and self.table is not None:
-            known = of_commits(self.folder, 0, self.table.version(), app_prefix(self.key))
-        return self._asked_days() if known is None else DaySet.of(_days_of(known, app_prefix(self.key)))
+            known = committed_transactions(self.folder, 0, self.table.version(), app_prefix(self.key))
+        return self._days_one_by_one() if known is None else DaySet.of(_days_of(known, app_prefix(self.key)))
 
-    def _asked_days(self) -> DaySet:
-        """Return the days with files or a commit of ours, then those around them, also empty.
+    def _days_one_by_one(self) -> DaySet:
+        """Return the days with files or commits of ours, and published days, even empty ones, between and next to them.
 
-        The ledger is asked only about days that are in doubt: each question reads the end of the log. Rows that
-        somebody else wrote under a far date are one such question each, and lead no further unless it confirms them.
+        The ledger is asked only about doubtful days, since each question reads the end of the log. A date that only
+        somebody else's files have is one question, and its neighbours are asked about only if the ledger knows it.
         """
         done = {date for date, path, _ in self.files if DATA_FILE.fullmatch(path)} | self.logged.keys()
         done |= {date for date in {date for date, _, _ in self.files} - done if self.generation(date)}
@@ -191,7 +193,7 @@ class LedgerView:
         return DaySet.of(done)
 
     def _in_a_row(self, date: dt.date, step: int) -> Iterator[dt.date]:
-        """Yield the published days that follow one another from ``date`` on, up to the calendar's end."""
+        """Yield the consecutive published days after ``date``, or before it if ``step`` is -1."""
         while dt.date.min < date < dt.date.max and self.generation(date := date + ONE_DAY * step):
             yield date
 
@@ -202,7 +204,7 @@ class LedgerView:
 
     @cached_property
     def commits(self) -> list[dict[str, Any]]:
-        """All commits that are still in the log, newest first."""
+        """All commits still in the log, newest first."""
         if self.table is None:
             return []
         with log_errors(self.table):
@@ -210,21 +212,21 @@ class LedgerView:
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
-        """Commits of this stream that are still in the log, newest first."""
+        """Commits of this stream still in the log, newest first."""
         mine = {"connect.connector": self.key.connector, "connect.stream": self.key.stream}
         return [c for c in self.commits if "connect.day" in c and all(c.get(k) == v for k, v in mine.items())]
 
     @cached_property
     def logged(self) -> dict[dt.date, int]:
-        """Day and rows of each day's newest publish, as far as its commit is still in the log."""
+        """Rows of each day's newest publish whose commit is still in the log."""
         oldest_first = reversed(self.history)
         return {dt.date.fromisoformat(c["connect.day"]): int(c["connect.rows"]) for c in oldest_first}
 
     @cached_property
     def files(self) -> list[tuple[dt.date, str, int | None]]:
-        """Day, path and rows of every file of this version, rows None where its writer did not say.
+        """Day, path and rows of every file of this version; rows None if its writer gave no count.
 
-        Files of no day, or of one beyond Python's calendar, are somebody else's and left out.
+        Files without a day, or with one outside Python's calendar, are somebody else's and left out.
         """
         if self.table is None:
             return []
@@ -242,25 +244,25 @@ class LedgerView:
 
 
 class DeltaLedger(Ledger):
-    """The ledger of one stream, read anew from the table's log at every question."""
+    """The ledger of one stream; each call reads the table's log again."""
 
     def __init__(self, path: str, key: StreamKey) -> None:
         self.path = path
         self.key = key
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day; without token and digest when its commit has left the log."""
+        """Return a day's newest publish; without token and digest once its commit has left the log."""
         return self._view().row(day)
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the next one of a day must follow; without what only the log's history tells."""
+        """Return the publish that a day's next one must follow; without details that only the history has."""
         return self._view().newest(day)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent, also when a newer one followed.
+        """Return what was published of a day for one intent, even if a newer publish followed.
 
-        Whoever is told so does not publish any more. So it is told only when no power cut can take that publish back:
-        the one that made it may have been killed before it saw to that.
+        The caller then publishes nothing. So the log is first flushed to the disk: the publisher may have been killed
+        before it did so, and a power cut would lose the day.
         """
         view = self._view()
         row = view.published(day, token)

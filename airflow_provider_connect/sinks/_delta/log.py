@@ -1,13 +1,13 @@
-"""Opens a Delta table's log, knows when it is not the one that was written, and brings it to the disk.
+"""Opens a Delta table's log, detects one that was lost or set back, and flushes it to the disk.
 
-A log may be lost, or set back to an older state, under data files that stay. A new table in its place would take loaded
-days for missing ones, and a sweep would delete their files. So every publish notes which version it made, beside the
-log: ``_connect/log/<version>-<table id>``. Whoever opens the table lists the notes first, and refuses a log that is
-older than a note, that is another table's, or that is not there while notes, attempts or data files of ours are.
+A log may be lost, or set back to an older state, while its data files stay. A new log in its place would show loaded
+days as missing, and a sweep would delete their files. So every publish notes its version beside the log:
+``_connect/log/<version>-<table id>``. Opening the table lists these notes first. It refuses a log that is older than a
+note, belongs to another table, or is missing while notes, attempts or data files of ours exist.
 
-delta-rs leaves commits in the memory of the machine, from where a power cut takes them. A commit that is lost below one
-that is not makes the table unreadable, so whoever has committed brings every commit to the disk that is not noted yet,
-also those of writers that were killed before they could. A version is noted only after that.
+delta-rs leaves commits in memory, where a power cut loses them. A commit lost below a later one makes the table
+unreadable. So after a commit every commit without a note is flushed to the disk, even those of other writers, which may
+have been killed. Only then is the version noted.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 LOG = "_delta_log"
 NOTES = f"{CONTROL}/log"
-_LOOKS = 5
-_LOOK_AGAIN_SECONDS = 0.2
+_OPEN_TRIES = 5
+_OPEN_AGAIN_SECONDS = 0.2
 _NOTE = re.compile(rf"{NOTES}/(?P<version>\d{{20}})-(?P<table>.+)")
 _PART_OF_A_LOG = re.compile(rf"{LOG}/(\d{{20}}\..*(json|parquet)|_last_checkpoint)")
 _HINT_NAME = f"{LOG}/_last_checkpoint"
 _HINT = re.compile(rb'"version"\s*:\s*(\d+)')
-# How delta-rs 1.6 says that commits are missing from the log, at its beginning or between two others.
+# How delta-rs 1.6 reports commits missing from the log, at its beginning or between two others.
 _GAP = re.compile(r"No table metadata or protocol found|Expected contiguous commit files")
 _MEND = "restore {path}/_delta_log as it was; or, for a new table, delete {path} whole, data and _connect included"
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
-    """Return the classes of what ``deltalake`` raises when a log cannot be read or a commit fails."""
+    """Return the exception classes of ``deltalake`` for a log that cannot be read and a commit that fails."""
     from deltalake.exceptions import DeltaError
 
     return (DeltaError, OSError)
@@ -48,7 +48,7 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def log_errors(table: DeltaTable) -> Iterator[None]:
-    """Turn what delta-rs raises while it reads the log of an open table into one of ours, which names the table."""
+    """Turn errors of delta-rs while it reads an open table's log into ours, which name the table."""
     try:
         yield
     except delta_errors() as error:
@@ -56,29 +56,29 @@ def log_errors(table: DeltaTable) -> Iterator[None]:
 
 
 def lost_race(error: Exception) -> bool:
-    """Tell whether a commit failed because another was faster, and not because of the storage below."""
+    """Tell whether a commit failed because another was faster, not because of the storage."""
     from deltalake.exceptions import CommitFailedError
 
     return isinstance(error, CommitFailedError) and "os error" not in str(error)
 
 
 def open_table(path: str) -> DeltaTable | None:
-    """Return the newest version of the table, None if there is no table and never was one.
+    """Return the newest version of the table, None if there never was a table.
 
-    :raises RetriableError: if there is one that cannot be read now.
-    :raises ConfigError: if this user may not read it; if its log was lost or set back.
+    :raises RetriableError: if it cannot be read now.
+    :raises ConfigError: if this user may not read it, or its log was lost or set back.
     """
     folder = Folder(path)
-    patience = Patience(pauses=(_LOOK_AGAIN_SECONDS,), tries=_LOOKS)
-    while isinstance(opened := _look(folder), ConnectError):
-        # Another process may have made the table, or cleaned its log, between the two looks.
+    patience = Patience(pauses=(_OPEN_AGAIN_SECONDS,), tries=_OPEN_TRIES)
+    while isinstance(opened := _try_to_open(folder), ConnectError):
+        # Another process may have made the table, or cleaned its log, just now.
         if not patience.again():
             raise opened
     return opened
 
 
-def _look(folder: Folder) -> DeltaTable | ConfigError | RetriableError | None:
-    """Open the table; return, and do not raise, what another look may find otherwise."""
+def _try_to_open(folder: Folder) -> DeltaTable | ConfigError | RetriableError | None:
+    """Open the table; errors that another try may not meet are returned, not raised."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -90,25 +90,25 @@ def _look(folder: Folder) -> DeltaTable | ConfigError | RetriableError | None:
         return _no_table(folder, error)
     except delta_errors() as error:
         if folder.local and folder.is_file():
-            raise ConfigError(f"path={folder.url!r} is a file: name a folder, or a path that is free") from error
+            raise ConfigError(f"path={folder.url!r} is a file: name a folder, or an unused path") from error
         if not _GAP.search(str(error)):
             raise storage_error(folder.url, error) from error
         return ConfigError(f"the log of table {folder.url} has lost commits: {_MEND.format(path=folder.url)}")
     version, table_id = max(notes, default=(0, _id(table)))
     if version > table.version():
-        what = f"stands at version {table.version()}, but version {version} was there: it was set back"
+        what = f"is at version {table.version()}, but version {version} was published: it was set back"
     elif table_id != _id(table):
-        what = "is not the one that its data files were published in"
+        what = "is not the log that its data files were published in"
     else:
         return table
     return ConfigError(
-        f"the log of table {folder.url} {what}, so what it says of loaded days is not true: "
-        f"{_MEND.format(path=folder.url)}; or, to go on from this older state, delete {folder.url}/{NOTES}"
+        f"the log of table {folder.url} {what}, so its list of loaded days is wrong: "
+        f"{_MEND.format(path=folder.url)}; or, to continue from this older state, delete {folder.url}/{NOTES}"
     )
 
 
 def _no_table(folder: Folder, error: Exception) -> ConfigError | RetriableError | None:
-    """Judge delta-rs's "not found", which it says for a log that it cannot read too; None if nothing is there."""
+    """Return what delta-rs's "not found" means, which also covers unreadable logs; None if there is no table."""
     names = [file.name for file in folder.files()]
     if any(_PART_OF_A_LOG.fullmatch(name) for name in names):
         return storage_error(folder.url, error)
@@ -117,8 +117,7 @@ def _no_table(folder: Folder, error: Exception) -> ConfigError | RetriableError 
     if left is None:
         return None
     return ConfigError(
-        f"the log of table {folder.url} is gone, but files of a table are there ({left}): "
-        f"{_MEND.format(path=folder.url)}"
+        f"the log of table {folder.url} is gone, but the table's files exist ({left}): {_MEND.format(path=folder.url)}"
     )
 
 
@@ -129,9 +128,9 @@ def _notes(folder: Folder) -> list[tuple[int, str]]:
 
 
 def secure(folder: Folder, table: DeltaTable) -> None:
-    """Bring the table up to this version to the disk, then note the version and forget older notes.
+    """Flush the log up to this version to the disk, then note the version and delete older notes.
 
-    What was noted before is on the disk already, so this costs little when nothing is new.
+    Noted versions are on the disk already, so this costs little if nothing is new.
     """
     new = (table.version(), _id(table))
     notes = _notes(folder)
@@ -147,14 +146,14 @@ def secure(folder: Folder, table: DeltaTable) -> None:
 
 
 def _sync_log(folder: Folder, version: int, noted: int) -> None:
-    """Bring the commits after version ``noted`` up to ``version`` to the disk, and the checkpoints readers start from.
+    """Flush the commits after ``noted`` up to ``version``, and the checkpoints that readers start from.
 
-    A checkpoint is written after its commit, and may come after its note; readers use it whoever made it.
+    A checkpoint is written after its commit, perhaps even after the note, and by any writer; readers use all of them.
     """
     if not folder.local:
         return
     hinted = hinted_checkpoint(folder)
-    # One whose writer was killed has no hint, and readers find it behind the hinted one all the same.
+    # A checkpoint whose writer was killed has no hint, but readers find it after the hinted one.
     names = [checkpoint_name(each) for each in range(hinted or 0, max(version, hinted or 0) + 1)]
     if hinted is not None:
         names.append(_HINT_NAME)
@@ -162,7 +161,7 @@ def _sync_log(folder: Folder, version: int, noted: int) -> None:
         names.append(commit)
         version -= 1
     folder.sync(names)
-    if noted < 0:  # nobody has seen to the table's own folder yet; one this user may not open is left to its owner
+    if noted < 0:  # first publish: flush the table's entry in its parent folder, unless only others may open that one
         with suppress(ConfigError):
             Folder(folder.url.rpartition("/")[0] or "/").sync([""])
 
@@ -177,7 +176,7 @@ def hinted_checkpoint(folder: Folder) -> int | None:
 
 
 def checkpoint_name(version: int) -> str:
-    """Return the name of a version's checkpoint under the table's root, if it is one of a single file."""
+    """Return the name of a version's single-file checkpoint under the table's root."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 

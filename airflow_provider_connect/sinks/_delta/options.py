@@ -14,7 +14,7 @@ from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.window import ONE_DAY
 
 _SCHEMES = ("s3", "s3a", "gs", "abfss")
-# delta-rs writes the log of such a path in one place and looks for it in another.
+# delta-rs writes the log of such a path to one place and reads it from another.
 _MISREAD = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -33,7 +33,8 @@ class DeltaOptions(Options):
         "are deleted.",
     )
     schema_contract: Literal["evolve", "freeze"] = Field(
-        default="evolve", description="What happens to a column the table lacks: 'evolve' adds it, 'freeze' fails."
+        default="evolve",
+        description="What happens to a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
     )
 
     @field_validator("path")
@@ -48,10 +49,10 @@ class DeltaOptions(Options):
             raise ValueError(f"a Delta table lies on a local path or on {', '.join(_SCHEMES)}")
         if path == "/":
             raise ValueError("the root of the filesystem cannot be a table")
-        # A URL is parsed without its control characters, so what was given is looked at too.
+        # Parsing a URL drops its control characters, so the given text is checked too.
         if (misread := _MISREAD.search(path) or _CONTROL.search(given)) is not None:
             raise ValueError(
-                f"{misread[0]!r} in the path of a Delta table is read as another place by its readers: choose a path "
+                f"readers take a Delta table's path with {misread[0]!r} for another place: choose a path "
                 "without backslashes, control characters and '%' before two hex digits"
             )
         return path

@@ -1,4 +1,4 @@
-"""What others can do to a stream's Delta table: change its days, and write its log without a lock."""
+"""Detects what others do to a stream's Delta table: changed days, and a log written without a lock."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.stage.manifest import DATA_FILE
 
 _SHOWN = 5
-# What Delta's history calls commits that change rows; others, such as OPTIMIZE, only move them.
+# Operations in Delta's history that change rows; others, such as OPTIMIZE, only move them.
 _CHANGES_ROWS = {"WRITE", "DELETE", "UPDATE", "MERGE", "RESTORE", "STREAMING UPDATE", "TRUNCATE"}
 
 
 def foreign_changes(view: LedgerView) -> str | None:
-    """Say which published days no longer show what was published, because somebody else wrote to the table.
+    """Say which published days somebody else has changed; None if no change is found.
 
-    What the files' statistics count is compared with the ledger. Files of others with the right count tell of a change
-    only if the history knows a foreign commit that changes rows: else they were compacted. The ledger is asked only
-    about days that look odd; once a day's commit has left the log, one that lost whole files of several looks well.
+    The row counts of the files are compared with the ledger. Foreign files with the right count are a change only if
+    the history has a foreign commit that changes rows; otherwise they come from a compaction. Only odd days are looked
+    up in the ledger: once a day's commit has left the log, the loss of some of its files goes unnoticed.
     """
     foreign_writes = any(c.get("operation") in _CHANGES_ROWS and not _is_ours(c) for c in view.commits)
     rows: dict[dt.date, int] = {}
@@ -34,15 +34,15 @@ def foreign_changes(view: LedgerView) -> str | None:
         if published is None and (not there or date in others):
             published = view.transaction(date, "/rows")
         if published is not None and published != there:
-            changed.append(f"{date} ({published:,} rows were published, {there:,} are there)")
+            changed.append(f"{date} (published {published:,} rows, now has {there:,})")
         elif date in others and foreign_writes:
-            changed.append(f"{date} (has files of somebody else)")
+            changed.append(f"{date} (has foreign files)")
     if not changed:
         return None
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
     return (
-        f"somebody else changed days that were published: {', '.join(changed[:_SHOWN])}{more}; they still count as "
-        "done: clear such a day to load it again, or leave it as it is"
+        f"somebody else changed published days: {', '.join(changed[:_SHOWN])}{more}; they still count as "
+        "done: clear their tasks to load them again, or leave them as they are"
     )
 
 
@@ -51,14 +51,14 @@ def _is_ours(commit: dict[str, object]) -> bool:
 
 
 def locking_problems(path: str) -> list[str]:
-    """Say which settings of the environment would let two writers of one log overwrite each other's commits."""
+    """Return the environment settings that let two writers overwrite each other's commits; [] if none does."""
     if not path.startswith("s3://"):
         return []
     found = {name.upper(): value.strip().lower() for name, value in os.environ.items()}
     unsafe = [n for n in ("AWS_S3_ALLOW_UNSAFE_RENAME", "ALLOW_UNSAFE_RENAME") if found.get(n) in ("1", "true", "yes")]
     disabled = [n for n in ("AWS_CONDITIONAL_PUT", "CONDITIONAL_PUT") if found.get(n) == "disabled"]
     return [
-        f"{name}={found[name]!r} in the environment lets two runs overwrite each other's commits to {path}, and days "
-        "are lost: unset it, and use a store that knows conditional writes (If-None-Match)"
+        f"{name}={found[name]!r} in the environment lets two runs overwrite each other's commits to {path} and lose "
+        "days: unset it, and use a store with conditional writes (If-None-Match)"
         for name in unsafe + disabled
     ]

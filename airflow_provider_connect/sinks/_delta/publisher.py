@@ -1,4 +1,4 @@
-"""What publishes days into a Delta table; the staged files become the table's, so that it has nothing to put."""
+"""Publishes days into a Delta table. Staged files become the table's files, so there is no ``put``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
-# Every question to the ledger reads the commits since the last checkpoint, one request each: as often as Spark does it,
-# and not after 100 commits, which is what delta-rs would do.
+# Each look into the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
+# as Spark's, not after delta-rs's 100 commits.
 _CHECKPOINT_INTERVAL = "10"
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class DeltaPublisher(Publisher):
         return DeltaLedger(self._path, self._key)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish; make the table when nothing would and there is none yet."""
+        """Return what would fail the publish; if nothing would, make the table if it is missing."""
         try:
             if problems := locking_problems(self._path):
                 return problems
@@ -53,7 +53,7 @@ class DeltaPublisher(Publisher):
             table = open_table(self._path)
             if table is None:
                 self._probe()
-                table = self._made(schema)
+                table = self._create(schema)
             if problems := ownership_problems(table, self._key, self._path):
                 return problems
             merged(table, columns, self._options.schema_contract, self._path)
@@ -74,8 +74,8 @@ class DeltaPublisher(Publisher):
         """Delete unpublished files of attempts that have been silent for ``sweep_after``."""
         return Sweeper(Folder(self._path), self._key, self._options.sweep_after).run()
 
-    def _made(self, schema: pa.Schema) -> DeltaTable:
-        """Make this stream's table; return it, or the one that another process made at the same instant."""
+    def _create(self, schema: pa.Schema) -> DeltaTable:
+        """Make this stream's table; return it, or the one that another process just made."""
         from deltalake import DeltaTable, Schema
 
         patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
@@ -100,7 +100,7 @@ class DeltaPublisher(Publisher):
         folder = Folder(self._path)
         parent = Folder(self._path.rpartition("/")[0] or "/")
         if folder.local and not parent.exists():
-            raise ConfigError(f"{parent.url} does not exist: make it, or mend path={self._path!r}")
+            raise ConfigError(f"{parent.url} does not exist: make it, or correct path={self._path!r}")
         probe = f"{CONTROL}/probe-{uuid.uuid4().hex}"
         folder.write(probe, b"\0" * 65536)
         folder.delete(probe)

@@ -1,24 +1,24 @@
-"""Deletes what dead attempts left under a Delta table's root, and nothing a commit has named or may still name.
+"""Deletes the files of dead attempts under a Delta table's root, but none that a commit names or may still name.
 
 **The log decides, not a clock.** A publish commits the application transaction ``…/attempt/<attempt>`` with its
 generation. A sweep commits the same one with 0, "swept", and deletes only what the log shows as swept. Delta refuses a
-commit when another since its snapshot wrote the same application transaction, so of the two exactly one lands:
+commit if another has written the same application transaction since its snapshot, so exactly one of the two lands:
 
-* *The sweep's lands first.* The publisher may have slept between its claim and its commit for as long as it likes:
-  Delta refuses its commit, it reads the log anew, finds 0, and ends retriable: the day is polled again. If it wakes so
-  late that the log's clean-up took what it would have to compare with, Delta refuses it as well.
-* *The publisher's lands first.* The sweep is refused, reads anew, finds a generation, and keeps the files.
-* *A sweep dies* after its commit: the next one finds 0 and deletes the rest. Whatever is left until then is refused.
-* *Two sweeps* want the same attempt: one commit is refused, reads anew, finds 0, and both delete.
-* *A zombie's executor* writes on in a swept attempt: no commit will name it, and a later sweep deletes it.
+* *The sweep's lands first.* The publisher may stall between claim and commit for any time: Delta refuses its commit,
+  it reads the log again, finds 0, and ends retriable, and the day is polled again. If it wakes after the log's clean-up
+  has removed what Delta compares with, Delta refuses the commit too.
+* *The publisher's lands first.* The sweep is refused, reads again, finds a generation, and keeps the files.
+* *A sweep dies* after its commit: the next one finds 0 and deletes the rest. Until then nobody can publish these files.
+* *Two sweeps* want the same attempt: one is refused, reads again and finds 0; then both delete.
+* *A zombie's executor* goes on writing in a swept attempt: no commit names its files, and a later sweep deletes them.
 
-A sweep therefore reads the table three times: before it decides, in its commit, and once more after it. A file that
-this newest version names stays, whatever the ledger says of its attempt (somebody may have added or restored it). A
-table whose log is lost or set back is refused (:mod:`.log`), and nothing of it is swept.
+So a sweep reads the table three times: before it decides, in its commit, and after it. Files that the newest version
+names stay, whatever the ledger says of their attempt (somebody may have added or restored them). A table whose log is
+lost or set back is refused (:mod:`.log`) and not swept.
 
-**Clocks only choose whom to ask.** An attempt is silent when its newest file is older than ``sweep_after`` by the clock
-of the storage, which dated that file: this machine's clock is not asked. If that one jumps, a living attempt may be
-swept. Then its day is polled once more; it is never published in part, and nothing published is lost.
+**Clocks only choose candidates.** An attempt is silent if its newest file is older than ``sweep_after`` by the clock of
+the storage, which dated that file, not by this machine's clock. If the storage's clock jumps, a live attempt may be
+swept. Then its day is polled again; it is never published in part, and nothing published is lost.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _COMMIT_TRIES = 20
 
 
 def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry]:
-    """Show that an attempt is alive, and return its data files, complete as the manifest has them.
+    """Mark an attempt as alive, and return its data files, checked against the manifest.
 
     :param view: the version of the table that the commit will build on.
     :raises RetriableError: the attempt was swept, or files are missing or changed: the day must be polled again.
@@ -56,7 +56,7 @@ def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry
     attempt = publish.manifest.attempt
     control = attempt_folder(attempt)
     expected = {file.path: file.size_bytes for file in publish.manifest.polled.files}
-    what = "a sweep took it for dead" if view.attempt(attempt) == SWEPT else None
+    what = "a sweep found it dead" if view.attempt(attempt) == SWEPT else None
     if what is None:
         folder.write(f"{control}/{PUBLISHING}", b"{}")
     found = folder.entries([*expected])
@@ -66,13 +66,13 @@ def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry
     if what is not None:
         folder.delete(f"{control}/{MANIFEST}")
         raise RetriableError(
-            f"the stage of {publish.day} under {folder.url} is not whole any more ({what}): poll the day again"
+            f"the stage of {publish.day} under {folder.url} is no longer complete ({what}): poll the day again"
         )
     return found
 
 
 class Sweeper:
-    """One sweep over the attempts of a stream's table that have been silent for ``silent``."""
+    """One sweep over the attempts of a stream's table that have written nothing for ``silent``."""
 
     def __init__(self, folder: Folder, key: StreamKey, silent: dt.timedelta) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Sweeper:
         """Sweep, and return how many files were deleted.
 
         :raises ConfigError: the table's log was lost or set back.
-        :raises RetriableError: others kept winning the race to the log.
+        :raises RetriableError: other commits were always faster.
         """
         view = self._view()
         if not view.is_mine:
@@ -93,7 +93,7 @@ class Sweeper:
         if not attempts:
             return 0
         data = self._data_files(attempts)
-        view = self._decided(attempts, data)
+        view = self._mark_swept(attempts, data)
         live = {path for _, path, _ in view.files}
         for attempt in attempts:
             files = data.get(attempt, [])
@@ -107,7 +107,7 @@ class Sweeper:
         return LedgerView(self.folder, open_table(self.folder.url), self.key)
 
     def _silent_attempts(self) -> list[str]:
-        """Return attempts whose newest file is old, without those that an earlier sweep settled."""
+        """Return attempts whose newest file is old, unless an earlier sweep settled them."""
         newest: dict[str, dt.datetime] = {}
         settled = set()
         for file in self.folder.files(f"{CONTROL}/attempts"):
@@ -121,7 +121,7 @@ class Sweeper:
         return sorted(a for a, modified in newest.items() if a not in settled and modified < silent_since)
 
     def _data_files(self, attempts: list[str]) -> dict[str, list[str]]:
-        """Return the data files of each attempt, by their names."""
+        """Return the names of each attempt's data files."""
         wanted = set(attempts)
         found: dict[str, list[str]] = {}
         for file in self.folder.files():
@@ -131,16 +131,16 @@ class Sweeper:
         return found
 
     def _manifest(self, attempt: str) -> Manifest | None:
-        """Return the attempt's manifest; None if it was never finished, or cannot be read."""
+        """Return the attempt's manifest; None if there is none, or it cannot be read."""
         try:
             return Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
         except (FileNotFoundError, ValidationError):
             return None
 
-    def _decided(self, attempts: list[str], data: dict[str, list[str]]) -> LedgerView:
-        """Record those attempts as swept that nobody published; return the table's newest version after that.
+    def _mark_swept(self, attempts: list[str], data: dict[str, list[str]]) -> LedgerView:
+        """Record unpublished attempts as swept; return the table's version after that.
 
-        The disk has that version before anything is deleted: no power cut takes the record and leaves the deletions.
+        That version is flushed to the disk before anything is deleted: a power cut must not undo the record alone.
         """
         patience = Patience(pauses=(0.2,), jitter=FROM_NONE, tries=_COMMIT_TRIES)
         while True:
@@ -179,7 +179,7 @@ class Sweeper:
         )
 
     def _settle(self, attempt: str, files: list[str]) -> None:
-        """Keep what was published, its rejects and manifest; delete what failed tasks wrote beside it."""
+        """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
         manifest = self._manifest(attempt)
         if manifest is not None:
             kept = {file.path for file in manifest.polled.files}
@@ -190,7 +190,7 @@ class Sweeper:
         self.folder.write(f"{control}/{SETTLED}", b"{}")
 
     def _bury(self, attempt: str, files: list[str]) -> None:
-        """Delete all of an attempt; its manifest first, so that nobody tries to publish what is left of it."""
+        """Delete all of an attempt; its manifest first, so that nobody tries to publish the rest."""
         control = attempt_folder(attempt)
         self._delete(self.folder.entries([f"{control}/{MANIFEST}"]))
         self._delete(files)

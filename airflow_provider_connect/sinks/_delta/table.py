@@ -1,4 +1,4 @@
-"""What a Delta table must be like to be a sink's: its owner, its features, its columns."""
+"""What a sink requires of a Delta table: owner, features and columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "v
 
 
 def ownership_problems(table: DeltaTable, key: StreamKey, path: str) -> list[str]:
-    """Say why this stream may not write this table; [] when it may."""
+    """Return why this stream may not write this table; [] if it may."""
     metadata = table.metadata()
     owner = metadata.configuration.get(OWNER)
     if owner is not None and owner != str(key):
@@ -46,7 +46,7 @@ def _property_problems(properties: dict[str, str], path: str) -> list[str]:
         ),
         "delta.setTransactionRetentionDuration": (
             "delta.setTransactionRetentionDuration" in properties,
-            "the ledger lives in the transactions it would drop",
+            "it would delete the ledger, which is kept in transactions",
         ),
     }
     return [
@@ -60,7 +60,7 @@ def _feature_problems(table: DeltaTable, path: str) -> list[str]:
     protocol = table.protocol()
     features = set(protocol.writer_features or []) | set(protocol.reader_features or [])
     if unknown := sorted(features - _SAFE_FEATURES):
-        return [f"table {path} uses Delta features this sink does not support: {', '.join(unknown)}"]
+        return [f"table {path} uses Delta features that this sink does not support: {', '.join(unknown)}"]
     if 2 < protocol.min_writer_version < 7:
         return [f"table {path} has Delta writer version {protocol.min_writer_version}: only 2 and 7 are supported"]
     return []
@@ -75,7 +75,7 @@ def day_column() -> DeltaField:
 
 
 def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
-    """Return a schema's columns as Delta has them, without ``day``; all nullable, so that they may disappear later.
+    """Return a schema's columns as Delta's, without ``day``; all nullable, since a source may drop them later.
 
     :raises ConfigError: naming every column that Delta cannot hold.
     """
@@ -89,9 +89,9 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
         if field.name == "day":
             continue
         if not field.name or _ILLEGAL_IN_NAMES.search(field.name):
-            problems.append(f"column {field.name!r}: Delta allows no space and none of ,;{{}}()= in a name: rename it")
+            problems.append(f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it")
         elif field.name.lower() in seen:
-            problems.append(f"column {field.name!r} differs from another in case alone: rename it")
+            problems.append(f"column {field.name!r} differs from another only in case: rename it")
         seen.add(field.name.lower())
         problem = f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source"
         if pa.types.is_null(field.type) or pa.types.is_unsigned_integer(field.type):
@@ -113,9 +113,9 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
 def merged(
     table: DeltaTable, columns: dict[str, DeltaField], contract: Literal["evolve", "freeze"], path: str
 ) -> list[DeltaField]:
-    """Return the table's columns with those of ``columns`` it lacks at the end.
+    """Return the table's columns, followed by those of ``columns`` that it lacks.
 
-    The schema of a delta-rs commit *replaces* the table's, so that a shorter one would drop columns.
+    A delta-rs commit *replaces* the table's schema, so a shorter one would drop columns.
 
     :raises DataError: naming every column whose type changed, or that is new while the contract is ``freeze``.
     """
@@ -129,7 +129,7 @@ def merged(
         elif old is None:
             fields.append(column)
         elif old.name != name:
-            problems.append(f"column {name!r} is called {old.name!r} in the table; Delta tells no case apart")
+            problems.append(f"column {name!r} is called {old.name!r} in the table; Delta ignores case: rename it")
         elif old.type != column.type:
             problems.append(
                 f"column {name!r} is {_plain(old)} in the table and {_plain(column)} now: cast it in the source "
@@ -146,10 +146,10 @@ def merged(
 
 
 def allow_local_times(table: DeltaTable, fields: list[DeltaField]) -> bool:
-    """Give the table the feature its columns without a time zone need; tell whether it had to be given.
+    """Add the table feature that timestamps without a time zone need; tell whether it was missing.
 
-    delta-rs commits such a column without the feature, and then nobody can open the table. ``table`` stands at a newer
-    version afterwards.
+    delta-rs would commit such a column without the feature, and then nobody could open the table. Afterwards ``table``
+    is at a newer version.
     """
     from deltalake import TableFeatures
 

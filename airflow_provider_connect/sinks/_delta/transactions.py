@@ -1,12 +1,11 @@
-"""All application transactions of one version of a Delta table, read at once.
+"""Reads all application transactions of one version of a Delta table at once.
 
-``deltalake`` answers for one application id at a time, and reads the end of the log anew for each. A ledger has several
-ids for each day, so what the log says is read here once, as Delta's protocol lays it down: the transactions of the
-newest checkpoint, then those of every commit after it.
+``deltalake`` looks up one application id at a time, and reads the end of the log each time. A ledger has several ids
+for each day, so here the log is read once, as Delta's protocol defines it: the transactions of the newest checkpoint,
+then those of every commit after it.
 
-A checkpoint of one Parquet file is read, whose transactions are all in that file. For a log that is laid out otherwise
-(checkpoints in parts, or named by a UUID), lost a file meanwhile, or cannot be read here, there is no answer, and
-whoever wants one asks delta-rs.
+Only checkpoints of one Parquet file are read, since it holds all transactions. For any other log (checkpoints in parts
+or named by a UUID, a file just deleted or unreadable) the answer is None, and the caller asks delta-rs.
 """
 
 from __future__ import annotations
@@ -22,38 +21,38 @@ _READERS = 8
 _CHECKPOINT = re.compile(rf"{LOG}/(?P<version>\d{{20}})\.checkpoint\.(.+\.)?(parquet|json)")
 
 
-def recorded(folder: Folder, version: int, prefix: str) -> dict[str, int] | None:
+def recorded_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int] | None:
     """Return application id to version for each id that begins with ``prefix``, as version ``version`` has them.
 
-    :return: None if this log is not one that is read here.
+    :return: None if this log cannot be read here.
     """
     from pyarrow import ArrowInvalid
 
     try:
         checkpoint = _newest_checkpoint(folder, version)
         if checkpoint is None:
-            return of_commits(folder, 0, version, prefix)
+            return committed_transactions(folder, 0, version, prefix)
         at, name = checkpoint
         if name != checkpoint_name(at):
             return None
-        commits = of_commits(folder, at + 1, version, prefix)
-        return None if commits is None else _of_checkpoint(folder, name, prefix) | commits
+        commits = committed_transactions(folder, at + 1, version, prefix)
+        return None if commits is None else _checkpoint_transactions(folder, name, prefix) | commits
     except (FileNotFoundError, ArrowInvalid):
-        return None  # cleaned up since it was listed, or damaged: delta-rs knows another way, or says what is wrong
+        return None  # just cleaned up, or damaged: delta-rs finds another way, or says what is wrong
 
 
-def of_commits(folder: Folder, first: int, last: int, prefix: str) -> dict[str, int] | None:
-    """Return what the commits of versions ``first`` to ``last`` recorded; None if one is gone, or cannot be read."""
+def committed_transactions(folder: Folder, first: int, last: int, prefix: str) -> dict[str, int] | None:
+    """Return the transactions of the commits ``first`` to ``last``; None if one is gone or unreadable."""
     names = [commit_name(version) for version in range(first, last + 1)]
     if not names:
         return {}
-    if not folder.exists(names[0]):  # of a cleaned log it is the first that is gone
+    if not folder.exists(names[0]):  # a clean-up removes the oldest first
         return None
     found: dict[str, int] = {}
     try:
         with ThreadPoolExecutor(_READERS) as pool:
             for commit in pool.map(folder.read, names):
-                # Few lines are transactions, and lines of files are long.
+                # Most lines are long and describe files: parse only those that may be transactions.
                 actions = (json.loads(line) for line in commit.splitlines() if b'"txn"' in line)
                 found |= {txn["appId"]: txn["version"] for action in actions if (txn := action.get("txn"))}
     except (FileNotFoundError, ValueError):
@@ -68,11 +67,11 @@ def _newest_checkpoint(folder: Folder, version: int) -> tuple[int, str] | None:
         return hinted, name
     matches = (_CHECKPOINT.fullmatch(file.name) for file in folder.files(LOG))
     found = [(int(match["version"]), match[0]) for match in matches if match]
-    # Of several of one version, one file's name is the last: ".checkpoint.parquet" follows digits and UUIDs.
+    # If a version has several, max() takes the single file: ".checkpoint.parquet" sorts after digits and UUIDs.
     return max((each for each in found if each[0] <= version), default=None)
 
 
-def _of_checkpoint(folder: Folder, name: str, prefix: str) -> dict[str, int]:
+def _checkpoint_transactions(folder: Folder, name: str, prefix: str) -> dict[str, int]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 

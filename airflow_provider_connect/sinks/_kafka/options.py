@@ -1,4 +1,4 @@
-"""Options of the Kafka sink. DAG files pay for this import: it stays light."""
+"""Options of the Kafka sink. DAG files import this: keep it light."""
 
 from __future__ import annotations
 
@@ -36,89 +36,90 @@ class KafkaOptions(Sink):
 
     conn_id: str = Field(default="kafka_default", description="Airflow connection of type kafka.")
     topic: str = Field(
-        description="Topic, or a template with one column of the source: 'mixpanel_{event}' makes one of each event.",
+        description="Topic, or a template with one source column: 'mixpanel_{event}' makes a topic for each event.",
         examples=["mixpanel_events"],
     )
     delivery: Literal["exactly_once", "at_least_once"] = Field(
-        default="exactly_once", description="'at_least_once' takes no transaction; a retry may send records again."
+        default="exactly_once", description="'at_least_once' uses no transaction; a retry may send records again."
     )
     atomicity: Literal["day", "partition"] = Field(
         default="day",
-        description="What one transaction holds: the day, or each staged file by itself, sent in parallel, for "
-        "days that take longer than a transaction may. For delivery='exactly_once'.",
+        description="What one transaction holds: the day, or one staged file; files are sent in parallel, for days "
+        "that take longer than a transaction may last. For delivery='exactly_once'.",
     )
     turns: Literal["topic", "off"] = Field(
         default="topic",
-        description="Whether days of one topic are sent one at a time, so that every reader of committed records sees "
-        "each whole. With 'off' a reader may see a part of a day while another day is being sent. For "
+        description="Whether a topic's days are sent one at a time; then every reader of committed records sees each "
+        "day whole. With 'off' a reader may see part of a day while another day is being sent. For "
         "delivery='exactly_once' with atomicity='day'.",
     )
     value_converter: ConverterName = Field(
-        default="json", description="What a value looks like; avro, json_schema and protobuf need registry_conn_id."
+        default="json", description="Format of values; avro, json_schema and protobuf need registry_conn_id."
     )
     value_field: str | None = Field(
-        default=None, description="Source column that is the whole value; for value_converter='string' and 'bytes'."
+        default=None, description="Source column that is the whole value; for value_converter='string' or 'bytes'."
     )
     record_name: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$",
-        description="Full name of the record in its schema, 'com.example.Event'; by default made of the topic. For "
+        description="Full name of the record in its schema, 'com.example.Event'; by default made from the topic. For "
         "avro, json_schema, protobuf and json_schema_envelope.",
     )
     key_fields: tuple[str, ...] = Field(
         default=("record_key",),
-        description="Source columns that make the record's key: one as its text, several as a JSON array; () for none.",
+        description="Source columns of the record's key: one becomes its text, several a JSON array; () for no key.",
     )
     key_converter: KeyConverterName = Field(
         default="string",
-        description="What a key looks like: 'string' as key_fields says; the others make a record of the key_fields. "
+        description="Format of keys: 'string' as described for key_fields; the others make a record of the key_fields. "
         "avro, json_schema and protobuf need registry_conn_id; the subject is '<topic>-key'.",
     )
     registry_conn_id: str | None = Field(
         default=None,
-        description="Airflow connection of the Schema Registry: host is its URL, login and password the user.",
+        description="Airflow connection of the Schema Registry: its URL as host; login and password if it needs them.",
     )
     subject_strategy: Literal["topic", "record", "topic_record"] = Field(
         default="topic",
-        description="How a value schema's subject is named: '<topic>-value', the record's name, or both.",
+        description="Name of a value schema's subject: '<topic>-value', the record's name, or '<topic>-<record name>'.",
     )
     schema_registration: Literal["auto_register", "use_latest"] = Field(
         default="auto_register",
-        description="Whether the source's schema is registered, or the newest registered one must hold its rows.",
+        description="Whether to register the source's schema, or use the newest registered one; it must fit the rows.",
     )
     schema_contract: Literal["evolve", "freeze", "ignore"] = Field(
         default="evolve",
-        description="Without a registry: 'evolve' takes new columns and fails the day where a type changed since the "
-        "newest published day, 'freeze' fails new columns too, 'ignore' checks neither.",
+        description="Without a registry: 'evolve' accepts new columns, and fails the day if a type changed since the "
+        "newest published day; 'freeze' fails new columns too; 'ignore' checks nothing.",
     )
     headers: bool = Field(
         default=True, description="Whether records carry the connect.… headers; sending is faster without them."
     )
     timestamp_field: str | None = Field(
-        default=None, description="Source column whose time is the record's timestamp; by default the time of sending."
+        default=None, description="Source column with the record's timestamp; by default the time of sending."
     )
     delete_where: str | None = Field(
-        default=None, description="Boolean source column: where it is true the record is a tombstone of its key."
+        default=None, description="Boolean source column; where it is true, the record is a tombstone for its key."
     )
     create_disposition: Literal["if_needed", "never"] = Field(
         default="if_needed",
-        description="Whether topics, the ledger's included, are made when they are missing. With 'never', "
-        "the options of new topics count only in the command that the message shows.",
+        description="Whether missing topics, the ledger's included, are created. With 'never', a message shows the "
+        "command that creates them; the options of new topics count only in that command.",
     )
     partitions: int | None = Field(
-        default=None, ge=1, description="Of a new topic; by default the broker's own number."
+        default=None, ge=1, description="Partitions of a new topic; by default the broker's number."
     )
     replication_factor: int | None = Field(
-        default=None, ge=1, description="Of a new topic; by default the broker's own number."
+        default=None, ge=1, description="Replicas of a new topic; by default the broker's number."
     )
-    topic_config: dict[str, str] = Field(default_factory=dict, description="More settings of a new topic.")
+    topic_config: dict[str, str] = Field(default_factory=dict, description="Other settings of a new topic.")
     topic_groups: tuple[TopicGroup, ...] = Field(
-        default=(), description="Other settings for new topics whose names match; the first group that does counts."
+        default=(),
+        description="Different settings for new topics whose names match; the first group that matches counts.",
     )
     cleanup: Literal["delete", "compact"] = Field(
         default="delete",
-        description="cleanup.policy of a new topic. With 'compact', a snapshot source's rows are compared with the "
-        "topic: only what changed is sent, and a tombstone for what vanished.",
+        description="cleanup.policy of a new topic. With 'compact', a snapshot's rows are compared with the topic: "
+        "only changed rows are sent, and tombstones for rows that are gone.",
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
@@ -135,15 +136,15 @@ class KafkaOptions(Sink):
     )
     ledger_topic: str = Field(
         default="__connect_ledger",
-        description="Compacted topic of the ledger; all streams of a cluster may share it.",
+        description="Compacted topic of the ledger; all streams of a cluster can share it.",
     )
     transaction_timeout_seconds: float = Field(
         default=900.0,
         ge=10,
-        description="How long a transaction may be open; the broker's own limit is 900 by default.",
+        description="Longest time that a transaction may be open; the broker's limit is 900 by default.",
     )
     timeout_seconds: float = Field(
-        default=60.0, gt=0, description="How long to wait for a broker that does not answer, or takes nothing."
+        default=60.0, gt=0, description="How long to wait for a broker that does not answer or accepts nothing."
     )
 
     @field_validator("topic")

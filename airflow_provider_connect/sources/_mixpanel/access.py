@@ -1,4 +1,4 @@
-"""Who asks which Mixpanel host, and what its refusals mean."""
+"""Which Mixpanel host to ask with which credentials, and what its refusals mean."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _CREDENTIALS = "authenticate"
 
 @dataclass(frozen=True)
 class Access:
-    """Where and as whom to ask.
+    """Host and credentials of a project.
 
     :param url: scheme and host, without a path.
-    :param asked: region or host, as a message names it.
+    :param asked: region or host, as messages name it.
     :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     """
 
@@ -48,11 +48,11 @@ class Access:
 
     @property
     def secrets(self) -> Secrets:
-        """What no message may quote."""
+        """Texts that no message may quote."""
         return Secrets([*self.auth.secrets, *proxy_auth(self.proxy).secrets])
 
     @classmethod
-    def of(cls, connection: Connection) -> Access:
+    def from_connection(cls, connection: Connection) -> Access:
         """Read a connection.
 
         :raises ConfigError: naming everything that is wrong with it.
@@ -76,7 +76,7 @@ class Access:
 
 
 def problems(connection: Connection) -> list[str]:
-    """Say everything that is wrong with a connection; [] when nothing is."""
+    """Return everything that is wrong with a connection; [] if nothing is."""
     where = f"connection {connection.conn_id!r}"
     found = []
     if not _has(connection.password):
@@ -86,7 +86,7 @@ def problems(connection: Connection) -> list[str]:
     for check in (_project_problem, _choice_problems, _host_problem, _proxy_problem, _ca_bundle_problem):
         try:
             found += [f"{where}: {problem}" for problem in check(connection)]
-        except ConfigError as error:  # an extra field that is no text
+        except ConfigError as error:  # an extra field that is not a string
             found.append(str(error))
     return found
 
@@ -100,7 +100,7 @@ def _project_problem(connection: Connection) -> list[str]:
     if project_id is None:
         return ["extra has no project_id, which a service account needs"] if _has(connection.login) else []
     if not re.fullmatch(r"[0-9]{1,20}", project_id):
-        return ["extra field 'project_id' is no number"]
+        return ["extra field 'project_id' is not a number"]
     return []
 
 
@@ -109,7 +109,7 @@ def _choice_problems(connection: Connection) -> list[str]:
     for name, choices in (("region", tuple(HOSTS)), ("timestamps", _REGIMES)):
         value = connection.option(name)
         if value is not None and value not in choices:
-            found.append(f"extra field {name!r} is none of {', '.join(choices)}")
+            found.append(f"extra field {name!r} is not one of {', '.join(choices)}")
     return found
 
 
@@ -139,7 +139,7 @@ def _proxy_problem(connection: Connection) -> list[str]:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         is_url = False
-    return [] if is_url else ["extra field 'proxy' is no http or https URL"]
+    return [] if is_url else ["extra field 'proxy' is not an http or https URL"]
 
 
 def _ca_bundle_problem(connection: Connection) -> list[str]:
@@ -172,7 +172,7 @@ def _url(connection: Connection) -> str:
 
 
 class _Meaning(NamedTuple):
-    """What an answer means, and what to do: the first entry that fits counts."""
+    """What an answer means, and what to do; the first entry that matches counts."""
 
     status: int
     text: str
@@ -186,11 +186,11 @@ _TABLE = (
         "are not the project's own",
     ),
     _Meaning(
-        400, _CREDENTIALS, ConfigError, "the credentials are not known there: check login, password and project_id, "
+        400, _CREDENTIALS, ConfigError, "the host does not know the credentials: check login, password and project_id, "
         "and whether the project lives in another region ({regions})",
     ),
     _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
-    _Meaning(400, "", ConfigError, "the request is not understood: look at the options where and event"),
+    _Meaning(400, "", ConfigError, "the request is not understood: check the options where and event"),
     _Meaning(
         401, "", ConfigError, "the credentials are wrong, or the project lives in another region ({regions}): check "
         "login, password and the region",
@@ -202,7 +202,7 @@ _TABLE = (
     _Meaning(408, "", RetriableError, "the server gave up waiting"),
     _Meaning(429, "", RetriableError, "the project's query limit is reached"),
 )  # fmt: skip
-"""Refusals as documented, and as connectors have seen them (2026-11):
+"""Refusals, as documented and as seen by connectors (2026-11):
 https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limits."""
 
 
@@ -216,16 +216,16 @@ def refusal(
     seen: str = "",
     is_cut: bool = False,
 ) -> ConnectError:
-    """Return the error that an answer stands for.
+    """Return the error to raise for a refusal.
 
     :param body: the beginning of the answer, or of the error document in it.
     :param retry_after: the header of that name.
-    :param seen: what had been read when a status 200 turned into an error.
-    :param is_cut: whether the end of the body was not seen.
+    :param seen: how much was read before a status 200 turned into an error.
+    :param is_cut: whether ``body`` lacks its end.
     """
     text = _error_text(body)
-    said = excerpt(text, access.secrets, is_cut=is_cut)
-    quoted = f"; it said: {said!r}" if said else ""
+    quote = excerpt(text, access.secrets, is_cut=is_cut)
+    quoted = f"; it said: {quote!r}" if quote else ""
     after = f"; {seen}" if seen else ""
     effective = _effective_status(status, text)
     for row in _TABLE:
@@ -239,11 +239,11 @@ def refusal(
         trouble = "an error inside its answer" if status == 200 else str(status)
         message = f"Mixpanel ({access.asked}) answered {trouble}: it is in trouble{quoted}{after}"
         return RetriableError(message, retry_after_seconds=retry_after_seconds(retry_after, now))
-    return ConfigError(f"Mixpanel ({access.asked}) answered {status}, which no export does{quoted}{after}")
+    return ConfigError(f"Mixpanel ({access.asked}) answered {status}, which an export never does{quoted}{after}")
 
 
 def _effective_status(status: int, text: str) -> int:
-    """Return what an error document with status 200 would have had as its status."""
+    """Return the status that fits an error document sent with status 200."""
     if status != 200:
         return status
     if "rate limit" in text.lower():
@@ -252,7 +252,7 @@ def _effective_status(status: int, text: str) -> int:
 
 
 def _error_text(body: str) -> str:
-    """Return the ``error`` of a JSON answer, else the whole text."""
+    """Return the ``error`` of a JSON answer, or the whole text."""
     try:
         parsed: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -262,13 +262,13 @@ def _error_text(body: str) -> str:
 
 
 def _wait(status: int, text: str, retry_after: str, now: dt.datetime) -> float | None:
-    """Return how long to wait: what the header says, else what the counters in the text let one guess.
+    """Return how long to wait: as the header says, else a guess from the counters in the text.
 
     The text reads like ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
     """
-    said = retry_after_seconds(retry_after, now)
-    if said is not None or status != 429:
-        return said
+    asked = retry_after_seconds(retry_after, now)
+    if asked is not None or status != 429:
+        return asked
     for pattern, seconds in (
         (r"in the last hour", _HOUR_IS_USED_UP_SECONDS),
         ("concurrently", _TOO_MANY_AT_ONCE_SECONDS),

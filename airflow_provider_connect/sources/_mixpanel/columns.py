@@ -1,4 +1,4 @@
-"""The columns of Mixpanel's rows: names, types, and what they hold; light, as a DAG file pays for it."""
+"""The columns of Mixpanel's rows: names, types, meanings. DAG files import this: keep it light."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ PromotedType = Literal["string", "double", "bigint", "boolean"]
 
 COLUMNS: dict[str, tuple[str, str]] = {
     "event": ("string", "Name of the event."),
-    "distinct_id": ("string", "Whom the event is about; a number keeps its JSON text; null when there is none."),
-    "insert_id": ("string", "The client's or server's $insert_id; null when there is none."),
-    "time": ("timestamp", "When the event happened (UTC); null when the record holds no usable time."),
+    "distinct_id": ("string", "Whom the event is about; a number keeps its JSON text; null if missing."),
+    "insert_id": ("string", "The client's or server's $insert_id; null if missing."),
+    "time": ("timestamp", "When the event happened (UTC); null if the record has no usable time."),
     "time_local": (
         "wall",
         "What the project's clock showed, as exported; null unless the project's timestamps are project_local.",
     ),
-    "properties": ("json", "All properties: the JSON text as it was exported, byte for byte."),
-    "processing_time": ("timestamp", "When the vendor took the event in (UTC, from mp_processing_time_ms)."),
+    "properties": ("json", "All properties: the JSON text as exported, byte for byte."),
+    "processing_time": ("timestamp", "When the vendor received the event (UTC, from mp_processing_time_ms)."),
     "record_key": ("string", "Identity of the event, 32 hex digits: see key_origin."),
     "key_origin": (
         "string",
@@ -33,7 +33,7 @@ _FEW_VALUES = ("event", "key_origin")
 
 
 def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
-    """Return the schema of all batches; each field's metadata as :meth:`.Poller.schema` has it."""
+    """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
     types = {

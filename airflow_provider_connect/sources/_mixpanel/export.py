@@ -1,4 +1,4 @@
-"""Reads one export answer from its first block to its end: what is a record, a reject, or no export at all."""
+"""Reads one export answer to its end: tells records from rejects, and from answers that are no export."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TERMINATED = b"terminated early"
-"""The export's own way to say that it is incomplete, as a line of its own or at the end of a cut one."""
+"""How an export says that it is incomplete: as a separate line, or at the end of a cut one."""
 
 _MAX_SPLIT_LINES = 64
 _SHORT_LINE_BYTES = 24
@@ -36,7 +36,7 @@ _LINE_BREAK_IN_STRING = b"\\n"
 
 @dataclass
 class _Broken:
-    """Neighbouring lines that are no records by themselves, and may be one together."""
+    """Neighbouring lines that may form a record together, but not alone."""
 
     lines: list[tuple[int, bytes, str]] = field(default_factory=list)
     size: int = 0
@@ -60,15 +60,15 @@ class ExportReader:
     def read(self, block: Block) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one block.
 
-        :raises RetriableError: if the answer says itself that it is incomplete, or is no export.
-        :raises DataError: if a line is no record and that is not tolerated.
+        :raises RetriableError: if the answer says that it is incomplete, or is not an export.
+        :raises DataError: if a line is not a record, and not tolerated.
         :raises ErrorDocumentError: if the server reports an error in the middle.
         """
         bounds = line_bounds(block.data, least_bytes=_SHORT_LINE_BYTES)
         if bounds is not None:
             yield from self._read(block, bounds)
             return
-        for part in slices(block):  # no export has such lines: what is noted of each would outweigh them all
+        for part in slices(block):  # not an export: notes on so many short lines would outweigh them
             few = line_bounds(part.data)
             assert few is not None
             yield from self._read(part, few)
@@ -83,23 +83,23 @@ class ExportReader:
             yield from self._batch(found.records)
         others = list(self._odd_lines(block, found))
         if others:
-            yield from self._batch(Records.of(others))
+            yield from self._batch(Records.from_list(others))
 
     def end(self) -> None:
         """Finish after the last block.
 
-        :raises RetriableError: if the last line is no record, or nothing in the answer was one.
+        :raises RetriableError: if the last line is not a record, or no line was one.
         """
         if self._broken.lines and self._records == 0:
             raise self.not_an_export()
         if self._broken.lines:
-            # A server that fails half way often says so in words of its own, as the last line.
-            raise RetriableError(f"the export is cut: its last line is no record; {self.seen()}")
+            # A server that fails half way often says so in its last line.
+            raise RetriableError(f"the export is cut: its last line is not a record; {self.seen()}")
 
     def _odd_lines(self, block: Block, found: BlockRecords) -> Iterator[Record]:
         following = 0
         for number, start in found.odd:
-            if number != following:  # whole records stand between: what was broken before stays broken
+            if number != following:  # whole records in between: the broken lines before them belong to no later one
                 self._give_up()
             following = number + 1
             end = block.data.find(b"\n", start)
@@ -115,14 +115,14 @@ class ExportReader:
             raise
         except NotARecordError as error:
             if not line.lstrip().startswith(b"{") and TERMINATED in line.lower():
-                raise RetriableError(f"the export says of itself 'terminated early'; {self.seen()}") from None
+                raise RetriableError(f"the export reports 'terminated early'; {self.seen()}") from None
             yield from self._rejoined(line, position, str(error))
             return
         self._give_up()
         yield self._noted(record)
 
     def _rejoined(self, line: bytes, position: int, reason: str) -> Iterator[Record]:
-        """Try whether the line completes a record that began in a line before it."""
+        """Yield the record that the line completes, if one began in a line before it."""
         broken = self._broken
         broken.lines.append((position, line, reason))
         broken.size += len(line) + 1
@@ -152,7 +152,7 @@ class ExportReader:
             return None
 
     def _give_up(self) -> None:
-        """Reject the lines that no record could be made of."""
+        """Reject the lines that made no record."""
         broken, self._broken = self._broken, _Broken()
         for position, line, reason in broken.lines:
             self._reject(Reject(position, reason, line))
@@ -181,12 +181,12 @@ class ExportReader:
         return record
 
     def not_an_export(self) -> RetriableError:
-        """Say that the answer holds something, and no record."""
+        """Return the error for an answer without any record that is not empty."""
         return RetriableError(
-            "the answer is not an export: it holds no record at all, though it is not empty; if this stays, look at "
-            f"what the host or a proxy answers; {self.seen()}"
+            "the answer is not an export: it is not empty, but holds no record; if this happens again, check what the "
+            f"host or a proxy answers; {self.seen()}"
         )
 
     def seen(self) -> str:
-        """Say how much of the answer was read."""
+        """Return how much of the answer was read, for messages."""
         return f"seen so far: {self._tally.rows} rows, {self._tally.raw_bytes} bytes"

@@ -1,4 +1,4 @@
-"""The lines of a block of bytes, all at once: where they are, and what stands in them."""
+"""Finds and compares the lines of a block of bytes, all at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Bounds(NamedTuple):
 
 
 def line_bounds(data: bytes, *, least_bytes: int = 0) -> Bounds | None:
-    """Return the bounds of the lines; None if these are shorter than ``least_bytes`` on average."""
+    """Return the bounds of the lines; None if they are shorter than ``least_bytes`` on average."""
     import numpy as np
 
     marks = np.frombuffer(data, np.uint8) == _NEWLINE
@@ -30,11 +30,11 @@ def line_bounds(data: bytes, *, least_bytes: int = 0) -> Bounds | None:
 
 
 def blank_lines(data: bytes, bounds: Bounds) -> Any:
-    """Tell which lines hold nothing but white space."""
+    """Return a mask of the lines that hold white space only."""
     import numpy as np
 
     starts, ends = bounds
-    # Of an empty line this looks at its newline.
+    # For an empty line this is its newline.
     blank = np.isin(np.frombuffer(data, np.uint8)[starts], _WHITE_SPACE)
     if blank.any():
         filled = np.frombuffer(data.translate(_FILLED), np.uint8)
@@ -44,7 +44,7 @@ def blank_lines(data: bytes, bounds: Bounds) -> Any:
 
 
 def neighbours(marked: Any) -> list[tuple[int, int]]:
-    """Return the (begin, end) of neighbours that are all marked."""
+    """Return (begin, end) of each run of marked neighbours."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
@@ -52,7 +52,7 @@ def neighbours(marked: Any) -> list[tuple[int, int]]:
 
 
 def stands_at(data: bytes, at: Any, what: bytes) -> Any:
-    """Tell for each position whether ``what`` stands there; never across the ends of ``data``."""
+    """Return a mask of the positions where ``data`` holds ``what``; positions outside of it count as no."""
     import numpy as np
 
     windows = max(len(data) - len(what) + 1, 0)

@@ -1,4 +1,4 @@
-"""The options of Mixpanel's source, and what they say together with a connection."""
+"""The options of the Mixpanel source, checked together with its connection."""
 
 from __future__ import annotations
 
@@ -27,37 +27,42 @@ class MixpanelOptions(Options):
 
     conn_id: str = Field(default="mixpanel_default", description="Airflow connection of type mixpanel.")
     stream: Literal["export"] = Field(default="export", description="What to read: the raw event export.")
-    project_timezone: str = Field(default="UTC", description="The project's time zone (IANA name): whose days count.")
+    project_timezone: str = Field(
+        default="UTC", description="The project's time zone (IANA name), which defines its days."
+    )
     timestamps: Regime | None = Field(
         default=None,
-        description="What dates and times of the project mean: utc (created since 2023) or project_local (before); "
-        "the connection's extra may say it instead.",
+        description="What the project's dates and times mean: utc (created since 2023) or project_local (before); may "
+        "be set in the connection's extra instead.",
     )
     event: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
-        default=None, min_length=1, description="Only events of these names."
+        default=None, min_length=1, description="Only events with these names."
     )
     where: str | None = Field(default=None, description="Only events for which this Mixpanel expression is true.")
     deduplicate: Literal["key", "off"] = Field(
-        default="key", description="Keep the first of the records of a day that have one key, or keep all."
+        default="key", description="Of a day's records with the same key keep the first (key) or all (off)."
     )
     promote: dict[str, PromotedType] = Field(
         default_factory=dict,
-        description="Properties that become typed columns. A value that does not fit is null there, and counted.",
+        description="Properties that become typed columns. A value that does not fit becomes null, and is counted.",
     )
     errors_tolerance: Literal["none", "all"] = Field(
-        default="none", description="Fail the day at a line that is no record, or set such lines aside and count them."
+        default="none",
+        description="A line that is not a record fails the day (none), or is set aside and counted (all).",
     )
     max_rejects: int = Field(default=1000, ge=0, description="How many lines may be set aside before the day fails.")
-    connect_timeout_seconds: float = Field(default=10.0, gt=0, description="For a connection to be accepted.")
-    read_timeout_seconds: float = Field(default=120.0, gt=0, description="For the next bytes to come.")
+    connect_timeout_seconds: float = Field(
+        default=10.0, gt=0, description="Longest wait for a connection to be accepted."
+    )
+    read_timeout_seconds: float = Field(default=120.0, gt=0, description="Longest wait for the next bytes.")
     request_deadline_seconds: float = Field(
         default=3600.0,
         gt=0,
-        description="For a whole request: name service, connection, TLS, headers and body, however steadily bytes "
-        "trickle in.",
+        description="Longest time for a whole request: name service, connection, TLS, headers and body, even while "
+        "bytes still arrive.",
     )
     max_record_bytes: int = Field(
-        default=16 << 20, ge=1 << 10, description="The longest line that is read, not counting its newline."
+        default=16 << 20, ge=1 << 10, description="The longest line that is accepted, without its newline."
     )
 
     @model_validator(mode="after")
@@ -66,7 +71,7 @@ class MixpanelOptions(Options):
             zone(self.project_timezone)
         except ConfigError as error:
             raise ValueError(f"project_timezone: {error}") from None
-        taken = {name.lower(): "a column every row has" for name in (*COLUMNS, "day")}
+        taken = {name.lower(): "a column of every row" for name in (*COLUMNS, "day")}
         for name, column, _ in self.promoted:
             if column.lower() in taken:
                 raise ValueError(
@@ -81,7 +86,7 @@ class MixpanelOptions(Options):
         return tuple((name, re.sub(r"[ ,;{}()\n\t=.]", "_", name), kind) for name, kind in self.promote.items())
 
     def regime(self, connection: Connection) -> Regime:
-        """Return what dates and times of the project mean.
+        """Return what the project's dates and times mean.
 
         :raises ConfigError: naming everything that is wrong with these options and the connection.
         """
@@ -92,17 +97,17 @@ class MixpanelOptions(Options):
         return regime
 
     def problems(self, connection: Connection) -> list[str]:
-        """Say what is wrong with these options and the connection together; [] when nothing is."""
+        """Return what is wrong with these options and the connection; [] if nothing is."""
         found = problems(connection)
         if not found and self._regime(connection) is None:
             found.append(
-                f"timestamps: required, since project_timezone is {self.project_timezone!r} and not UTC. Mixpanel "
+                f"timestamps: required, because project_timezone is {self.project_timezone!r}, not UTC. Mixpanel "
                 "projects created before 1 January 2023 need 'project_local', later ones 'utc'; the day of creation "
-                "stands in Mixpanel under Settings, Overview. Set it on the source, or as 'timestamps' in the extra of "
-                f"connection {connection.conn_id!r}"
+                "is shown in Mixpanel under Settings, Overview. Set it on the source, or as 'timestamps' in the extra "
+                f"of connection {connection.conn_id!r}"
             )
         return found
 
     def _regime(self, connection: Connection) -> Regime | None:
-        said: Any = self.timestamps or connection.option("timestamps")
-        return said or ("utc" if self.project_timezone == "UTC" else None)
+        chosen: Any = self.timestamps or connection.option("timestamps")
+        return chosen or ("utc" if self.project_timezone == "UTC" else None)

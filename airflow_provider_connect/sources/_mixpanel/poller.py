@@ -1,4 +1,4 @@
-"""One poll of Mixpanel's export: ask, decode, read, and end only where the end was seen."""
+"""One poll of Mixpanel's export: it requests, decodes and reads, and succeeds only if the end was seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.http.client import Answer, excerpt, request
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.inflate import gunzip
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
 
 _EXPORT_PATH = "/api/2.0/export"
 _BLOCKS_AHEAD = 1
-_SOON = dt.timedelta(hours=1)
 
 
 def now() -> dt.datetime:
-    """Return the present instant; tests put another clock here."""
+    """Return the present instant; tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
@@ -51,26 +51,17 @@ class MixpanelPoller(Poller):
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return the one request that reads a day.
+        """Return one request for each day.
 
-        :raises ConfigError: if something is wrong with the options or the connection, or the day lies ahead.
-        :raises RetriableError: if the day ends within the hour: a clock may be off.
+        :raises ConfigError: if the options or the connection are wrong, or the day is in the future.
+        :raises RetriableError: if the day ends within the hour: a clock may be wrong.
         """
         regime = self._options.regime(self._connection)
         return [self._request(index, day, regime) for index, day in enumerate(days)]
 
     def _request(self, index: int, day: Day, regime: Regime) -> InputPartition:
         zone = self._options.project_timezone
-        if day.zone != zone:
-            raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
-        rest = day.end - now()
-        if rest > _SOON:
-            raise ConfigError(f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}")
-        if rest > dt.timedelta(0):
-            raise RetriableError(
-                f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}",
-                retry_after_seconds=rest.total_seconds(),
-            )
+        require_over(day, zone, now())
         first = last = day.date
         if regime == "utc":
             first, last = day.start.date(), (day.end - dt.timedelta(microseconds=1)).date()
@@ -80,13 +71,13 @@ class MixpanelPoller(Poller):
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a day: one request, read to its end.
 
-        :raises RetriableError: if it is refused for now, cut, or no export.
-        :raises ConfigError: if credentials, rights, plan or options are at fault.
-        :raises DataError: if a line is no record and that is not tolerated.
+        :raises RetriableError: if the answer is a refusal that may pass, is cut, or is not an export.
+        :raises ConfigError: if credentials, rights, plan or options are wrong.
+        :raises DataError: if a line is not a record, and not tolerated.
         """
         (day,) = part.days
         options = self._options
-        access = Access.of(self._connection)
+        access = Access.from_connection(self._connection)
         reader = RecordReader(tuple(options.promote))
         with _ask(options, part, access, tally) as answer, KeySet() as keys:
             rows = RowMaker(_row_options(options, part, day), reader.names, keys, tally)
@@ -105,7 +96,7 @@ class MixpanelPoller(Poller):
             except ErrorDocumentError as error:
                 raise refusal(answer.status, str(error), access, now=now(), seen=export.seen()) from None
             finally:
-                answer.interrupt()  # else an early end would wait for the bytes that the thread waits for
+                answer.interrupt()  # else close() would wait until the thread gets its next bytes
                 lines.close()
 
 
@@ -144,21 +135,21 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
     )
     if answer.status != 200:
         with answer:
-            said, retry_after = answer.text(), answer.header("Retry-After")
-            raise refusal(answer.status, said.text, access, retry_after=retry_after, now=now(), is_cut=said.is_cut)
+            body, retry_after = answer.text(), answer.header("Retry-After")
+            raise refusal(answer.status, body.text, access, retry_after=retry_after, now=now(), is_cut=body.is_cut)
     return answer
 
 
 def _decoded(answer: Answer, access: Access, tally: Tally) -> Iterator[bytes]:
     """Yield the export's bytes.
 
-    :raises RetriableError: if the answer is no export by its head, or is cut.
+    :raises RetriableError: if the headers are not those of an export, or the answer is cut.
     """
     kind = answer.header("Content-Type").partition(";")[0].strip().lower()
     if kind == "text/html":
         raise RetriableError(
-            f"the answer is not an export: {answer.host} sent a web page with status 200; a proxy or a login page may "
-            "stand between"
+            f"the answer is not an export: {answer.host} sent a web page with status 200; it may come from a "
+            "proxy or a login"
         )
     answer.require_framing()
     encoding = answer.header("Content-Encoding").strip().lower()

@@ -1,6 +1,6 @@
-"""From lines of an export to records: fast for the shape the server writes, exact for every other.
+"""Turns lines of an export into records: fast for lines as the server writes them, exact for all others.
 
-A line is ``{"event":"…","properties":{…}}``. The properties are kept as the bytes they came in, and only
+A line is ``{"event":"…","properties":{…}}``. The bytes of the properties are kept as they are, and only
 the few that become columns are decoded.
 """
 
@@ -32,7 +32,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class NotARecordError(ValueError):
-    """A line is no record; the text says why, without its values."""
+    """A line is not a record; the text says why, without its values."""
 
 
 class ErrorDocumentError(NotARecordError):
@@ -40,11 +40,11 @@ class ErrorDocumentError(NotARecordError):
 
 
 class Record(NamedTuple):
-    """One record of the slow way.
+    """One record, read by :meth:`RecordReader.read_line`.
 
-    :param properties: the bytes of the properties, as they came.
+    :param properties: the bytes of the properties, unchanged.
     :param values: the decoded fields, in order.
-    :param notes: names of counts that this record adds to.
+    :param notes: names of the counts that this record increases.
     """
 
     position: int
@@ -56,13 +56,13 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Records:
-    """Records side by side.
+    """Records as columns.
 
     :param position: (int64) where each record's line starts in the answer.
-    :param event: (string) names.
-    :param pieces: (string) two for each record: its properties as they came, and what stands between them and the
-        next ones. So the bytes stay where they are until :meth:`properties` copies those of the rows that are kept.
-    :param values: one list for each field: what the JSON holds, None when it is missing or null.
+    :param event: (string) the events' names.
+    :param pieces: (string) two for each record: its properties, unchanged, and the bytes from there to the next
+        record's properties. So nothing is copied until :meth:`properties` copies those of the rows that are kept.
+    :param values: one list for each field, with the decoded JSON values; None if missing or null.
     """
 
     position: Any
@@ -74,7 +74,7 @@ class Records:
         return len(self.event)
 
     def properties(self, rows: Any) -> pa.StringArray:
-        """Return the properties of the rows that are numbered."""
+        """Return the properties of the rows with these numbers."""
         import pyarrow as pa
 
         return self.pieces.take(pa.array(2 * rows))
@@ -84,7 +84,7 @@ class Records:
         return str(self.pieces[2 * row].as_py())
 
     def only(self, rows: list[int]) -> Records:
-        """Return the rows that are numbered, alone."""
+        """Return only the rows with these numbers."""
         import pyarrow as pa
 
         return Records(
@@ -95,8 +95,8 @@ class Records:
         )
 
     @classmethod
-    def of(cls, records: list[Record]) -> Records:
-        """Gather records of the slow way."""
+    def from_list(cls, records: list[Record]) -> Records:
+        """Gather single records."""
         import numpy as np
         import pyarrow as pa
 
@@ -110,12 +110,12 @@ class Records:
 
 
 class BlockRecords(NamedTuple):
-    """What the usual lines of a block hold, and which others there are.
+    """The records of a block's usual lines, and where its other lines are.
 
     :param odd: (number among the lines that are not blank, start in the block) of the lines that need
         :meth:`RecordReader.read_line`.
-    :param lines: how many lines are not blank.
-    :param blank: how many are.
+    :param lines: number of lines that are not blank.
+    :param blank: number of blank lines.
     """
 
     records: Records | None
@@ -131,7 +131,7 @@ class RecordReader:
         import msgspec
 
         self._names = FIELDS + tuple(name for name in promoted if name not in FIELDS)
-        self._made: list[Any] = []  # every object of properties, in the order in which they are decoded
+        self._made: list[Any] = []  # every decoded properties object, in order
         attributes = [f"f{i}" for i in range(len(self._names))]
         wanted = msgspec.defstruct(
             "Wanted",
@@ -187,13 +187,13 @@ class RecordReader:
         return BlockRecords(records if len(records) else None, others, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
-        """Decode the lines that are marked as usual; return the index, event and properties of those that are records.
+        """Decode the lines that are marked as usual; return index, event and properties of those that are records.
 
-        Many lines go through the decoder at once, and it ends a line where the JSON ends, not where the line does.
-        That comes to the same here: a string never holds a bare newline, so every string ends in its line; each line
-        starts with ``{`` and ends with ``}``, which cannot follow each other inside an object; so every object ends
-        in its line, and as many objects as lines are one a line. As many properties as lines mean that no key
-        ``properties`` stands twice: the object that closes the line is the one found at its start.
+        The decoder takes many lines at once, and ends an object where the JSON ends, not the line. Here that is the
+        same: a string never holds a bare newline, so it ends in its line; each line starts with ``{`` and ends with
+        ``}``, and ``}{`` cannot occur inside an object; so each object ends in its line, and equal numbers of objects
+        and lines mean one object a line. Equal numbers of properties and lines mean that no line has the key
+        ``properties`` twice: the object that closes the line is the one found at its start.
         """
         import numpy as np
 
@@ -222,10 +222,9 @@ class RecordReader:
     def read_line(self, line: bytes, position: int) -> Record:
         """Read one line of any shape.
 
-        A key that stands twice counts as it stands last. A lone surrogate becomes U+FFFD in columns; the
-        properties keep it.
+        Of a key that occurs twice, the last counts. A lone surrogate becomes U+FFFD in columns; the properties keep it.
 
-        :raises NotARecordError: if it is none; :class:`ErrorDocumentError` if it tells of a failure.
+        :raises NotARecordError: if it is not a record; :class:`ErrorDocumentError` if it reports a failure.
         """
         text = _text(line)
         notes: tuple[str, ...] = ()
@@ -238,14 +237,14 @@ class RecordReader:
         if not isinstance(event, str):
             raise NotARecordError("it has no event name")
         if properties[:1] != b"{":
-            raise NotARecordError("its properties are no object")
+            raise NotARecordError("its properties are not an object")
         return Record(position, event, properties, values, notes)
 
     def _values(self, properties: bytes) -> tuple[Any, ...]:
         return tuple(column[0] for column in self._columns([self._properties.decode(properties)]))
 
     def _walk(self, text: str) -> tuple[Any, bytes, tuple[Any, ...], tuple[str, ...]]:
-        """Read what msgspec cannot: other keys at the top, lone surrogates, numbers beyond a double."""
+        """Read a line that msgspec cannot: with other top-level keys, lone surrogates, numbers beyond a double."""
         top = dict(_members(text))
         if "error" in top and "event" not in top:
             error = _loads(top["error"])
@@ -264,12 +263,12 @@ class RecordReader:
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
-    """Return where the properties of decoded lines start, and of which lines that could be told.
+    """Return where the properties of decoded lines start, and for which lines that is certain.
 
-    Where a name holds no escape, its length tells where it ends. Where it does, that place lies inside the name, and
-    what follows a name cannot stand there: its second quote would end the name, and no JSON goes on like that.
+    Without an escape, a name's length gives its end. With one, that position lies inside the name, and the text after a
+    name cannot be there: its second quote would end the name, and no JSON goes on like that.
 
-    :param names: where the lines' event names start.
+    :param names: where the event names of the lines start.
     """
     import numpy as np
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""From records of an export to rows: typed columns, the record key, and which rows are kept."""
+"""Turns records of an export into rows: typed columns with a record key, without duplicates and other days."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Year 1 and year 9999 but for two days at each end, so that no zone moves a time out of the calendar."""
+"""Years 1 to 9999, without two days at each end: no zone then moves a time out of the calendar."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -31,10 +31,10 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class RowOptions:
-    """What decides how rows come out.
+    """Options that decide what rows look like.
 
     :param promote: (property, column, type) of the promoted columns.
-    :param only_day: drop the rows of other days, since the answer holds more than the day asked for.
+    :param only_day: drop rows of other days, because the answer covers more than the day.
     """
 
     regime: Regime
@@ -46,7 +46,7 @@ class RowOptions:
 
 
 class RowMaker:
-    """Turns records into batches of kept rows, and counts what it drops."""
+    """Turns records into batches of the rows to keep, and counts those it drops."""
 
     def __init__(self, options: RowOptions, names: tuple[str, ...], keys: KeySet, tally: Tally) -> None:
         self._options = options
@@ -56,7 +56,7 @@ class RowMaker:
         self._schema = schema(options.promote)
 
     def batch(self, records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the rows to keep, and the records that cannot be placed on a day."""
+        """Return the rows to keep, and the records that cannot be read or put into a day."""
         import numpy as np
         import pyarrow as pa
 
@@ -88,7 +88,7 @@ class RowMaker:
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def _batch_without(self, rows: list[int], records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the batch of the other rows; these are rejects."""
+        """Return the batch without these rows, which become rejects."""
         import pyarrow as pa
 
         reason = "it is nested too deep to read an identifier's digits"
@@ -104,7 +104,7 @@ class RowMaker:
             self._tally.counts[name] += number
 
     def _times(self, values: list[Any]) -> tuple[pa.Array, pa.Array]:
-        """Return the time as whole seconds (for the key) and as microseconds; both null when unreadable."""
+        """Return the time as whole seconds (for the key) and as microseconds; both null if unreadable."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -139,7 +139,7 @@ class RowMaker:
         return {"time": utc.cast(pa.timestamp("us", tz="UTC")), "time_local": micros.cast(pa.timestamp("us"))}
 
     def _identifier(self, name: str, records: Records, value: dict[str, list[Any]]) -> tuple[pa.StringArray, list[int]]:
-        """Return an identifier's column, and the rows whose JSON is nested deeper than it can be read."""
+        """Return an identifier's column, and the rows whose JSON is nested too deep to read."""
         import pyarrow as pa
 
         try:
@@ -169,7 +169,7 @@ class RowMaker:
         return pc.multiply(read, 1000).cast(pa.timestamp("us", tz="UTC"))
 
     def _placed(self, records: Records, time: pa.Array) -> tuple[Any, list[Reject]]:
-        """Tell which rows belong to the day; a row without a time does not, if that decides."""
+        """Return which rows to keep by their time, and the rejects: rows without a time, if the time decides."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -185,7 +185,7 @@ class RowMaker:
         rejects = [
             Reject(
                 int(records.position[row]),
-                "it holds no usable time, which would tell the day it belongs to",
+                "it has no usable time, so its day is unknown",
                 _line(records, row),
             )
             for row in np.flatnonzero(~readable).tolist()
@@ -193,7 +193,7 @@ class RowMaker:
         return inside, rejects
 
     def _first(self, key_bytes: bytes, keep: Any) -> Any:
-        """Narrow ``keep`` to first occurrences, unless all are kept."""
+        """Narrow ``keep`` to the first row of each key, unless duplicates are kept."""
         import numpy as np
 
         if self._options.deduplicate == "off":
@@ -210,11 +210,11 @@ class RowMaker:
 
         span = pc.min_max(time).as_py()
         if span["min"] is not None:
-            self._tally.seen(span["min"], span["max"])
+            self._tally.widen_span(span["min"], span["max"])
 
 
 def promoted(values: list[Any], kind: PromotedType) -> tuple[pa.Array, int]:
-    """Return a typed column, and how many values did not fit it; missing and null ones fit."""
+    """Return a typed column, and how many values do not fit it; missing and null ones do."""
     import pyarrow as pa
 
     fits, type_ = {
@@ -224,7 +224,7 @@ def promoted(values: list[Any], kind: PromotedType) -> tuple[pa.Array, int]:
         "boolean": (_fits_boolean, pa.bool_()),
     }[kind]
     if set(map(type, values)) <= _PLAIN[kind]:
-        with suppress(pa.ArrowException, OverflowError):  # an integer beyond the type
+        with suppress(pa.ArrowException, OverflowError):  # an integer out of range
             return pa.array(values, type_), 0
     fitting = [value if fits(value) else None for value in values]
     return pa.array(fitting, type_), fitting.count(None) - values.count(None)
@@ -237,11 +237,11 @@ _PLAIN: dict[PromotedType, set[type]] = {
     "bigint": {int, _NONE},
     "boolean": {bool, _NONE},
 }
-"""Types whose values fit without a look at each; the rest is looked at one by one."""
+"""If a column has only these types, all its values fit; otherwise each is checked."""
 
 
 def _whole(values: list[Any]) -> pa.Array | None:
-    """Return the values as integers if all are; pyarrow itself would cut the fraction off a float unseen."""
+    """Return the values as integers, None unless all are: pyarrow would silently truncate floats."""
     import pyarrow as pa
 
     if set(map(type, values)) <= _PLAIN["bigint"]:
@@ -263,7 +263,7 @@ def _fits_bigint(value: Any) -> bool:
 
 
 def _fits_double(value: Any) -> bool:
-    """Tell whether a value is a number that a double holds; whole ones must come through exactly."""
+    """Tell whether a value is a number that a double holds, a whole number even exactly."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
@@ -278,7 +278,7 @@ def _seconds(value: Any) -> int | float | None:
 
 
 def _number_text(value: Any, properties: str, name: str) -> str | None:
-    """Return the JSON text of a number; None for what is neither text nor number."""
+    """Return the JSON text of a number; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return str(json.loads(properties, parse_int=str, parse_float=str)[name])
@@ -294,7 +294,7 @@ def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
 
 
 def _keys(records: Records, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
-    """Return the 16-byte keys side by side, and which come from the vendor's four fields."""
+    """Return the 16-byte keys in a row, and a mask of those made from the vendor's four fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from xxhash import xxh3_128_digest

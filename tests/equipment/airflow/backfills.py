@@ -1,4 +1,4 @@
-"""Starts Airflow's backfills, waits for them, and says which answer of the source each day of a table holds."""
+"""Starts Airflow's backfills, waits for them, and finds which answer of the source each day of a table holds."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def seen(system: System, dag_id: str, *dates: dt.date) -> Seen:
 
 
 def catch_up(system: System, *dag_ids: str, runs: int) -> None:
-    """Let DAGs go, and wait until so many runs of each have ended, well or not."""
+    """Unpause DAGs, and wait until so many runs of each have ended, successful or not."""
     for dag_id in dag_ids:
         system.airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
     wait_for_ends(system, *dag_ids, runs=runs)
 
 
 def backfill(system: System, *dag_ids: str, dates: tuple[dt.date, dt.date], behavior: str, runs: int) -> None:
-    """Backfill DAGs, backwards if they are called so, and wait until so many runs of each have ended."""
+    """Backfill DAGs, backwards if their name says so, and wait until so many runs of each have ended."""
     for dag_id in dag_ids:
         wait_for(_started(system, dag_id, dates, behavior), PATIENCE_SECONDS, f"a backfill of {dag_id}")
     wait_for_ends(system, *dag_ids, runs=runs)
 
 
 def wait_for_ends(system: System, *dag_ids: str, runs: int) -> None:
-    """Wait until so many runs of each DAG have ended, and no more are there."""
+    """Wait until each DAG has exactly so many runs, all of them ended."""
     for dag_id in dag_ids:
         wait_for(_ended(system, dag_id, runs), PATIENCE_SECONDS, f"the end of {runs} runs of {dag_id}")
 
 
 def dates_run(system: System, dag_id: str) -> list[str]:
-    """Return the dates of a DAG's runs, in the order in which they began last."""
+    """Return the dates of a DAG's runs, in the order of their latest starts."""
     runs = sorted(system.airflow.runs(dag_id), key=lambda run: str(run["start_date"]))
     return [run["data_interval_start"][:10] for run in runs]
 
@@ -56,10 +56,10 @@ def _ended(system: System, dag_id: str, runs: int) -> Callable[[], bool]:
 
 
 def _started(system: System, dag_id: str, dates: tuple[dt.date, dt.date], behavior: str) -> Callable[[], bool]:
-    """Return what starts a backfill, and tells whether Airflow could.
+    """Return a function that starts a backfill, and tells whether Airflow could.
 
-    It cannot for up to half a minute after the last one's end, nor where SQLite's lock is in the way, and then undoes
-    what it began. An error of the database before it began anything leaves nothing to undo.
+    Airflow cannot for up to half a minute after the last one ended, nor while SQLite is locked; then it undoes what it
+    began. After a database error before that, there is nothing to undo.
     """
     first, last = dates
     body = {

@@ -1,4 +1,4 @@
-"""The smallest source and sink that fulfil the contracts, for what the Airflow side does with any of them."""
+"""The smallest source and sink that fulfil the contracts, for tests of the Airflow side."""
 
 from __future__ import annotations
 

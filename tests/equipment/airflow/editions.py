@@ -1,4 +1,4 @@
-"""A project whose days get one more event each time somebody says so: a day's rows tell when they were polled."""
+"""A project whose days get one more event at each edit: a day's rows show when they were polled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _editing = threading.Lock()
 
 @dataclass(frozen=True)
 class Hold:
-    """Answers with one edition of a date are held back."""
+    """Delays answers with one edition of a date."""
 
     reached: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -28,7 +28,7 @@ _holds: dict[tuple[dt.date, int], Hold] = {}
 
 @dataclass(frozen=True)
 class Editions(Project):
-    """A project in which each date has an edition: that many events came late."""
+    """A project with an edition for each date: the number of its late events."""
 
     editions: frozenset[tuple[dt.date, int]] = field(default=frozenset(), kw_only=True)
 
@@ -56,7 +56,7 @@ class Editions(Project):
 
 
 def edit(standin: StandIn, *dates: dt.date) -> None:
-    """Let some dates answer otherwise from now on."""
+    """Change the answers for some dates from now on."""
     with _editing:
         project = standin.project
         assert isinstance(project, Editions)
@@ -65,7 +65,7 @@ def edit(standin: StandIn, *dates: dt.date) -> None:
 
 @contextlib.contextmanager
 def held(date: dt.date, edition: int) -> Iterator[Hold]:
-    """Hold back every answer with one edition of a date, at the latest until the block ends."""
+    """Delay every answer with one edition of a date, at most until the block ends."""
     hold = _holds[date, edition] = Hold()
     try:
         yield hold

@@ -1,4 +1,4 @@
-"""A Kafka topic as the system tests look at it: with a consumer that is not the sink's own."""
+"""A Kafka topic of the system tests, read by a consumer without the sink's code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEDGER = "__connect_ledger"
 
 
 def newest(bootstrap: str, topic: str) -> Iterator[Record]:
-    """Yield the records of each day's newest generation by their headers alone: an account that asks no ledger."""
+    """Yield the records of each day's newest generation, by their headers only, without the ledger."""
     generations: dict[str, int] = {}
     with Reader(bootstrap, topic) as reader:
         for record in reader.read():
@@ -33,7 +33,7 @@ def newest(bootstrap: str, topic: str) -> Iterator[Record]:
 
 @dataclass
 class OnKafka(Table):
-    """One topic, and the broker it lies on, which may be killed."""
+    """One topic and its broker, which may be killed."""
 
     broker: KafkaBroker
     topic: str
@@ -56,7 +56,7 @@ class OnKafka(Table):
             yield record.day, value["event"], json.dumps(value["properties"])
 
     def counts(self) -> dict[str, int]:
-        """Return the rows of each day's newest generation, as far as a reader that goes on from its last look sees."""
+        """Return the row count of each day's newest generation that a reader sees who continues from its last read."""
         if self.reader is None:
             self.reader = Reader(self.broker.bootstrap, self.topic)
         self.counted.update((record.day, record.generation) for record in self.reader.read())
@@ -68,7 +68,7 @@ class OnKafka(Table):
         return {day: Published(row["generation"], row["rows"]) for day, row in rows}
 
     def left_after_sweep(self) -> list[str]:
-        """Return the partitions that an open transaction holds, where readers of committed records are stuck."""
+        """Return the partitions where an open transaction blocks readers of committed records."""
         committed, all_there_is = (self._ends(level) for level in IsolationLevel)
         return sorted(place for place, end in committed.items() if end != all_there_is[place])
 

@@ -1,4 +1,4 @@
-"""Kills one process of a running task, lets Airflow recover, and watches the table all along."""
+"""Kills one process of a running task, lets Airflow recover, and watches the table meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.system.conftest import System, served, wait_for
 
 VICTIMS = ("jvm", "worker", "driver", "task", "supervisor")
 BROKER, ZOMBIE = "broker", "zombie"
-"""The server behind the table; and a run that is stopped whole, and goes on when its retry has done the work."""
+"""Kill the server behind the table, or stop a whole run and let it continue after its retry has succeeded."""
 ZOMBIE_HEAD_START_SECONDS = 3
 
 
@@ -50,7 +50,7 @@ class Reader(threading.Thread):
 
 @dataclass(frozen=True)
 class Kill:
-    """One run of one day, and which of its processes dies how long after the phase began.
+    """One run of one day: which of its processes dies, and how long after the phase began.
 
     Polling takes some ten seconds, as the source is slow; a kill while publishing comes after a quick poll.
     """
@@ -73,7 +73,7 @@ class Kill:
 def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
     """Run the days at once, kill in each of them, and wait until Airflow has repaired all; return which died in time.
 
-    A victim that had ended by itself just before is no failure, and told apart by the answer.
+    A victim that has just ended by itself is not a failure; the result leaves it out.
 
     :param kills: all in runs of one DAG.
     """
@@ -123,7 +123,7 @@ def _kill(system: System, kill: Kill) -> bool:
 
 
 def _sleep_through_the_retry(system: System, kill: Kill) -> bool:
-    """Stop all processes of a run at once; let them go on, those that write first, when another try has succeeded."""
+    """Stop all processes of a run at once; after another try succeeds, resume them, the writing ones first."""
     jvm = find(system, kill.run_id, "jvm")
     if jvm is None:
         return False
@@ -142,7 +142,7 @@ def _sleep_through_the_retry(system: System, kill: Kill) -> bool:
         time.sleep(ZOMBIE_HEAD_START_SECONDS)
         _resume(watchers)
     _, left = psutil.wait_procs(writers, timeout=60)
-    assert left == [], f"{kill}: what woke up goes on for ever"
+    assert left == [], f"{kill}: resumed processes never end"
     return slept
 
 
@@ -173,7 +173,7 @@ def find(system: System, run: str, victim: str) -> int | None:
 
 
 def _family(jvm: psutil.Process) -> Iterator[tuple[psutil.Process, list[str]]]:
-    """Yield what a JVM has started, with the command; a child that has ended stays in the list until it is reaped."""
+    """Yield a JVM's children, with their commands; an ended child is listed until it is reaped."""
     with contextlib.suppress(psutil.Error):
         for process in jvm.children(recursive=True):
             with contextlib.suppress(psutil.Error):

@@ -1,6 +1,7 @@
-"""What catchup of many days at once must leave behind, whichever table it fills.
+"""Checks what catchup of many days at once leaves in any table.
 
-CONNECT_CATCHUP_DAYS of them, the last of which is fixed: three, or thirty in `make campaign`, up to sixteen at once.
+The number of days is CONNECT_CATCHUP_DAYS, the last one fixed: three, or thirty in `make campaign`,
+up to sixteen at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two runs that want one day, whichever table it goes into: at once, and an older one whose answer comes later."""
+"""Two runs of one day, for any table: both at once, or an older run whose answer comes later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Thinned(Project):
     thinned: frozenset[dt.date] = field(default=frozenset(), kw_only=True)
 
     @classmethod
-    def of(cls, project: Project, date: dt.date) -> Thinned:
+    def from_project(cls, project: Project, date: dt.date) -> Thinned:
         return cls(**{f.name: getattr(project, f.name) for f in fields(project)}, thinned=frozenset({date}))
 
     def lines(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[bytes]:
@@ -42,7 +42,7 @@ def trigger_all(system: System, dag_id: str) -> None:
 
 
 def two_runs_of_one_day(system: System, dag_id: str) -> None:
-    """Wait for both; the day is there once, and whoever came second polled after the first had published."""
+    """Wait for both; the table has the day once, and the second run polled after the first had published."""
     for run_id in ("one", "other"):
         system.wait_for_run(run_id, dag_id)
     days = [day for run_id in ("one", "other") for day in system.report(run_id, dag_id)["days"]]
@@ -56,7 +56,7 @@ def two_runs_of_one_day(system: System, dag_id: str) -> None:
 def kills_while_an_older_reload_waits_and_polls_last(system: System, dag_id: str, kills: list[Kill]) -> None:
     """Reload a day with fewer rows while an older reload waits for its retry, and kill processes of other days.
 
-    The older one asks the source after the newer one has published: its answer is the newest, and stands at the end.
+    The older one polls after the newer one has published: its answer is the newest, and stays.
     """
     table, day, whole = system.written_by[dag_id], str(RELOADED), system.by_hand.project
     system.wait_for_run("reload", dag_id)
@@ -68,7 +68,7 @@ def kills_while_an_older_reload_waits_and_polls_last(system: System, dag_id: str
     wait_for(
         lambda: system.task("reload", dag_id)["state"] == "up_for_retry", 60, "the older reload's wait for a retry"
     )
-    system.by_hand.project = Thinned.of(whole, RELOADED)
+    system.by_hand.project = Thinned.from_project(whole, RELOADED)
     try:
         system.trigger(day, "newer-reload", dag_id)
         system.wait_for_run("newer-reload", dag_id)

@@ -1,4 +1,4 @@
-"""The tables that the system tests look at, each read by means that are not the sink's own."""
+"""The tables of the system tests, each read without the sink's code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Table(ABC):
         """Return the newest ledger row of every day."""
 
     def left_after_sweep(self) -> list[str]:
-        """Let the sink sweep as if every attempt were long dead; return what is still there of them."""
+        """Sweep as if every attempt had died long ago; return what is left of them."""
         return []
 
     def bounce(self, away_seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""A whole sink at work: days are frozen as the executors do it, and published in the steps of the driver."""
+"""A whole sink at work: days are frozen as by executors, and published in the driver's steps."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def bench_of(target: Target, root: Path) -> SinkBench:
 
 @dataclass(frozen=True)
 class SinkBench:
-    """A sink, how it is reached, and how its table is looked at.
+    """A sink with its connection and a reader of its table.
 
-    :param reader: a connection that nothing breaks.
+    :param reader: a connection without the fault proxy.
     :param timeout_seconds: for one request.
     """
 
@@ -50,7 +50,7 @@ class SinkBench:
     def open(self, *, reads: bool = False) -> BigQueryPublisher:
         """Return a publisher.
 
-        :param reads: through the connection that nothing breaks.
+        :param reads: read through the connection without the fault proxy.
         """
         publisher = self.sink.open(KEY, {self.sink.conn_id: self.reader if reads else self.connection})
         publisher.api.timeout_seconds = self.timeout_seconds
@@ -62,7 +62,7 @@ class SinkBench:
         return replace(self, sink=BigQuerySink(**chosen), schema=schema or self.schema)
 
     def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
-        """Look into the ledger, and freeze a day of some files, numbered as their partitions are."""
+        """Look into the ledger, and freeze a day of some files, numbered like their partitions."""
         if "seen" not in how:
             with self.open(reads=True) as publisher:
                 how["seen"] = seen_in(publisher.ledger.newest(day, "day"))
@@ -73,9 +73,9 @@ class SinkBench:
             return publisher.preflight(self.schema, [Day(date=day) for day in days or [MONDAY]], "day")
 
     def publish(self, staged: Publish, driver: BigQueryPublisher | None = None) -> LedgerRow:
-        """Take the steps of the driver and the executors; whatever fails leaves everything as it is.
+        """Take the steps of the driver and the executors; after an error, clean up nothing.
 
-        :param driver: one that is open, and stays so.
+        :param driver: an open publisher, which stays open.
         """
         with nullcontext(driver) if driver else self.open() as publisher:
             token = publisher.begin(staged)
@@ -94,12 +94,12 @@ class SinkBench:
             return publisher.sweep()
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return what the ledger says of a day."""
+        """Return the newest ledger row of a day."""
         with self.open(reads=True) as publisher:
             return publisher.ledger.row(day)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what the ledger says of a day that was published for an intent."""
+        """Return the ledger row of a day and intent."""
         with self.open(reads=True) as publisher:
             return publisher.ledger.published(day, token)
 

@@ -1,4 +1,4 @@
-"""A BigQuery as fixtures, a fresh dataset a test: the emulator, one a session; if it is missing, tests fail, not skip.
+"""BigQuery as fixtures: one emulator for the session, a new dataset for each test; without it tests fail, not skip.
 
 With ``GOOGLE_CLOUD_PROJECT_FOR_TESTS`` set (never in CI) the same fixtures lead to that real project with application
 default credentials, and tests that need the emulator, or the fault proxy in front of it, are skipped.
@@ -38,7 +38,7 @@ def connection_to(emulator: Any, **extra: Any) -> Connection:
 
 
 def options(**chosen: Any) -> Any:
-    """Return a sink's options, for a table that is of no matter."""
+    """Return a sink's options, for a table that does not matter."""
     from airflow_provider_connect.sinks.bigquery import BigQuerySink
 
     return BigQuerySink(table="d.events", **chosen)

@@ -1,8 +1,8 @@
-"""Stands in front of the emulator and lets it have names with letters beyond ASCII, as BigQuery does.
+"""A proxy that gives the emulator names with letters beyond ASCII, which BigQuery allows.
 
-The emulator takes ASCII names only. So each other character of a request is written out (``ö`` as ``_uf6_``), and in an
-answer read back: in paths and bodies of REST, and in the text fields of gRPC messages. Rows pass as they are. A job's
-id has to be ASCII, as BigQuery wants it.
+The emulator takes ASCII names only. So other characters of a request are encoded (``ö`` as ``_uf6_``), and decoded in
+the answer: in paths and bodies of REST, and in text fields of gRPC messages. Rows pass unchanged. A job's id must be
+ASCII, as in BigQuery.
 """
 
 from __future__ import annotations

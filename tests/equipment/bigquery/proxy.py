@@ -1,8 +1,8 @@
-"""Stands between the client libraries and a BigQuery, counts and times every call, and breaks the ones it is told to.
+"""A proxy between the client libraries and BigQuery: it counts and times every call, and breaks selected ones.
 
 Calls have a name: ``"POST /projects/p/jobs"`` for REST (the path after ``/bigquery/v2``, uploads as
 ``"POST /upload/projects/p/jobs"``), ``"AppendRows"`` and so on for gRPC, where each message of AppendRows is a call of
-its own. Broken are the calls whose name a rule's pattern finds, all of them or the n-th ones.
+its own. A rule breaks the calls whose name its pattern finds, all or the n-th ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Silent:
-    """Nothing ever comes back, and nothing has an effect."""
+    """The call has no effect and no answer."""
 
     seconds: float = 60.0
 
@@ -50,14 +50,14 @@ class Slow:
 
 @dataclass(frozen=True)
 class Hold:
-    """The call waits until it is let go, and is made then."""
+    """The call waits until it is released, and is made then."""
 
     let_go: threading.Event
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """An error instead of the call, in the body that BigQuery really sends."""
+    """An error instead of the call, with the body that BigQuery really sends."""
 
     status: int
     reason: str = ""
@@ -116,7 +116,7 @@ class Rule:
 
 @dataclass
 class Call:
-    """One call, written down as it comes: who has its answer finds it counted."""
+    """One call, recorded on arrival: once a client has the answer, the call is counted."""
 
     name: str
     body: bytes = b""  # of REST calls that send JSON
@@ -190,7 +190,7 @@ class BigQueryProxy:
             return sum(bool(re.search(pattern, call.name)) for call in self.calls)
 
     def seconds(self, pattern: str) -> float:
-        """How long the calls took together, seen from here: the service's own time."""
+        """Total time of the calls behind the proxy: the service's own time."""
         with self.lock:
             return sum(call.seconds for call in self.calls if re.search(pattern, call.name))
 

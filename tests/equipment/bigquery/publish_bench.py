@@ -1,4 +1,4 @@
-"""One dataset with one target, and what publishes rows into it: script, ledger and tables, without a sink."""
+"""One dataset with one target, and the parts that publish into it: script, ledger and tables, without a sink."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOON = dt.datetime(2026, 9, 30, 12, tzinfo=dt.UTC)
 
 @dataclass
 class Bench:
-    """One dataset with one target, and what publishes rows into it."""
+    """One dataset with one target, and the parts that publish into it."""
 
     api: Api
     target: Place
@@ -88,9 +88,9 @@ class Bench:
     ) -> PublishPlan:
         """Look into the ledger and stage a day, as an attempt does.
 
-        :param number: of the run; it says nothing about which answer is newer.
+        :param number: of the run; a higher one need not have the newer answer.
         :param seen: the day's generation before the poll; without it, the one it has now.
-        :param ready: what :meth:`prepare` gave, for many plans.
+        :param ready: the result of :meth:`prepare`, for many plans.
         """
         ready = ready or self.prepare()
         attempt, date = f"a{next(COUNT)}", dt.date(2026, 9, day)

@@ -1,4 +1,4 @@
-"""Connections to a server that answers as it is told, and to dead ends: BigQuery as unit tests need it."""
+"""Connections for unit tests: to a server with prepared answers, and to ports that do not answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LOCAL = {
 
 
 class Server:
-    """Answers every request with what it is told."""
+    """Answers every request with a prepared answer."""
 
     def __init__(self) -> None:
         self.answer: tuple[int, Any] = (200, {})
@@ -100,7 +100,7 @@ def silent() -> Iterator[int]:
 
 @pytest.fixture
 def closed() -> int:
-    """A port that nobody listens on."""
+    """A port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 

@@ -1,7 +1,7 @@
-"""What BigQuery does to scripts that change one table at once, as an action of the fault proxy.
+"""Treats concurrent scripts on one table as BigQuery does: an action of the fault proxy.
 
-The emulator runs one script after the other, so that none ever loses, and has no limits. Here the script that changes a
-fence row while another one's transaction is open is aborted, as is any that would be one DML statement too many.
+The emulator runs one script after another, so none ever loses, and has no limits. This action aborts a script that
+changes a fence row during another one's transaction, and one that exceeds the limit of DML statements.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _fence(body: bytes) -> str | None:
 class VirtualTime:
     """A clock that threads share: it stands still while one of them works, and only one works at a time.
 
-    However slow the machine is, what they do to each other is the same.
+    So the speed of the machine does not change the result.
 
     :param threads: how many begin with :meth:`sleep` and end with :meth:`done`.
     """

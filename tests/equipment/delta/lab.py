@@ -1,4 +1,4 @@
-"""A Delta table on this disk, its sink, and days staged for it just as driver and executors stage them."""
+"""A Delta table on this disk, its sink, and days staged as driver and executors stage them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def staged(
     run: str = "",
     clear_number: int = 0,
 ) -> Publish:
-    """Look into the ledger, write what the stage writes, and return its publish; no rows make no file."""
+    """Look into the ledger, stage a day, and return its publish; without rows there is no file."""
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
     seen = seen_in(DeltaSink(path=str(root)).open(KEY, {}).ledger.newest(date, "day"))
     files: tuple[StagedFile, ...] = ()
@@ -117,7 +117,7 @@ class Lab:
         return all((self.root / file.path).exists() for file in publish.manifest.polled.files)
 
     def clean_log(self) -> None:
-        """Leave of the log what its own clean-up leaves after 30 days: a checkpoint and the newest commit."""
+        """Clean up the log as Delta does after 30 days: only a checkpoint and the newest commit stay."""
         table = DeltaTable(str(self.root))
         table.create_checkpoint()
         for log in (self.root / "_delta_log").glob("*.json"):

@@ -1,4 +1,4 @@
-"""Writers of one Delta table, wherever it lies; run as a script, this file is some of them, each a thread."""
+"""Concurrent writers of one Delta table; run as a script, this file runs some of them as threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def publish(sink: DeltaSink, day: dt.date, number: int) -> LedgerRow:
 def main(path: str, mode: str, numbers: list[int]) -> None:
     """Run some writers, all at once, and print day, generation and writer of what each published.
 
-    :param mode: "own" for a day of each writer's own, "one" for one day that all of them load.
+    :param mode: "own" for a different day for each writer, "one" for one day that all load.
     """
     print("ready", flush=True)
     sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""A certificate authority of a test's own, and servers' certificates of it."""
+"""A certificate authority for one test, and server certificates signed by it."""
 
 from __future__ import annotations
 

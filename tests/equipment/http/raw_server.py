@@ -1,4 +1,4 @@
-"""A server that says what a test tells it to, byte by byte, on a real socket."""
+"""A server on a real socket that sends exactly the bytes that a test wants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 GIVE_UP_SECONDS = 60.0
-"""Only so that a failing test ends: nothing is measured against it."""
+"""Ends a failing test; nothing is measured against it."""
 
 
 class Peer:
@@ -38,14 +38,14 @@ class Peer:
         self._stop.wait(GIVE_UP_SECONDS)
 
     def trickle(self, data: bytes, seconds: float = 0.02) -> None:
-        """Say the same for ever, a byte at a time, each long before a read times out."""
+        """Send the same forever, byte by byte, faster than a read times out."""
         at = 0
         while not self._stop.wait(seconds):
             self.say(data[at % len(data) :][:1])
             at += 1
 
     def pour(self, data: bytes) -> None:
-        """Say the same for ever, as fast as it is taken."""
+        """Send the same forever, as fast as the client reads."""
         while not self._stop.is_set():
             self.say(data)
 
@@ -74,7 +74,7 @@ def _carry(source: socket.socket, target: socket.socket) -> None:
 
 
 class RawServer:
-    """Answers each connection with ``answer``. A context manager; its end ends what still trickles."""
+    """Answers each connection with ``answer``; leaving the context also ends slow answers."""
 
     def __init__(
         self, answer: Callable[[Peer], None], *, hears: bool = True, tls: ssl.SSLContext | None = None

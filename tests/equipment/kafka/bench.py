@@ -1,7 +1,7 @@
-"""A whole Kafka sink at work, with a reader of committed records beside it that never stops looking.
+"""A whole Kafka sink at work, with a reader of committed records that watches all the time.
 
-What the reader may never see: a part of what one transaction wrote into a partition, a record twice, or an end behind
-which it cannot go once everybody is done.
+The reader must never see part of what one transaction wrote into a partition, a record twice, or an end that it cannot
+pass once everybody is done.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Watch:
         _wait(lambda: self._behind(self._ends, high), READ_SECONDS, "reading")
 
     def _readable(self, isolation: str) -> dict[int, int]:
-        """Return the end of each partition as the broker tells it."""
+        """Return each partition's end for readers of committed records, from the broker."""
         other = self.consumer(isolation)
         try:
             places = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
@@ -192,12 +192,12 @@ class Watch:
 
     @staticmethod
     def _behind(ends: dict[int, int], high: dict[int, int]) -> str:
-        """Return how far ends are behind; nothing if they are not."""
+        """Return how far ends are behind; empty if none is."""
         behind = any(ends.get(partition, 0) < end for partition, end in high.items())
         return f"at {ends} of {high}" if behind else ""
 
-    def of(self, day: dt.date) -> dict[int, Counter[str]]:
-        """Return what was seen of a day, by generation."""
+    def generations_of(self, day: dt.date) -> dict[int, Counter[str]]:
+        """Return the events seen of a day, by generation."""
         found: dict[int, Counter[str]] = defaultdict(Counter)
         with self._lock:
             for (_, name, generation), counted in self.events.items():
@@ -208,9 +208,9 @@ class Watch:
 
 @dataclass(frozen=True)
 class SinkBench:
-    """A sink, how it is reached, and how its topic is looked at.
+    """A sink with its connections and a watched topic.
 
-    :param bootstrap: where nothing breaks.
+    :param bootstrap: the broker's address without the proxy.
     """
 
     sink: KafkaSink
@@ -228,17 +228,17 @@ class SinkBench:
         return replace(self, sink=self.sink.model_copy(update=options))
 
     def through(self, proxy: KafkaProxy) -> SinkBench:
-        """Return the same bench, which reaches the broker through a proxy and comes back fast."""
+        """Return the same bench, which reaches the broker through a proxy and reconnects fast."""
         quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
         own = {name: value for name, value in self.connection.extra.items() if name != "bootstrap.servers"}
         return replace(self, connection=connection_to(proxy.bootstrap, **own | quick))
 
     def naming(self, api: Api) -> bytes:
-        """Return what tells a call about the data from others; the calls for the claim in the ledger are none."""
+        """Return bytes that only calls about the data contain, not those for the claim in the ledger."""
         return self.sink.topic.encode() if api in (Api.PRODUCE, Api.ADD_PARTITIONS_TO_TXN) else b"connect-"
 
     def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
-        """Look into the ledger, by the way where nothing breaks, and freeze a day, as a driver does."""
+        """Look into the ledger, without the proxy, and freeze a day, as a driver does."""
         if "seen" not in how:
             straight = replace(self, connection=connection_to(self.bootstrap))
             how["seen"] = seen_in(straight.ledger.newest(day, "day"))
@@ -255,7 +255,7 @@ class SinkBench:
         return [self.publisher.put(token, staged.stage, share) for share in shares]
 
     def publish(self, staged: Publish) -> LedgerRow:
-        """Take the steps of the driver and the executors; whatever fails leaves everything as it is."""
+        """Take the steps of the driver and the executors; after an error, clean up nothing."""
         row = self.ledger.published(staged.day.date, staged.intent.token)
         if row is not None:
             return row
@@ -264,7 +264,7 @@ class SinkBench:
         return self.publisher.commit(staged, token, receipts)
 
     def publish_at_last(self, staged: Publish, tries: int = 4) -> LedgerRow:
-        """Publish as Airflow does, which tries again what is worth it."""
+        """Publish as Airflow does, with retries."""
         for _ in range(tries - 1):
             with contextlib.suppress(RetriableError):
                 return self.publish(staged)
@@ -272,7 +272,7 @@ class SinkBench:
 
     @property
     def publisher(self) -> Any:
-        """A publisher of its own for each step, as driver and executors have."""
+        """A new publisher for each step, as driver and executors have."""
         return self.sink.open(KEY, self.connections)
 
     @property
@@ -280,14 +280,14 @@ class SinkBench:
         return self.publisher.ledger
 
     def records(self, day: dt.date, isolation: Any = "read_committed") -> list[Any]:
-        """Return the records of a day, of all generations, as a reader sees them who begins now."""
+        """Return a day's records of all generations, as a new reader sees them."""
         return [each for each in records(self.bootstrap, self.sink.topic, isolation) if each.day == str(day)]
 
     def holds(self, day: dt.date, *generations: tuple[str, ...]) -> LedgerRow:
         """Fail unless the day's generations have these events once each, for every reader, and the ledger says so."""
         self.watch.caught_up()
         wanted = {number: Counter(names) for number, names in enumerate(generations, start=1) if names}
-        assert self.watch.of(day) == wanted
+        assert self.watch.generations_of(day) == wanted
         found: dict[int, Counter[str]] = defaultdict(Counter)
         told = replace(self, connection=connection_to(self.bootstrap)).ledger
         [entry] = [entry for key, entry in told.entries(day).items() if key.what == "day"]
@@ -321,7 +321,7 @@ def running_bench(bootstrap: str, root: Path, **options: Any) -> Iterator[SinkBe
 
 @contextlib.contextmanager
 def shared_bench(bootstrap: str, root: Path, **options: Any) -> Iterator[SinkBench]:
-    """Run a bench for many tests with days of their own; a day that was there before is still whole at the end."""
+    """Run a bench for many tests with different days; a day published before is still whole at the end."""
     with running_bench(bootstrap, root, **options) as bench:
         bench.publish(bench.stage(MONDAY, events("other", "other")))
         yield bench
@@ -345,7 +345,7 @@ print(publisher.commit(staged, token, receipts).generation, flush=True)
 
 
 class Child:
-    """A publish in a process of its own, which can be killed or put to sleep; it waits until it is let go."""
+    """A publish in a separate process, which can be killed or suspended; it waits for :meth:`go`."""
 
     def __init__(self, bench: SinkBench, staged: Publish) -> None:
         self.process = subprocess.Popen(
@@ -376,7 +376,7 @@ class Child:
         self.stdin.flush()
 
     def waits_at(self, rule: Any, seconds: float = 30) -> None:
-        """Wait until a call of it has come to a rule of the proxy."""
+        """Wait until one of its calls has reached a rule of the proxy."""
         deadline = time.monotonic() + seconds
         while not rule.seen:
             assert self.process.poll() is None, self.process.communicate()[1].decode()

@@ -1,4 +1,4 @@
-"""Three real Kafka nodes that are brokers and controllers at once: what one of them holds, all hold."""
+"""Three real Kafka nodes, each broker and controller, with every record on all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
     "controlled.shutdown.enable": "true",
-    # Leaders go back to where they were soon after a node has come back, which moves them once more.
+    # Leaders return to a node soon after it has come back, which moves them again.
     "leader.imbalance.check.interval.seconds": "2",
     "controller.quorum.election.timeout.ms": "500",
     "controller.quorum.fetch.timeout.ms": "1000",
@@ -55,7 +55,7 @@ class KafkaCluster:
         return ",".join(node.bootstrap for node in self.nodes.values())
 
     def start(self) -> None:
-        """Start all of them at once, as none answers without most of the others."""
+        """Start all at once: none answers without a majority."""
         with ThreadPoolExecutor(NODES) as pool:
             list(pool.map(KafkaBroker.start, self.nodes.values()))
         self.wait_until(lambda seen: len(seen.brokers) == NODES)
@@ -73,7 +73,7 @@ class KafkaCluster:
         return self.nodes[seen.topics[of].partitions[0].leader]
 
     def wait_until_in_sync(self) -> None:
-        """Wait until every partition is where it should be, on all nodes."""
+        """Wait until every partition is in sync on all nodes."""
         self.wait_until(
             lambda seen: all(
                 len(partition.isrs) == NODES

@@ -1,4 +1,4 @@
-"""A Kafka as fixtures: one broker a session, a fresh topic a test; if it cannot be had, tests fail, not skip."""
+"""Kafka as fixtures: one broker for the session, a new topic for each test; without it tests fail, not skip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands between Kafka clients and one broker, counts every call, and breaks the ones it is told to.
+"""A proxy between Kafka clients and one broker: it counts every call, and breaks those that a test selects.
 
 A client goes where the broker's metadata sends it, so the broker needs a listener that advertises the proxy's port::
 
@@ -6,7 +6,7 @@ A client goes where the broker's metadata sends it, so the broker needs a listen
     with KafkaProxy(port) as proxy:
         KafkaBroker(folder, listeners={"PROXIED": Listener(port=port, advertised_port=proxy.port)}).start()
 
-The protocol, as far as it is read here: a request is int32 length, int16 api key, int16 version, int32 correlation id;
+The protocol, as far as needed here: a request is int32 length, int16 api key, int16 version, int32 correlation id;
 an answer is int32 length, int32 correlation id, and comes in the order of the requests of its connection
 (https://kafka.apache.org/protocol, 2026-11). Plain TCP only.
 """
@@ -25,7 +25,7 @@ from typing import Any
 
 
 class Api(IntEnum):
-    """The numbers of the calls that tests speak of."""
+    """The numbers of the calls that tests use."""
 
     PRODUCE = 0
     FETCH = 1
@@ -46,7 +46,7 @@ class Lose:
 
 @dataclass(frozen=True)
 class Drop:
-    """The call has its effect, the answer never arrives, and the connection stays: the client waits its time."""
+    """The call has its effect, the answer never arrives, the connection stays: the client waits until its timeout."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Slow:
 
 @dataclass(frozen=True)
 class Hold:
-    """The call waits until it is let go, and is made then."""
+    """The call waits until it is released, and is made then."""
 
     let_go: threading.Event
 
@@ -83,7 +83,7 @@ class Change:
 
 
 FIRST_FLEXIBLE = {Api.INIT_PRODUCER_ID: 2, Api.END_TXN: 3}
-"""From which version on the answer's header ends with a tag buffer."""
+"""The first version whose answer header ends with a tag buffer."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Rule:
 
 @dataclass
 class Call:
-    """One call, written down before it is passed on; ``seconds`` is 0 until its answer has gone back."""
+    """One call, recorded before it is forwarded; ``seconds`` is 0 until its answer has been returned."""
 
     api: int
     version: int
@@ -108,7 +108,7 @@ class Call:
 
 @dataclass
 class KafkaProxy:
-    """A proxy to the broker's listener at a port of this machine, which may come and go."""
+    """A proxy to a broker's port on this machine; the broker may come and go."""
 
     upstream: int
     rules: list[Rule] = field(default_factory=list)
@@ -147,7 +147,7 @@ class KafkaProxy:
         return rule
 
     def heal(self) -> None:
-        """Break nothing more; what waits already goes on waiting."""
+        """Break no further calls; those that wait continue to wait."""
         with self.lock:
             self.rules.clear()
 
@@ -159,7 +159,7 @@ class KafkaProxy:
             self.calls.clear()
 
     def cut(self) -> None:
-        """Cut all connections that there are."""
+        """Cut all open connections."""
         with self.lock:
             found = list(self.connections)
         for connection in found:
@@ -172,7 +172,7 @@ class KafkaProxy:
             return sum(call.api == api and containing in call.body for call in self.calls)
 
     def note(self, call: Call) -> Any:
-        """Write a call down; return what is to be done to it, None for nothing."""
+        """Record a call; return how to break it, None if it passes."""
         with self.lock:
             self.calls.append(call)
             found = None
@@ -202,7 +202,7 @@ class KafkaProxy:
 
 
 class _Connection:
-    """One connection of a client and its counterpart to the broker, a thread for each direction."""
+    """A client's connection and its counterpart to the broker, with a thread for each direction."""
 
     def __init__(self, proxy: KafkaProxy, client: socket.socket, broker: socket.socket) -> None:
         self.proxy, self.client, self.broker = proxy, client, broker
@@ -302,5 +302,5 @@ def _exactly(end: socket.socket, length: int) -> bytes:
 def _refusal(call: Call, code: int) -> bytes:
     header = b"\0" if call.version >= FIRST_FLEXIBLE[Api(call.api)] else b""
     no_throttle = struct.pack(">i", 0)
-    # What follows the code differs by version; zeros are "none" or "no more" of each of it.
+    # The fields after the code differ by version; zeros mean "none" in each.
     return header + no_throttle + struct.pack(">h", code) + bytes(32)

@@ -1,4 +1,4 @@
-"""A real Schema Registry for tests: Apicurio, which speaks the API of Confluent's; if it cannot be had, tests fail.
+"""A real Schema Registry for tests: Apicurio, with the API of Confluent's; without it tests fail.
 
 Its compatibility is NONE until a test sets another one for its subject; Confluent's own starts with BACKWARD.
 """
@@ -74,7 +74,7 @@ class SchemaRegistry:
 
     @property
     def url(self) -> str:
-        """What clients of Confluent's registry are told."""
+        """The URL for clients of Confluent's registry."""
         return f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
 
     @property

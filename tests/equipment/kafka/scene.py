@@ -81,7 +81,7 @@ class Scene:
 
     @property
     def publisher(self) -> Any:
-        """A publisher of its own for each step, as driver and executors have."""
+        """A new publisher for each step, as driver and executors have."""
         return self.sink.open(KEY, self.connections)
 
     @property
@@ -89,7 +89,7 @@ class Scene:
         return self.publisher.ledger
 
     def entry(self, day: dt.date = MONDAY) -> dict[str, Any]:
-        """Return what the ledger has of a day, as JSON."""
+        """Return a day's ledger entry, as JSON."""
         self.settle(self.sink.ledger_topic)
         found = {key[3]: entry for key, entry in ledger_entries(self.bootstrap, self.sink.ledger_topic)}
         return found[str(day)]
@@ -148,7 +148,7 @@ class Scene:
 
 
 def scene_of(bootstrap: str, root: Path, **options: Any) -> Scene:
-    """Return a scene with a topic and a ledger of its own, neither of them made."""
+    """Return a scene with its own topic and ledger, not yet created."""
     name = f"s-{uuid.uuid4().hex[:12]}"
     own = {"topic": f"{name}-events", "ledger_topic": f"{name}-ledger", "key_fields": ("event",), "timeout_seconds": 20}
     connection = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": bootstrap})

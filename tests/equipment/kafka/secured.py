@@ -1,4 +1,4 @@
-"""A real Kafka that lets nobody in without proof: PLAIN, SCRAM, OAUTHBEARER and certificates, with access lists."""
+"""A real Kafka that requires sign-in: PLAIN, SCRAM, OAUTHBEARER and certificates, with access lists."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class TokenServer:
                 form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
                 asked = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
                 right = asked == f"client:{CLIENT_SECRET}" and form["grant_type"] == ["client_credentials"]
-                # Some servers say what was wrong, and librdkafka writes the whole answer into its log.
+                # Like servers that say what was wrong: librdkafka writes the whole answer into its log.
                 wrong = {"error": "invalid_client", "error_description": f"not known: {asked}"}
                 answer = {"access_token": tokens.token()} if right else wrong
                 body = json.dumps(answer).encode()
@@ -151,7 +151,7 @@ class TokenServer:
 
 @dataclass(frozen=True)
 class Secured:
-    """The broker and everything that a client needs to be let in."""
+    """The broker, and all that a client needs to sign in."""
 
     broker: KafkaBroker
     ca: Certificate
@@ -229,7 +229,7 @@ def _settings(folder: Path, ca: Certificate, server: Certificate, jwks: Path) ->
 
 @contextmanager
 def secured(folder: Path) -> Iterator[Secured]:
-    """Run the broker; users have no rights until they are given some."""
+    """Run the broker; users have no rights at first."""
     ca = certificate("an authority of its own")
     server, client = certificate("broker", ca), certificate("client", ca)
     with TokenServer().running() as tokens:

@@ -1,4 +1,4 @@
-"""A table of the tiny sink, and jobs that write to it: Spark's place is taken by direct calls, all else is real."""
+"""A table of the tiny sink, and jobs that write to it: direct calls replace Spark, all else is real."""
 
 from __future__ import annotations
 
@@ -115,5 +115,5 @@ def moved(days: Days) -> DayReport:
 
 
 def polling(days: Days, poll_parts: PollParts) -> Days:
-    """Return days that are polled another way."""
+    """Return days with another way to poll."""
     return dataclasses.replace(days, freezer=dataclasses.replace(days.freezer, poll_parts=poll_parts))

@@ -1,4 +1,4 @@
-"""The part of Google's XML API that fake-gcs-server lacks, in front of it: ``gcs_xml.py <port> <its URL>``."""
+"""Adds the part of Google's XML API that fake-gcs-server lacks: ``gcs_xml.py <port> <URL of the server>``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 def _listed_after(body: bytes, start: str) -> bytes:
-    """Leave out of a listing what comes before its start: fake-gcs-server does not know that either."""
+    """Drop entries of a listing before its start, which fake-gcs-server does not do."""
     first, *entries = re.split(r"(?=<Contents>)", body.decode())
     end = "</ListBucketResult>"
     kept = [e.removesuffix(end) for e in entries if html.unescape(e.split("<Key>")[1].split("</Key>")[0]) > start]
@@ -21,7 +21,7 @@ def _listed_after(body: bytes, start: str) -> bytes:
 
 
 class XmlUploads(BaseHTTPRequestHandler):
-    """Passes requests of the XML API on to fake-gcs-server; uploads, which it does not know, as the JSON API's."""
+    """Forwards XML API requests to fake-gcs-server; uploads, which it lacks, through the JSON API."""
 
     target = ""
 

@@ -1,7 +1,7 @@
-"""Stand-ins for object stores as fixtures: S3 is moto's, GCS is fake-gcs-server; if one is missing, tests fail.
+"""Stand-ins for object stores as fixtures: moto for S3, fake-gcs-server for GCS; if one is missing, tests fail.
 
-Each lives in a folder of its own of this environment and is fetched once. Sinks find them as they find the real ones:
-by the environment's variables.
+Each is fetched once, into its own folder of this environment. Sinks find them like the real ones, by environment
+variables.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(scope="session")
 def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The URLs of an empty GCS: of its JSON API, and of its XML API."""
+    """The URLs of an empty GCS: its JSON API, and its XML API."""
     home = server.fetched_once(
         Path(sys.prefix) / "fake-gcs-server", FAKE_GCS, _build_fake_gcs, "fake-gcs-server with go (minutes, once)"
     )

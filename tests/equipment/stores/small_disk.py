@@ -1,4 +1,4 @@
-"""A disk that can be full, for real: a small tmpfs."""
+"""A disk that really gets full: a small tmpfs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Disk:
     path: Path
 
     def fill(self, free_pages: int = 0) -> None:
-        """Leave ``free_pages`` of 4 KiB; every file takes a whole number of them."""
+        """Leave ``free_pages`` pages of 4 KiB; every file takes whole pages."""
         with contextlib.suppress(FileNotFoundError):
             (self.path / "filler").unlink()
         free = os.statvfs(self.path)
@@ -35,12 +35,12 @@ class Disk:
 
 @contextmanager
 def small_disk(path: Path, size: str) -> Iterator[Disk]:
-    """Mount a disk of a size such as ``2m`` at a new folder; who uses it must have left it at the end."""
+    """Mount a disk of a size such as ``2m`` at a new folder; nobody may use it when the block ends."""
     path.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "connect-test", str(path)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode and "CI" not in os.environ and os.getuid() != 0:
-        pytest.skip("a small disk can be mounted by root alone")
+        pytest.skip("only root can mount a small disk")
     assert mounted.returncode == 0, mounted.stderr
     try:
         yield Disk(path)

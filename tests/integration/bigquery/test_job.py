@@ -75,7 +75,7 @@ def test_days_arrive_whole_then_a_retry_a_reload_and_the_first_run_again(
 ) -> None:
     """A window leaves nothing behind but its tables; what the source set aside in its last day goes with the reload."""
     days, options = [*WEEK, BAD], {"source": {"errors_tolerance": "all"}, "sink": {"load_method": method}}
-    into_bigquery.standin.faults.replace([Fault.of({"kind": "bad_line", "date": BAD, "times": 99})])
+    into_bigquery.standin.faults.replace([Fault.from_json({"kind": "bad_line", "date": BAD, "times": 99})])
     ended = into_bigquery.run(days, **options)
     assert ended.process.returncode == 0, ended.output
     rows = into_bigquery.rows()

@@ -140,7 +140,7 @@ def test_a_file_that_went_away_meanwhile_loads_nothing(
     api: Api, table: Place, files: list[str], proxy: BigQueryProxy
 ) -> None:
     Path(files[-1]).unlink()
-    with pytest.raises(RetriableError, match=r"2\.parquet is gone; the day must be staged again"):
+    with pytest.raises(RetriableError, match=r"2\.parquet is gone: the day must be staged again"):
         run(api, table, files)
     assert proxy.count(PIECE) > 0
     assert api.query(f"SELECT n FROM {table.sql}", doing="reading", labels={})[0] == []

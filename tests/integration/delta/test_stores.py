@@ -93,7 +93,7 @@ def test_the_dead_are_swept_by_the_stores_clock_and_the_living_and_published_sta
     now = folder.now
     monkeypatch.setattr(Folder, "now", lambda _: now() + dt.timedelta(days=2))
     assert sink.open(KEY, {}).sweep() > 0
-    with pytest.raises(RetriableError, match="sweep took it"):
+    with pytest.raises(RetriableError, match="sweep found it"):
         sink.open(KEY, {}).commit(dead, None, [])
     assert folder.entries([dead.manifest.polled.files[0].path]) == {}
     assert rows(sink.path) == [(MONDAY, "a")]

@@ -202,7 +202,7 @@ def test_the_reader_of_days_refuses_a_topic_of_changes(shop: Shop) -> None:
     shop.snapshot(FIRST, {"apple": 1, "pear": 1}, order=1)
     shop.snapshot(SECOND, {"apple": 1, "pear": 2}, order=2)
     settings = {"bootstrap.servers": shop.bootstrap}
-    with pytest.raises(ConfigError, match="snapshots of which only the changes are sent: read it to its end"):
+    with pytest.raises(ConfigError, match="only receives changes of snapshots: read it to its end"):
         newest_days(settings, shop.options["topic"], ledger_topic=shop.options["ledger_topic"], timeout_seconds=20)
 
 

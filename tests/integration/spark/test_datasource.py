@@ -146,7 +146,7 @@ def test_a_file_that_others_can_read_is_refused(notebook, tmp_path):
     [
         ({"day": "2026-10-05"}, "ConfigError: mixpanel: unknown option day"),
         ({"config": '{"conn": 1}'}, "conn: unknown option; did you mean 'conn_id'?"),
-        ({"config": "conn_id=x"}, "option 'config' is no JSON object"),
+        ({"config": "conn_id=x"}, "option 'config' is not a JSON object"),
         ({"days": "yesterday"}, "ConfigError: days='yesterday'"),
         ({"connection": "NO_SUCH_VARIABLE"}, "ConfigError: environment variable NO_SUCH_VARIABLE is not set"),
     ],
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said_with_its_class(notebook, options, text):
 
 def test_a_connection_given_by_value_is_not_repeated(notebook):
     value = airflow_json(notebook.standin, password="by-value-c4nary")
-    assert "never what it is" in (said := refusal(lambda: read(notebook, connection=value).count()))
+    assert "not the connection itself" in (said := refusal(lambda: read(notebook, connection=value).count()))
     assert "by-value-c4nary" not in said
 
 
@@ -172,7 +172,7 @@ def test_an_executor_s_error_names_its_class_and_no_secret(notebook, tmp_path):
 
 
 def test_a_cut_answer_fails_the_action(notebook):
-    notebook.standin.faults.replace([Fault.of({"kind": "cut_gzip", "date": DAYS[0], "times": 99})])
+    notebook.standin.faults.replace([Fault.from_json({"kind": "cut_gzip", "date": DAYS[0], "times": 99})])
     try:
         assert "RetriableError: " in refusal(lambda: read(notebook).count())
     finally:

@@ -21,7 +21,7 @@ WEEK = [f"2026-10-{day:02d}" for day in range(5, 12)]
 
 
 def fault(kind, day, **options):
-    return Fault.of({"kind": kind, "date": day, **options})
+    return Fault.from_json({"kind": kind, "date": day, **options})
 
 
 def statuses(report):

@@ -59,7 +59,7 @@ def test_a_table_that_keeps_every_byte_is_held_to_every_byte(tmp_path: Path):
         (rows(FIRST) + rows(FIRST)[:2], "2026-09-01: 0 rows missing, 2 rows too many"),
         ([(FIRST, "Other", text) for _, _, text in rows(FIRST)], "2026-09-01: 5 rows missing, 5 rows too many"),
         ([], "2026-09-01: 5 rows missing, 0 rows too many"),
-        (rows(FIRST, SECOND), "2026-09-02: 5 rows of a day that was not asked for"),
+        (rows(FIRST, SECOND), "2026-09-02: 5 rows of a day that nobody requested"),
     ],
 )
 def test_every_difference_is_named_with_its_day(found: list[tuple[dt.date, str, str]], said: str):
@@ -120,7 +120,7 @@ def test_bigquery_target_tells_airflow_where_the_emulator_is(tmp_path: Path):
         "grpc_endpoint": f"http://127.0.0.1:{target.emulator.grpc_port}",
         "is_anonymous": "true",
     }
-    assert target.emulator.rest_url in target.look("http://localhost:1/dags/d")
+    assert target.emulator.rest_url in target.where_to_look("http://localhost:1/dags/d")
 
 
 def test_kafka_target_tells_airflow_where_the_broker_is(tmp_path: Path):
@@ -128,7 +128,7 @@ def test_kafka_target_tells_airflow_where_the_broker_is(tmp_path: Path):
     [connection] = target.connections
     assert (connection["connection_id"], connection["conn_type"]) == ("kafka_default", "kafka")
     assert json.loads(connection["extra"]) == {"bootstrap.servers": f"127.0.0.1:{target.broker.port}"}
-    assert target.broker.bootstrap in target.look("http://localhost:1/dags/d")
+    assert target.broker.bootstrap in target.where_to_look("http://localhost:1/dags/d")
     assert compare(rows(FIRST), PROJECT, [FIRST], target.as_kept) == []
 
 
@@ -228,7 +228,9 @@ def test_tasks_that_wait_for_a_retry_are_told(
     demo._wait()
     first, last = capsys.readouterr().out.splitlines()
     assert "0 of 7 days done" in first
-    assert "2 of the tasks failed, and try again 5 s later: /demo/airflow/logs/dag_id=mixpanel_daily says why" in first
+    assert (
+        "2 tasks failed and try again 5 s later; for the reason see /demo/airflow/logs/dag_id=mixpanel_daily" in first
+    )
     assert "7 of 7 days done" in last
     assert "retry" not in last
 

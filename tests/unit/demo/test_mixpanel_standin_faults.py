@@ -333,7 +333,7 @@ def test_a_request_takes_the_first_fault_that_fits() -> None:
 
 def test_a_fault_survives_json() -> None:
     fault = Fault("status", date=DATE, times=None, status=429, headers={"Retry-After": "7"})
-    assert Fault.of(json.loads(json.dumps(fault.as_json()))) == fault
+    assert Fault.from_json(json.loads(json.dumps(fault.as_json()))) == fault
 
 
 def test_unknown_faults_are_refused() -> None:

@@ -78,7 +78,7 @@ def test_a_json_value_tells_its_day() -> None:
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"canary", b"[1]", b'"canary"', b"{}", b'{"day":20000}'])
 def test_a_value_without_a_day_is_an_error_that_names_its_place(value: bytes | None) -> None:
-    with pytest.raises(DataError, match=r"'events', partition 3, offset 42: .* no JSON object with a day") as caught:
+    with pytest.raises(DataError, match=r"'events', partition 3, offset 42: .* not a JSON object with a day") as caught:
         json_day(Message(value))  # type: ignore[arg-type]
     assert "canary" not in str(caught.value)
 

@@ -78,7 +78,7 @@ def test_a_manifest_that_somebody_changed_deletes_no_file_of_others(
     victims = [path for path in shared.root.rglob("*") if path.is_file() and path.read_bytes() == b"victim"]
     assert len(victims) == 4, "a file of somebody else's is gone"
     assert (report.status, shared.polls) == ("published", 2)
-    assert "aaaa-1-20261005/manifest.json is not used" in capsys.readouterr().err
+    assert "aaaa-1-20261005/manifest.json is ignored" in capsys.readouterr().err
 
 
 def test_a_manifest_that_nobody_changed_is_published(shared: Lab) -> None:

@@ -121,7 +121,7 @@ def test_a_failed_publish_keeps_its_type_and_is_aborted(
 def test_an_abort_that_fails_does_not_hide_why(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     report = lab.move(sink=["commit:SupersededError", "abort:RetriableError"])
     assert report.status == "superseded"
-    assert "could not be released: tiny's abort" in capsys.readouterr().err
+    assert "the sink could not clean up after the failed publish: tiny's abort" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_partition_without_an_answer_fails_the_day(lab: Lab) -> None:
     days = lab.days(source={"parts": 2})
     report = moved(polling(days, lambda tasks: days.freezer.poll_parts(tasks[:1])))
     assert report.failure is not None
-    assert "2 partitions were planned, 1 answered" in report.failure.message
+    assert "2 partitions were planned, but 1 answered" in report.failure.message
     assert lab.steps == []
 
 

@@ -145,21 +145,21 @@ def test_so_is_a_plan_of_another_day(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(type(days.freezer.poller), "plan", lambda poller, days: parts)
     (report, _) = job._all_days(days, 2, 1)
     assert report.failure is not None
-    assert "planned day 2026-10-07 when it was asked for days 2026-10-05..2026-10-06" in report.failure.message
+    assert "planned day 2026-10-07, but was asked for days 2026-10-05..2026-10-06" in report.failure.message
     assert polled(lab) == []
 
 
 def test_a_tally_of_several_days_counts_each_apart() -> None:
     tally = Tally((MONDAY, TUESDAY))
-    tally.of(MONDAY).rows += 3
-    tally.of(TUESDAY).rows += 4
-    assert (tally.of(MONDAY).rows, tally.of(TUESDAY).rows, tally.rows_of_all_days) == (3, 4, 7)
+    tally.for_day(MONDAY).rows += 3
+    tally.for_day(TUESDAY).rows += 4
+    assert (tally.for_day(MONDAY).rows, tally.for_day(TUESDAY).rows, tally.rows_of_all_days) == (3, 4, 7)
     with pytest.raises(ConnectError, match="day 2026-10-07, which its partition does not name"):
-        tally.of(WEDNESDAY)
+        tally.for_day(WEDNESDAY)
 
 
 def test_a_tally_of_one_day_is_that_days() -> None:
     tally = Tally((MONDAY,))
-    assert tally.of(MONDAY) is tally
+    assert tally.for_day(MONDAY) is tally
     tally.rows += 3
     assert tally.rows_of_all_days == 3

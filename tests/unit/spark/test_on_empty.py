@@ -20,7 +20,10 @@ def test_an_empty_answer_does_not_replace_a_day_that_has_rows(lab: Lab, *, keeps
     report = lab.move(token="bbbb", source=NOTHING, keeps_stage=keeps_stage)
     assert report.failure is not None
     assert (report.status, report.failure.type) == ("failed", "DataError")
-    assert "answered without a row, and 1,234 rows of 2026-10-05 are published (generation 1)" in report.failure.message
+    assert (
+        "answered without a row, and would delete the 1,234 published rows of 2026-10-05 (generation 1)"
+        in report.failure.message
+    )
     assert "on_empty='accept'" in report.failure.message
     assert lab.steps == steps, "a publish was begun"
     assert lab.ledger.row(DAY.date).generation == 1
@@ -48,7 +51,10 @@ def test_an_answer_of_rejects_alone_is_an_empty_one(lab: Lab) -> None:
     report = lab.move(token="bbbb", source=NOTHING | {"rejects": 2})
     assert report.failure is not None
     assert report.failure.type == "DataError"
-    assert "answered with 2 rows, none of which can be published, and 3 rows of 2026-10-05" in report.failure.message
+    assert (
+        "with 2 rows, none of which can be published, and would delete the 3 published rows of 2026-10-05"
+        in report.failure.message
+    )
 
 
 def test_an_empty_answer_that_is_accepted_replaces_the_day(lab: Lab) -> None:

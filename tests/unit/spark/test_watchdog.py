@@ -95,7 +95,7 @@ def test_it_leaves_with_the_jvm_when_the_task_lets_go_of_its_lock(job: Job, lock
     assert time.monotonic() - started < 3
     assert job.process.returncode == -signal.SIGKILL, "the JVM goes too"
     assert job.is_gone()
-    assert "the Airflow task that started this job is gone; leaving without publishing" in said
+    assert "the Airflow task that started this job is gone; ending without publishing" in said
 
 
 def test_it_leaves_when_the_jvm_is_gone(job: Job) -> None:
@@ -109,7 +109,7 @@ def test_it_ends_with_the_code_of_what_may_be_tried_again(lock: IO[bytes]) -> No
     code = "import os; from airflow_provider_connect.spark import watchdog; watchdog._leave('the JVM is gone', None)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 75
-    assert "leaving without publishing" in ended.stderr
+    assert "ending without publishing" in ended.stderr
 
 
 def test_it_stays_while_the_task_lives_and_watches_nothing_without_a_lock(job: Job, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Columns on their way into BigQuery: types, values and schemas."""
+"""Converts columns for BigQuery: types, values and schemas."""

@@ -1,6 +1,6 @@
-"""Arrow arrays as BigQuery takes them: cast without loss, within BigQuery's ranges, no NULL inside a list.
+"""Converts Arrow arrays for BigQuery: cast without loss, within BigQuery's ranges, no NULL inside a list.
 
-All of it vectorised; an array that is right already is returned itself.
+All of it is vectorised; an array that needs no change is returned as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_connect.values.arrow import is_list, lengths_and_elements,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NULL_ELEMENT = "NULL inside a list, which BigQuery has not"
+NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Fault:
     """Why rows cannot be written.
 
     :param rows: their indices in the array; a list, or a numpy array.
-    :param reason: completes "rows with …"; no value of theirs.
+    :param reason: completes "rows with …", and quotes no value.
     """
 
     rows: Any
@@ -34,9 +34,9 @@ Result = tuple["pa.Array", list[Fault]]
 
 
 def convert_array(array: pa.Array, target: pa.DataType) -> Result:
-    """Return ``array`` as ``target``, and what is wrong; the value of a row with a fault is undefined.
+    """Return ``array`` as ``target``, and its faults; the value of a row with a fault is undefined.
 
-    :param target: what :class:`.Column` has for the array's type.
+    :param target: the type that :class:`.Column` has for the array.
     """
     from pyarrow import types
 
@@ -64,7 +64,7 @@ def _leaf(array: pa.Array, target: pa.DataType) -> Result:
 
 
 def _cast_each(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Cast value by value; what cannot be cast is NULL, and its row is returned."""
+    """Cast value by value; return NULL for what cannot be cast, and its rows."""
     import pyarrow as pa
 
     scalars, bad = [], []
@@ -106,20 +106,20 @@ def _out_of_range(array: pa.Array) -> list[Fault]:
 
 
 def _not_utf8(array: pa.Array) -> list[Fault]:
-    """Find strings that are none; Parquet and Arrow let them through, BigQuery refuses the whole request."""
+    """Return the rows with invalid UTF-8: Parquet and Arrow accept it, BigQuery refuses the whole request."""
     import pyarrow as pa
 
     if not pa.types.is_string(array.type):
         return []
     rows = not_utf8(array)
-    return [Fault(rows, "a text that is no UTF-8")] if rows else []
+    return [Fault(rows, "a text that is not UTF-8")] if rows else []
 
 
 def _struct(array: pa.StructArray, target: pa.StructType) -> Result:
     import pyarrow as pa
 
     faults, children = [], []
-    parts = [part for part in array.flatten() if holds_something(part.type)]  # NULL where the struct is
+    parts = [part for part in array.flatten() if holds_something(part.type)]  # fields are NULL where the struct is
     for part, field in zip(parts, target, strict=True):
         child, found = convert_array(part, field.type)
         children.append(child)
@@ -131,7 +131,7 @@ def _struct(array: pa.StructArray, target: pa.StructType) -> Result:
 
 
 def _list(lengths: Any, values: pa.Array, array: pa.Array, target: pa.ListType) -> Result:
-    """Return lists of converted ``values``; a NULL list is an empty one."""
+    """Return lists of converted ``values``; NULL lists become empty."""
     import numpy as np
     import pyarrow as pa
 

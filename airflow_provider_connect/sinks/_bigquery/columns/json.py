@@ -1,8 +1,8 @@
-r"""JSON documents on their way through ``PARSE_JSON``.
+r"""Prepares JSON documents for ``PARSE_JSON``.
 
-A parser may take less than JSON's grammar allows: no lone surrogate (``\ud800`` without its other half), no number
-beyond float64, no more than so many levels; https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name
-all of its limits. One such document would fail the whole publish, with its text in the message; here none can.
+A parser may accept less than JSON's grammar: no lone surrogate (``\ud800`` without its other half), no number beyond
+float64, a limited depth; https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One such
+document would fail the whole publish and show its text in the message; this module prevents that.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _ESCAPE = re.compile(rf"{_HIGH}{_REST}{_LOW}{_REST}|(\\u[dD][89a-fA-F]{_REST})|\
 
 
 def expression(text: str) -> str:
-    """Return SQL for the JSON value of ``text``; what BigQuery cannot parse becomes a JSON string of the same text."""
+    """Return SQL for the JSON value of ``text``; text that BigQuery cannot parse becomes a JSON string."""
     parsed = f"SAFE.PARSE_JSON({text}, wide_number_mode=>'round')"
     return f"IF({text} IS NULL, NULL, IFNULL({parsed}, TO_JSON({text})))"
 
 
 def repaired(array: pa.Array) -> pa.Array:
-    r"""Return documents in which every lone surrogate is ``\ufffd``; the array itself when there is none."""
+    r"""Return the documents with ``\ufffd`` for every lone surrogate; the same array if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -41,7 +41,7 @@ def repaired(array: pa.Array) -> pa.Array:
 
 
 def _maybe_lone(texts: pa.Array) -> pa.Array:
-    r"""Return where halves are not all in pairs, or where a backslash before one may be itself escaped: ``\\ud800``."""
+    r"""Return a mask of texts where a surrogate may be lone, or the backslash before it escaped: ``\\ud800``."""
     import pyarrow.compute as pc
 
     pairs, highs, lows = (
@@ -52,7 +52,7 @@ def _maybe_lone(texts: pa.Array) -> pa.Array:
 
 
 def unparsable(array: pa.Array) -> list[int]:
-    """Return the rows whose text is no JSON document; NULL is none to look at."""
+    """Return the rows whose text is not a JSON document; NULL is not checked."""
     import msgspec
 
     decoder = msgspec.json.Decoder(strict=False)
@@ -62,7 +62,7 @@ def unparsable(array: pa.Array) -> list[int]:
             continue
         try:
             decoder.decode(text)
-        except (msgspec.ValidationError, RecursionError):  # a number or a depth beyond the decoder, but perhaps JSON
+        except (msgspec.ValidationError, RecursionError):  # beyond the decoder's numbers or depth, but perhaps JSON
             if not is_json(text):
                 bad.append(row)
         except msgspec.DecodeError:
@@ -83,7 +83,7 @@ _TOKEN = re.compile(
 
 
 def is_json(text: str) -> bool:
-    """Tell whether a text is a JSON document by its grammar alone, whatever its numbers and its depth."""
+    """Tell whether a text is a JSON document by grammar alone, with any numbers and any depth."""
     closers: list[str] = []
     expected, at = "value", 0
     while found := _TOKEN.match(text, at):

@@ -1,6 +1,6 @@
-"""Rows on their way to BigQuery: converted column by column, and looked at one by one only where something is wrong.
+"""Converts rows for BigQuery column by column, and examines single rows only where something is wrong.
 
-What BigQuery would refuse is found here, since it refuses a request or a whole publish for a single such row.
+A single bad row would make BigQuery refuse a request or a whole publish, so bad rows are found here.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 MAX_ROW_BYTES = 8_000_000
 """Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
-"""How much of a bad row is kept: the rejects table has BigQuery's limits too."""
+"""The most that is kept of a bad row: the rejects table has BigQuery's limits too."""
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A batch as the staging table takes it, and the rows that were left out."""
+    """A batch for the staging table, and the rows that were left out."""
 
     batch: pa.RecordBatch
     bad: list[Reject]
 
 
 def staging_schema(columns: Sequence[Column], position_column: str | None = None) -> pa.Schema:
-    """Return the Arrow schema of what :func:`convert` gives."""
+    """Return the Arrow schema of batches from :func:`convert`."""
     import pyarrow as pa
 
     fields = [pa.field(column.staging["name"], column.arrow) for column in columns]
@@ -52,7 +52,7 @@ def convert(
     refused: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
 ) -> Converted:
-    """Convert a batch of a staged file to the staging table's types; a column that has its type is not copied.
+    """Convert a batch of a staged file to the staging table's types; a column of the right type is not copied.
 
     :param start: position of the batch's first row.
     :param position_column: name of an INT64 column to add that holds each row's position.
@@ -79,7 +79,7 @@ def convert(
 
 
 def summary(bad: Sequence[Reject]) -> str:
-    """Say which columns refuse how many rows and why, without a value of theirs."""
+    """Return which columns make how many rows bad and why, without their values."""
     counts = Counter((row.column, row.reason) for row in bad)
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
 
@@ -96,7 +96,7 @@ def _column(column: Column, source: pa.Array) -> tuple[pa.Array, list[Fault]]:
 
 
 def _without(array: pa.Array, faults: Sequence[Fault]) -> pa.Array:
-    """Return the array with NULL in every row that has a fault: what is no text cannot be read as one."""
+    """Return the array with NULL in every row with a fault: invalid UTF-8 cannot be read as text."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -131,7 +131,7 @@ def _bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: s
 
 
 def cut(position: int, reason: str, record: bytes, column: str = "") -> Reject:
-    """Return a bad row of which no more is kept than a table of rejects can hold."""
+    """Return a bad row, cut to what a table of rejects can hold."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
@@ -139,7 +139,7 @@ def cut(position: int, reason: str, record: bytes, column: str = "") -> Reject:
 
 
 def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
-    """Return the rows of more than ``max_bytes``, found by halving: a batch of small rows costs a few looks."""
+    """Return the rows larger than ``max_bytes``, found by halving: cheap for a batch of small rows."""
     if start >= end or batch.slice(start, end - start).nbytes <= max_bytes:
         return []
     if end - start == 1:

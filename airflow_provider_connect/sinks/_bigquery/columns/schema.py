@@ -1,4 +1,4 @@
-"""What a table's columns are, what the source's are, and what has to change: decided here, done elsewhere.
+"""Compares a table's columns with the source's, and decides what has to change; others do it.
 
 Columns are added at the end and NULLABLE. REQUIRED columns that the source may leave NULL, or no longer has, become
 NULLABLE. A narrower number is cast to the type of a wider column (:func:`.columns.types.columns`); any other change
@@ -26,19 +26,19 @@ DAY_FIELD: dict[str, Any] = {
     "name": DAY,
     "type": "DATE",
     "mode": "NULLABLE",
-    "description": "The day, in the source's own time zone, whose data the row came with.",
+    "description": "The day whose data the row came with, in the source's time zone.",
 }
 _LIMITS = ("precision", "scale", "maxLength")
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """How a table comes to hold a source's columns.
+    """What makes a table fit a source's columns.
 
-    :param written: the columns to write, without those discarded; REQUIRED where the table stays so.
-    :param added: names of the top level columns the table lacks.
-    :param fields: all fields the table is to have, in its order.
-    :param changed: whether they differ from what it has.
+    :param written: the columns to write, without discarded ones; REQUIRED where the table's remain so.
+    :param added: names of the top level columns that the table lacks.
+    :param fields: all fields that the table is to have, in its order.
+    :param changed: whether they differ from its present ones.
     :param discarded: source names of new columns that are left out.
     """
 
@@ -50,18 +50,18 @@ class Evolution:
 
 
 def new_fields(columns: Sequence[Column]) -> list[Field]:
-    """Return the fields of a table that is to be made: the source's columns, then the day."""
+    """Return the fields of a new table: the source's columns, then the day."""
     return [*(column.target for column in columns), DAY_FIELD]
 
 
 def fits(existing: Sequence[Field], columns: Sequence[Column]) -> bool:
-    """Tell whether a table's fields are those that ``columns`` were made for; other columns may be there or not."""
+    """Tell whether a table still has the fields that ``columns`` were made for; other fields do not matter."""
     shapes = {field["name"].lower(): _shape(field) for field in existing}
     return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
 
 
 def _shape(field: Field) -> Any:
-    """Return what SQL depends on: name, type, and nested fields in their order."""
+    """Return all that SQL depends on: name, type, and nested fields in their order."""
     repeated = field.get("mode") == "REPEATED"
     return field["name"].lower(), plain_type(field), repeated, [_shape(inner) for inner in field.get("fields", ())]
 
@@ -69,7 +69,7 @@ def _shape(field: Field) -> Any:
 def evolution(table: str, existing: Sequence[Field], columns: Sequence[Column], contract: Contract) -> Evolution:
     """Compare a table's fields with the columns made for them.
 
-    :raises DataError: naming every column that does not fit, what it is in the table and now, and what to do.
+    :raises DataError: naming every column that does not fit, its old and new types, and what to do.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}
@@ -98,9 +98,9 @@ def evolution(table: str, existing: Sequence[Field], columns: Sequence[Column], 
 
 @dataclass
 class _Comparison:
-    """One walk over a table's fields.
+    """One comparison of a table's fields.
 
-    :param changed: whether a field was relaxed, or got a nested field.
+    :param changed: whether a field became NULLABLE or got a nested field.
     """
 
     contract: Contract
@@ -108,7 +108,7 @@ class _Comparison:
     changed: bool = False
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return what the table's field becomes; ``new`` is None where the source lacks it."""
+        """Return the table's field as it must become; ``new`` is None if the source lacks it."""
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):
@@ -122,15 +122,15 @@ class _Comparison:
         return merged
 
     def refuse_new(self, field: Field, path: str) -> None:
-        """Note a field the table lacks where the contract does not let it be added."""
+        """Note a problem if the contract forbids to add a field that the table lacks."""
         name = f"{path}{field['name']}"
         if field["name"] == DAY and not path and self.contract != "evolve":
             self.problems.append(
-                f"it has no column {DAY!r}, which tells days apart: ALTER TABLE … ADD COLUMN {DAY} DATE"
+                f"it has no column {DAY!r}, which identifies a row's day: ALTER TABLE … ADD COLUMN {DAY} DATE"
             )
         elif self.contract == "freeze":
             self.problems.append(
-                f"column {name!r} is new ({spoken(field)}); schema_contract='freeze' does not add it: add it by hand, "
+                f"column {name!r} is new ({shown_type(field)}); schema_contract='freeze' does not add it: add it by "
                 "or leave it out in the source"
             )
         elif self.contract == "discard_columns":
@@ -154,13 +154,13 @@ class _Comparison:
         repeated = [field.get("mode") == "REPEATED" for field in (old, new)]
         if repeated[0] != repeated[1] or was != now:
             self.problems.append(
-                f"column {name!r} is {spoken(old)} in the table and {spoken(new)} now: cast it in the source, give it "
-                "another name there, or load into a new table"
+                f"column {name!r} is {shown_type(old)} in the table and {shown_type(new)} now: cast it in the source, "
+                "give it another name there, or load into a new table"
             )
             return False
         if any(old.get(limit) for limit in _LIMITS):
             self.problems.append(
-                f"column {name!r} is {spoken(old)} in the table, and a value that is longer would fail the day: "
+                f"column {name!r} is {shown_type(old)} in the table, and a longer value would fail the day: "
                 f"ALTER TABLE … ALTER COLUMN … SET DATA TYPE {was}"
             )
             return False
@@ -178,7 +178,7 @@ class _Comparison:
         return fields
 
 
-def spoken(field: Field) -> str:
+def shown_type(field: Field) -> str:
     """Return a field's type for people, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
     limits = [str(field[limit]) for limit in _LIMITS if field.get(limit)]
     text = plain_type(field) + (f"({', '.join(limits)})" if limits else "")
@@ -186,5 +186,5 @@ def spoken(field: Field) -> str:
 
 
 def _added(field: Field) -> Field:
-    """Return a field as it can be added to a table that may have rows."""
+    """Return a field in a form that can be added to a table with rows."""
     return field if field.get("mode") == "REPEATED" else {**field, "mode": "NULLABLE"}

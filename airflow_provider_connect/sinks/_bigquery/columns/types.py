@@ -1,6 +1,6 @@
-"""Arrow's types as BigQuery has them: target column, staging column, and the SQL from one to the other.
+"""Maps Arrow's types to BigQuery: target column, staging column, and the SQL from staging to target.
 
-What Storage Write takes for a column: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11); limits of
+Types that Storage Write accepts: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11); limits of
 the types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
 """
 
@@ -44,10 +44,10 @@ class Column:
 
     :param source: the Arrow field's name.
     :param name: the column's name in the target.
-    :param target: what the target should have; nested fields that only the table has are in it, in the table's order.
-    :param staging: what the staging table has; never REQUIRED, and names are ASCII, nested ones too.
-    :param arrow: what is sent to the staging table.
-    :param expression: SQL over the alias ``s`` of the staging table that gives the target's value.
+    :param target: the target's field; with nested fields that only the table has, in the table's order.
+    :param staging: the staging table's field; never REQUIRED, with ASCII names at every level.
+    :param arrow: the Arrow type sent to the staging table.
+    :param expression: SQL for the target's value, over the alias ``s`` of the staging table.
     :param json: ``checked`` or ``unchecked`` where the source holds JSON documents, else None.
     """
 
@@ -61,13 +61,12 @@ class Column:
 
 
 def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
-    """Return the columns of a schema, in its order; a struct without fields has none.
+    """Return the columns of a schema, in its order; a struct without fields gives none.
 
-    Top level columns are REQUIRED where Arrow says that they hold no NULL; nested fields are always NULLABLE.
+    Top level columns are REQUIRED if Arrow says that they hold no NULL; nested fields are always NULLABLE.
 
-    :param existing: the target's fields, if it exists: names keep their columns, nested fields their places, and
-        numbers the table's wider type, to which the expression casts them: BigQuery does so by itself for single
-        values, but not inside of arrays and structs.
+    :param existing: the target's fields, if it exists: names keep their columns, nested fields their order, and numbers
+        the table's wider type. The expression casts to it: BigQuery itself does so only outside arrays and structs.
     :raises DataError: naming every column that BigQuery has no type for.
     """
     problems: list[str] = []
@@ -82,12 +81,12 @@ def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
     if problems:
         raise DataError("; ".join(problems))
     if not found:
-        raise DataError("the source has no column that BigQuery could hold")
+        raise DataError("the source has no column that BigQuery can hold")
     return found
 
 
 def plain_type(field: Field) -> str:
-    """Return a field's type by the one of its names that the REST API uses."""
+    """Return a field's type by the name that the REST API uses."""
     name = str(field["type"]).upper()
     return _SYNONYMS.get(name, name)
 
@@ -104,11 +103,11 @@ def sql_type(field: Field) -> str:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A type on its way from Arrow to BigQuery.
+    """An Arrow type mapped to BigQuery.
 
-    :param wide: the table's type, where that is a wider one.
+    :param wide: the table's type, if it is wider.
     :param inner: staging fields of a RECORD.
-    :param merged: the same fields, with those that only the target has, in the target's order.
+    :param merged: the same fields, plus those that only the target has, in the target's order.
     """
 
     type: str
@@ -146,7 +145,7 @@ def _target(name: str, kind: _Kind) -> Field:
 
 
 def _description(source: pa.Field, name: str) -> Field:
-    """Return the field's comment as a description, with the source's own name where it has another here."""
+    """Return the field's comment as a description, with the source's name if the column's differs."""
     text = (source.metadata or {}).get(b"comment", b"").decode()
     renamed = f" Source name: {source.name[:MAX_NAME]!r}." if name != source.name else ""
     if len(text) + len(renamed) > MAX_DESCRIPTION:
@@ -178,7 +177,7 @@ def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> st
 
 
 def _shape(field: Field) -> Any:
-    """Return a field's type with the names and types of what is in it."""
+    """Return a field's type with the names and types of nested fields."""
     return field["type"], [(inner["name"], _shape(inner)) for inner in field.get("fields", ())]
 
 
@@ -188,7 +187,7 @@ def _nothing(field: Field) -> str:
 
 
 def _kind(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Kind | None:
-    """Return what a type becomes; None if there is nothing to keep, or, and then with a problem, if it cannot be."""
+    """Return what a type becomes; None if it holds nothing, or, with a problem noted, if BigQuery cannot hold it."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -220,7 +219,7 @@ def _element(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> 
 
 
 def holds_something(kind: pa.DataType) -> bool:
-    """Tell whether BigQuery has a place for a type: a struct without fields, and a list of such, are dropped."""
+    """Tell whether a type holds anything: structs without fields, and lists of them, are dropped."""
     from pyarrow import types
 
     if types.is_struct(kind):
@@ -280,7 +279,7 @@ def _leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
 
 
 def _decimal(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
-    """Return the narrower of BigQuery's decimal types that holds all digits, None when neither does."""
+    """Return the narrower of BigQuery's decimal types that holds all digits, None if neither does."""
     import pyarrow as pa
 
     before, after = kind.precision - kind.scale, kind.scale

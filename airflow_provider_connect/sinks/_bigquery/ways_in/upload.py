@@ -1,9 +1,9 @@
-"""Staged files on their way into one load job: one Parquet file, written while it is sent, by one resumable upload.
+"""Loads staged files by one load job: as one Parquet file, written while one resumable upload sends it.
 
-A job for each file would meet BigQuery's limit of five changes of a table in ten seconds. So the files' row groups are
-written anew, one behind the other, into a stream that is sent in pieces of :data:`PIECE_BYTES`: memory holds a row
-group and a piece, whatever the day's size. A piece whose answer is lost is not sent twice: the service is asked how
-far it is.
+A job for each file would exceed BigQuery's limit of five changes of a table in ten seconds. So the files' row groups
+are rewritten, one after another, into a stream that is sent in pieces of :data:`PIECE_BYTES`: memory holds one row
+group and one piece, whatever the day's size. If the answer to a piece is lost, the service is asked what arrived, and
+only the rest is sent.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads and
 https://cloud.google.com/bigquery/quotas#standard_tables (2026-11).
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
 
 PIECE_BYTES = 16 * 1024 * 1024
-"""How much one request holds: a multiple of 256 KiB, as the service wants it."""
+"""Size of one request; the service requires a multiple of 256 KiB."""
 _INCOMPLETE, _GONE = 308, 410
 
 
 def upload(api: Api, files: Sequence[str], resource: dict[str, Any], doing: str) -> Any:
-    """Send files as one, and return the job that loads them; after a lost answer, the job that was started.
+    """Send files as one, and return the job that loads them, even if an answer was lost.
 
     :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` knows.
-    :param resource: the job, as in the REST API, with an id of its own.
+    :param resource: the job as in the REST API, with its id.
     :raises RetriableError: a file is gone.
-    :raises GoneError: the service has lost the upload; asking about it again gives the same answer.
+    :raises GoneError: the service has lost the upload; another request would get the same answer.
     :raises ConnectError: as :func:`~.errors.classify` says.
     """
     pieces = _pieces(one_file(files), PIECE_BYTES)
-    piece, last = next(pieces)  # a file that is gone is so for good: looked for before anything is tried again
+    piece, last = next(pieces)  # here, outside of every retry: a missing file stays missing
     job_id = resource["jobReference"]["jobId"]
     try:
-        session = api.call(doing, _opened, api, resource, missing_seconds=SETTLE_SECONDS)
+        session = api.call(doing, _begin_upload, api, resource, missing_seconds=SETTLE_SECONDS)
     except ExistsError as error:
         return api.start(job_id, _raising(error), doing)
     sending = _Sending(api, session)
@@ -60,7 +60,7 @@ def one_file(files: Sequence[str]) -> Iterator[bytes]:
     written = _Written()
     writer: Any = None
     for path in files:
-        with _reading(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
+        with _open_file(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
             if writer is None:
                 writer = pq.ParquetWriter(written, file.schema_arrow, compression="zstd", compression_level=1)
             for group in range(file.num_row_groups):
@@ -73,7 +73,7 @@ def one_file(files: Sequence[str]) -> Iterator[bytes]:
 
 
 class _Written(io.RawIOBase):
-    """Holds what is written until it is taken."""
+    """Collects written bytes until they are taken."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -97,7 +97,7 @@ class _Written(io.RawIOBase):
 
 
 def _pieces(parts: Iterator[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
-    """Cut a stream into pieces of one size; the last one, told by True, may be smaller but is never empty."""
+    """Cut a stream into pieces of one size; the last, marked by True, may be smaller but not empty."""
     held = bytearray()
     for part in parts:
         held += part
@@ -107,7 +107,7 @@ def _pieces(parts: Iterator[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
     yield bytes(held), True
 
 
-def _reading(path: str) -> Any:
+def _open_file(path: str) -> Any:
     from pyarrow import fs
 
     try:
@@ -115,11 +115,11 @@ def _reading(path: str) -> Any:
             filesystem, inner = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
             return filesystem.open_input_file(inner)
     except FileNotFoundError:
-        raise RetriableError(f"{path} is gone; the day must be staged again") from None
+        raise RetriableError(f"{path} is gone: the day must be staged again") from None
 
 
-def _opened(api: Api, resource: dict[str, Any], *, timeout: float, retry: None) -> str:
-    """Begin an upload, and return where its pieces go."""
+def _begin_upload(api: Api, resource: dict[str, Any], *, timeout: float, retry: None) -> str:
+    """Begin an upload, and return the URL for its pieces."""
     answer = api.client._http.post(
         f"{api.client._connection.API_BASE_URL}/upload/bigquery/v2/projects/{api.project}/jobs",
         params={"uploadType": "resumable"},
@@ -127,13 +127,13 @@ def _opened(api: Api, resource: dict[str, Any], *, timeout: float, retry: None) 
         json=resource,
         timeout=timeout,
     )
-    return str(_good(answer).headers["Location"])
+    return str(_checked(answer).headers["Location"])
 
 
 class _Sending:
-    """Pieces into one upload, in their order.
+    """Sends pieces into one upload, in order.
 
-    :param start: where the next piece begins.
+    :param start: position of the next piece.
     """
 
     def __init__(self, api: Api, session: str) -> None:
@@ -142,7 +142,7 @@ class _Sending:
         self.start = 0
 
     def once(self, piece: bytes, *, last: bool) -> Callable[..., Any]:
-        """Return what sends a piece, or what is left of it when it is tried again; of the last one comes the job."""
+        """Return a function that sends a piece, on a retry only the rest of it; for the last it returns the job."""
         end = self.start + len(piece)
         total = str(end) if last else "*"
         tried = False
@@ -161,18 +161,18 @@ class _Sending:
             if arrived == end and not last:
                 return None
             rest = piece[arrived - self.start :]
-            # All has arrived, and no job begun: then the total is what it waits for.
+            # If all has arrived but no job began, the service waits for the total size.
             answer = self._put(rest, f"bytes {arrived}-{end - 1}/{total}" if rest else f"bytes */{total}", timeout)
             if answer.status_code != _INCOMPLETE:
                 return self._job(answer)
             if last or _end(answer) != end:
-                raise ConnectionError("a part of it has not arrived")
+                raise ConnectionError("BigQuery did not receive all of it")
             return None
 
         return send
 
     def _job(self, answer: Any) -> Any:
-        return self._api.client.job_from_resource(_good(answer).json())
+        return self._api.client.job_from_resource(_checked(answer).json())
 
     def _put(self, data: bytes, span: str, timeout: float) -> Any:
         headers = {"Content-Range": span, "Content-Type": "*/*"}
@@ -180,7 +180,7 @@ class _Sending:
             self._session, data=data, headers=headers, timeout=timeout, allow_redirects=False
         )
         if answer.status_code == _GONE:
-            raise GoneError("BigQuery has lost an upload that was begun (status 410): the rows must be sent again")
+            raise GoneError("BigQuery has lost an unfinished upload (status 410): the rows must be sent again")
         return answer
 
 
@@ -190,7 +190,7 @@ def _end(answer: Any) -> int:
     return int(found[1]) + 1 if found else 0
 
 
-def _good(answer: Any) -> Any:
+def _checked(answer: Any) -> Any:
     from google.api_core.exceptions import from_http_response
 
     if answer.status_code != 200:

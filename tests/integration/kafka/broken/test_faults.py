@@ -179,7 +179,7 @@ def test_a_commit_that_comes_late_changes_nothing(
         [first, _] = commits()
         [code] = struct.unpack_from(">h", resent(broker, first), 4)
         assert code in (FENCED, BAD_EPOCH)
-        assert hasty.watch.of(day) == {}
+        assert hasty.watch.generations_of(day) == {}
         let_go.set()
         assert publishing.result(30).generation == 1
     bench.holds(day, ROWS)

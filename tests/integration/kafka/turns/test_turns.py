@@ -120,7 +120,7 @@ def test_who_is_killed_in_its_turn_is_passed_over_and_leaves_nothing(
         assert bench.publish(next_one).generation == 1
         assert time.monotonic() - started < bench.sink.transaction_timeout_seconds  # its timeout would end it, too
     bench.holds(other, OTHERS)
-    assert bench.watch.of(day) == {}
+    assert bench.watch.generations_of(day) == {}
     assert bench.publish(staged).generation == 1
     bench.holds(day, ROWS)
 
@@ -257,7 +257,7 @@ def test_the_driver_ends_what_an_executor_left_open_that_died(
     bench.publisher.abort(staged, token)
     bench.watch.caught_up()  # fails where a transaction is open
     assert bench.ledger.topic.current(lambda _: False).tickets == {}
-    assert bench.watch.of(day) == {}
+    assert bench.watch.generations_of(day) == {}
     assert bench.publish(staged).generation == 1
     bench.holds(day, ROWS)
 

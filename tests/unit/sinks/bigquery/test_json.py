@@ -97,5 +97,5 @@ def test_any_text_is_judged_as_pythons_own_parser_does(text: str) -> None:
 def test_a_text_that_is_no_utf8_is_a_bad_row_and_no_crash() -> None:
     texts = pa.array([b'{"a": "\xff"}', b"{}", b"\xff\\ud800"], pa.binary()).view(pa.string())
     done = convert(pa.record_batch([texts], schema=UNCHECKED), columns(UNCHECKED), 0)
-    assert [(bad.position, bad.reason) for bad in done.bad] == [(row, "a text that is no UTF-8") for row in (0, 2)]
+    assert [(bad.position, bad.reason) for bad in done.bad] == [(row, "a text that is not UTF-8") for row in (0, 2)]
     assert done.batch.column(0).to_pylist() == ["{}"]

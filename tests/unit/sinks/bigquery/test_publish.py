@@ -278,7 +278,7 @@ def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
         ((["doc"], None, None), "key names 'doc', a JSON column"),
         ((["tags"], None, None), "key names 'tags', a STRING column"),
         ((["id"], "doc", None), "newest_by names 'doc', a JSON column"),
-        ((["id"], None, "a b"), "delete_where names 'a b', a STRING column: it has to be BOOL"),
+        ((["id"], None, "a b"), "delete_where names 'a b', a STRING column: name a BOOL column"),
         (([], None, None), "needs key="),
     ],
 )

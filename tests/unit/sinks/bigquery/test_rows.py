@@ -80,7 +80,7 @@ def test_null_in_a_column_that_has_none():
 def test_texts_that_are_no_utf8():
     strings = pa.array([b"ok", b"\xff\xfe", None, b"", "é".encode()]).view(pa.string())
     batch = pa.record_batch([strings, pa.array(range(5))], ["x", "n"])
-    assert bad_rows(batch) == [(1, "a text that is no UTF-8")]
+    assert bad_rows(batch) == [(1, "a text that is not UTF-8")]
     nested = pa.record_batch([pa.ListArray.from_arrays([0, 1, 1, 5], strings)], ["x"])
     assert [row for row, _ in bad_rows(nested)] == [0 + 2]
 

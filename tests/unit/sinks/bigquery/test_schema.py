@@ -19,7 +19,7 @@ from airflow_provider_connect.sinks._bigquery.columns.schema import (
     Evolution,
     evolution,
     new_fields,
-    spoken,
+    shown_type,
 )
 from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
 from airflow_provider_connect.sinks._bigquery.problems import expired, new_table_problems, table_problems
@@ -114,7 +114,7 @@ def test_new_fields_inside_columns() -> None:
         (field("c", "FLOAT"), pa.decimal128(5, 2), "'c' is FLOAT in the table and NUMERIC now"),
         (field("c", "TIMESTAMP"), pa.timestamp("us"), "'c' is TIMESTAMP in the table and DATETIME now"),
         (field("c", "BIGNUMERIC"), pa.float64(), "'c' is BIGNUMERIC in the table and FLOAT now"),
-        (field("c", "STRING", maxLength="10"), pa.string(), r"'c' is STRING\(10\) in the table, and a value"),
+        (field("c", "STRING", maxLength="10"), pa.string(), r"'c' is STRING\(10\) in the table, and a longer value"),
         (field("c", "NUMERIC", precision="10", scale="2"), pa.int64(), r"'c' is NUMERIC\(10, 2\) in the table"),
         (
             field("c", "RECORD", fields=[field("x", "RECORD", fields=[field("y", "STRING")])]),
@@ -166,7 +166,7 @@ def test_a_table_made_by_hand_without_a_day() -> None:
     schema = of(pa.field("id", pa.int64()))
     assert evolve([field("id", "INTEGER")], schema).added == ("day",)
     for contract in ("freeze", "discard_columns"):
-        with pytest.raises(DataError, match="no column 'day', which tells days apart: ALTER TABLE"):
+        with pytest.raises(DataError, match="no column 'day', which identifies a row's day: ALTER TABLE"):
             evolve([field("id", "INTEGER")], schema, contract)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="'day' is STRING in the table and DATE now"):
         evolve([field("id", "INTEGER"), field("day", "STRING")], schema)
@@ -189,7 +189,7 @@ def test_all_problems_are_named_at_once() -> None:
 
 
 def test_types_for_people() -> None:
-    assert spoken(field("a", "DECIMAL", "REPEATED", precision="5")) == "REPEATED NUMERIC(5)"
+    assert shown_type(field("a", "DECIMAL", "REPEATED", precision="5")) == "REPEATED NUMERIC(5)"
 
 
 def table(partition: bigquery.TimePartitioning | None = None, **options: Any) -> bigquery.Table:

@@ -22,7 +22,7 @@ from tests.equipment.delta.lab import KEY, MAY, SCHEMA, Lab, age, rows_of
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    monkeypatch.setattr(_delta_log, "_LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(_delta_log, "_OPEN_AGAIN_SECONDS", 0.01)
     return Lab(tmp_path / "table").make()
 
 
@@ -43,7 +43,7 @@ def test_a_lost_log_is_not_a_new_table(lab: Lab) -> None:
     (lab.root / "_delta_log").rename(lab.root.parent / "backup")
     age(lab.root)
     for said in refusals(lab):
-        assert "is gone, but files of a table are there" in said
+        assert "is gone, but the table's files exist" in said
         assert f"restore {lab.root}/_delta_log" in said
     with pytest.raises(ConfigError, match="is gone"):
         lab.commit(late)
@@ -89,7 +89,7 @@ def test_a_log_set_back_under_its_data_is_refused_and_nothing_is_swept(lab: Lab)
     (lab.root.parent / "backup").rename(lab.root / "_delta_log")
     age(lab.root)
     for said in refusals(lab):
-        assert "stands at version 1, but version 2 was there" in said
+        assert "is at version 1, but version 2 was published" in said
     with pytest.raises(ConfigError, match="set back"):
         lab.commit(late)
     assert lab.there(newer)
@@ -115,7 +115,7 @@ def test_another_tables_log_over_our_data_is_refused(lab: Lab) -> None:
     DeltaTable.create(str(lab.root), nullable, **made)
     for i in range(3):
         DeltaTable(str(lab.root)).alter.set_table_description(f"version {i}")
-    assert "is not the one that its data files were published in" in refusals(lab)[0]
+    assert "is not the log that its data files were published in" in refusals(lab)[0]
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -218,7 +218,7 @@ def test_a_path_with_odd_letters_works_exactly(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("name", ["a%20b", "%2e%2e", "a\\b", "a\nb", "a\tb", "a\x7fb", "a%C3%A9"])
 @pytest.mark.parametrize("place", ["/data/{}/t", "/data/{}", "s3://bucket/{}/t"])
 def test_a_path_that_delta_reads_as_another_is_refused(place: str, name: str) -> None:
-    with pytest.raises(ConfigError, match="in the path of a Delta table is read as another place"):
+    with pytest.raises(ConfigError, match="for another place: choose a path without backslashes"):
         DeltaSink(path=place.format(name))
 
 

@@ -49,9 +49,9 @@ def test_rows_deleted_by_somebody_else_are_told(lab: Lab, caplog: pytest.LogCapt
     DeltaTable(str(lab.root)).delete(f"day = '{day(2)}' and event = 'b'")
     DeltaTable(str(lab.root)).delete(f"day = '{day(4)}'")
     said = told(lab, caplog)
-    assert f"{day(2)} (3 rows were published, 2 are there), {day(4)} (3 rows were published, 0 are there);" in said
+    assert f"{day(2)} (published 3 rows, now has 2), {day(4)} (published 3 rows, now has 0);" in said
     assert str(lab.root) in said
-    assert "clear such a day to load it again" in said
+    assert "clear their tasks to load them again" in said
     lab.clean_log()
     assert told(lab, caplog) == said, "also when the log has forgotten the commits"
     for number in (2, 4):
@@ -64,19 +64,19 @@ def test_a_day_overwritten_by_somebody_else_is_told(lab: Lab, caplog: pytest.Log
     write_deltalake(str(lab.root), foreign(3, 1), mode="overwrite", predicate=f"day = '{day(1)}'", **more)
     write_deltalake(str(lab.root), foreign(2, 0), mode="append", **more)
     said = told(lab, caplog)
-    assert f"{day(0)} (0 rows were published, 2 are there), {day(1)} (has files of somebody else)" in said
+    assert f"{day(0)} (published 0 rows, now has 2), {day(1)} (has foreign files)" in said
 
 
 def test_an_update_by_somebody_else_is_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     DeltaTable(str(lab.root)).update(updates={"event": "'z'"}, predicate=f"day = '{day(5)}' and event = 'b'")
-    assert f"{day(5)} (has files of somebody else)" in told(lab, caplog)
+    assert f"{day(5)} (has foreign files)" in told(lab, caplog)
 
 
 def test_days_restored_to_an_older_state_are_told(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     version = lab.version
     lab.publish(MAY + ONE_DAY, ["a"], "t9")
     DeltaTable(str(lab.root)).restore(version)
-    assert f"{day(1)} (1 rows were published, 3 are there)" in told(lab, caplog)
+    assert f"{day(1)} (published 1 rows, now has 3)" in told(lab, caplog)
 
 
 def test_a_compacted_table_is_as_it_was_published(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:

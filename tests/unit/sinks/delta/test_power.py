@@ -163,7 +163,7 @@ def test_what_a_sweep_recorded_survives_it(disk: Disk, monkeypatch: pytest.Monke
         assert lab.there(dead), "nothing is deleted on the word of a commit that a power cut may take"
     assert lab.sweep() > 0
     disk.lose_power()
-    with pytest.raises(RetriableError, match="sweep took it for dead"):
+    with pytest.raises(RetriableError, match="sweep found it dead"):
         lab.commit(dead)
 
 

@@ -110,7 +110,7 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     assert lab.version == before
     assert lab.commit(alive).generation == 3
     again = dead.manifest.model_copy(update={"seen": Seen(day=MAY, generation=3)})
-    with pytest.raises(RetriableError, match="sweep took it"):
+    with pytest.raises(RetriableError, match="sweep found it"):
         lab.commit(dataclasses.replace(dead, manifest=again))
 
 
@@ -125,7 +125,7 @@ def test_a_publisher_that_slept_while_its_files_were_swept_publishes_nothing(
         assert lab.sweep() > 0
 
     between_claim_and_commit(sweep)
-    with pytest.raises(RetriableError, match="sweep took it"):
+    with pytest.raises(RetriableError, match="sweep found it"):
         lab.commit(asleep)
     assert rows_of(lab.root) == ["old"], "every file that the table names is there"
     assert lab.publish(MAY, ["polled again"], "t2", attempt="t2-again").generation == 2
@@ -143,7 +143,7 @@ def test_a_publisher_that_slept_longer_than_the_log_remembers_publishes_nothing(
         lab.clean_log()
 
     between_claim_and_commit(sweep)
-    with pytest.raises(RetriableError, match="sweep took it"):
+    with pytest.raises(RetriableError, match="sweep found it"):
         lab.commit(asleep)
     assert rows_of(lab.root) == ["another"]
     assert lab.ledger.row(MAY) is None
@@ -192,7 +192,7 @@ def test_a_publish_after_the_mark_and_before_the_files_go_is_refused(
 
     around_the_mark(after=try_to_publish)
     lab.sweep()
-    assert "sweep took it" in str(ended[0])
+    assert "sweep found it" in str(ended[0])
     assert lab.ledger.row(MAY) is None
     assert rows_of(lab.root) == []
 
@@ -207,7 +207,7 @@ def test_what_a_sweep_marked_before_it_died_is_never_published_and_goes_later(
         with pytest.raises(KeyboardInterrupt):
             lab.sweep()
     assert lab.there(publish)
-    with pytest.raises(RetriableError, match="sweep took it"):
+    with pytest.raises(RetriableError, match="sweep found it"):
         lab.commit(publish)
     assert not (lab.root / attempt_folder(publish.manifest.attempt) / "manifest.json").exists(), "no retry finds it"
     before = lab.version

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_prefix
-from airflow_provider_connect.sinks._delta.transactions import of_commits, recorded
+from airflow_provider_connect.sinks._delta.transactions import committed_transactions, recorded_transactions
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import KEY, MAY, Lab, age
@@ -82,13 +82,13 @@ def test_every_version_says_what_delta_says(lab: Lab) -> None:
     """Also an older one, which the log's hint at a newer checkpoint is of no use for."""
     for i in range(13):
         lab.publish(MAY + (i % 5) * ONE_DAY, ["x"] * (i % 3), f"t{i}", clear_number=i)
-    newest = recorded(Folder(str(lab.root)), lab.version, PREFIX)
+    newest = recorded_transactions(Folder(str(lab.root)), lab.version, PREFIX)
     assert newest is not None
     assert len(newest) == 5 * 3 + 13 * 3
     for version in range(lab.version + 1):
         table = DeltaTable(str(lab.root), version=version)
         known = {app: at for app in newest if (at := table.transaction_version(app)) is not None}
-        assert recorded(Folder(str(lab.root)), version, PREFIX) == known
+        assert recorded_transactions(Folder(str(lab.root)), version, PREFIX) == known
 
 
 def no_checkpoint(lab: Lab) -> None:
@@ -164,12 +164,12 @@ def test_a_commit_that_is_gone_or_cut_is_left_to_delta(lab: Lab) -> None:
     for i in range(3):
         lab.publish(MAY + i * ONE_DAY, ["a"], f"t{i}")
     folder, commit = Folder(str(lab.root)), lab.root / "_delta_log" / f"{2:020}.json"
-    assert of_commits(folder, 1, 3, PREFIX)
+    assert committed_transactions(folder, 1, 3, PREFIX)
     commit.write_text('{"txn": {"appId"')
-    assert of_commits(folder, 1, 3, PREFIX) is None
+    assert committed_transactions(folder, 1, 3, PREFIX) is None
     commit.unlink()
-    assert of_commits(folder, 1, 3, PREFIX) is None
-    assert of_commits(folder, 2, 3, PREFIX) is None
+    assert committed_transactions(folder, 1, 3, PREFIX) is None
+    assert committed_transactions(folder, 2, 3, PREFIX) is None
 
 
 def test_a_damaged_checkpoint_is_left_to_delta(lab: Lab) -> None:
@@ -177,7 +177,7 @@ def test_a_damaged_checkpoint_is_left_to_delta(lab: Lab) -> None:
     version = lab.version
     checkpoint(lab)
     max((lab.root / "_delta_log").glob("*.checkpoint.parquet")).write_bytes(b"")
-    assert recorded(Folder(str(lab.root)), version, PREFIX) is None
+    assert recorded_transactions(Folder(str(lab.root)), version, PREFIX) is None
 
 
 def test_a_store_that_goes_away_while_the_log_is_read_is_named_and_asked_again_later(

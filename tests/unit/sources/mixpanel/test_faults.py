@@ -74,7 +74,7 @@ RETRIABLE = {
     "cut_gzip": "gzip answer is cut",
     "no_trailer": "gzip answer is cut",
     "bad_crc": "gzip answer is damaged",
-    "garbage_after": "no gzip",
+    "garbage_after": "not gzip",
     "html": "web page",
     "html_as_text": "not an export",
     "zeros": "not an export",

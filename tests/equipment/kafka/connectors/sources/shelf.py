@@ -1,4 +1,4 @@
-"""A snapshot source: all rows there are, given as an option."""
+"""A snapshot source: an option holds all its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sink that takes files one by one, keeps its ledger in a file, and fails as it is told."""
+"""A sink that takes files one by one, keeps its ledger in a file, and fails on request."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TinySink(Sink):
 
 
 class TinyPublisher(Publisher):
-    """Writes down each step that it takes."""
+    """Records each of its steps."""
 
     def __init__(self, options: TinySink) -> None:
         self.options = options

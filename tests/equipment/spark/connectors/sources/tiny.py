@@ -1,4 +1,4 @@
-"""A source whose partitions fail as they are told, and then yield a few rows."""
+"""A source whose partitions fail on request, and then yield a few rows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ERRORS: dict[str, Any] = {cls.__name__: cls for cls in (ConfigError, DataError, 
 class TinySource(Source):
     """See the module.
 
-    ``faults`` holds for each partition what its tries raise, one after the other: the name of an error, and after a
-    colon the seconds to wait; ``bad`` what every request raises that serves a day. ``together`` is how many days one
-    request serves, ``has_keys`` whether rows have keys, and ``stray`` a day whose rows come too, unasked for.
+    ``faults`` holds for each partition the errors of its tries, one after another: an error's name, and after a
+    colon the seconds to wait; ``bad`` the error of every request that serves a day. ``together`` is how many days one
+    request serves, ``has_keys`` whether rows have keys, and ``stray`` a day whose rows come unrequested.
     """
 
     name: ClassVar[str] = "tiny"
@@ -95,12 +95,12 @@ class TinyPoller(Poller):
             if str(day) in options.bad:
                 self._fail(options.bad[str(day)])
         for position in range(options.rejects):
-            tally.of(part.days[-1]).reject(Reject(position, "no record", b"zzz"))
+            tally.for_day(part.days[-1]).reject(Reject(position, "no record", b"zzz"))
 
     def _batch(self, day: Day, index: int, tally: Tally) -> pa.RecordBatch:
         count = self.options.rows
-        tally.of(day).rows += count
-        tally.of(day).counts["duplicates"] += 1
+        tally.for_day(day).rows += count
+        tally.for_day(day).counts["duplicates"] += 1
         rows = [{"event": f"{day}/{index}", "n": number, "record_key": f"{number:032x}"} for number in range(count)]
         return pa.RecordBatch.from_pylist(rows, schema=self._fields())
 

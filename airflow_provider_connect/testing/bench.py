@@ -1,0 +1,205 @@
+"""Stages days and publishes them as driver and executors do, without Spark: what the sink suite works with."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
+from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, data_file, manifest_file, rejects_file
+from airflow_provider_connect.stage.manifest import progress_file as sign_of_life
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.rejects import Reject, write_rejects
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import Day, SourceKind
+
+KEY = StreamKey(connector="conformance", stream="events")
+OTHER_KEY = StreamKey(connector="conformance", stream="others")
+SCHEMA = pa.schema(
+    [
+        pa.field("event", pa.string(), nullable=False, metadata={"comment": "what happened"}),
+        pa.field("time", pa.timestamp("us", "UTC")),
+        pa.field("amount", pa.float64()),
+    ]
+)
+"""The columns that the suite publishes; ``event`` tells the rows apart."""
+
+MONDAY = dt.date(2026, 10, 5)
+DAYS = (Day(date=MONDAY),)
+NOON = dt.datetime(2026, 10, 7, 12, tzinfo=dt.UTC)
+
+Row = tuple[dt.date, str]
+"""What a reader sees of a row: its day and its event."""
+
+
+@dataclass
+class Target:
+    """A sink whose target is one test's own.
+
+    :param rows: read the target as its users do, not through the sink; return day and ``event`` of every row that
+        they see. In any order.
+    :param connections: by id, as the sink's options name them.
+    """
+
+    sink: Sink
+    rows: Callable[[], Sequence[Row]]
+    connections: Connections = field(default_factory=dict)
+
+
+def intent(number: int, clear_number: int = 0) -> Intent:
+    """Return the intent of a run; its number says nothing about when it began."""
+    return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
+
+
+def number_of(made: Intent | LedgerRow) -> int:
+    """Return the number that :func:`intent` was given."""
+    return int(made.token[:16], 16)
+
+
+@dataclass
+class Bench:
+    """A target under test, the driver's publisher, and the stage it publishes from."""
+
+    target: Target
+    publisher: Publisher
+    root: Path
+
+    def stage(
+        self,
+        date: dt.date,
+        rows: list[str],
+        number: int,
+        attempt: str = "1",
+        *,
+        clear_number: int = 0,
+        rejected: int = 0,
+        polled_at: dt.datetime = NOON,
+        kind: SourceKind = "day",
+        files: int = 1,
+    ) -> Publish:
+        """Look into the ledger, then freeze a day, as driver and executors do; return its publish.
+
+        :param number: of the intent: see :func:`intent`.
+        :param files: how many partitions the day was polled in.
+        """
+        day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
+        seen = seen_in(self.ledger.newest(date, kind))
+        folder = Folder(str(self.root))
+        folder.write(sign_of_life(name, 0), b"{}")
+        staged = [_write(folder, day, name, part, rows[part::files]) for part in range(files)]
+        rejects = write_rejects(
+            folder, rejects_file(name, 0, "0"), [Reject(at, "no JSON", b"zzz") for at in range(rejected)]
+        )
+        polled = Polled(
+            files=tuple(file for file in staged if file is not None),
+            rejects=(rejects,) if rejects else (),
+            rows_read=len(rows) + rejected,
+            rows_written=len(rows),
+            counts={"rejected": rejected},
+            digest=f"{number:032x}",
+        )
+        manifest = Manifest(day=day, attempt=name, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)
+        folder.write(manifest_file(name), manifest.model_dump_json().encode())
+        return Publish(
+            key=KEY,
+            day=day,
+            intent=intent(number, clear_number),
+            manifest=manifest,
+            schema=SCHEMA,
+            stage=str(self.root),
+            kind=kind,
+            labels={"dag_id": "dag"},
+        )
+
+    @contextmanager
+    def another_process(self, key: StreamKey = KEY) -> Iterator[Publisher]:
+        """Open a publisher that shares nothing with any other, as a new driver does: options travel as JSON."""
+        sink = type(self.target.sink).of(self.target.sink.serialize())
+        with sink.open(key, pickle.loads(pickle.dumps(self.target.connections))) as publisher:
+            yield publisher
+
+    def send(self, staged: Publish, publisher: Publisher | None = None, copies: int = 1) -> tuple[Any, list[Any]]:
+        """Take the steps before the commit.
+
+        :param publisher: of the driver.
+        :param copies: how often Spark runs each task; the last one's receipt counts.
+        """
+        publisher = publisher or self.publisher
+        token = as_sent(publisher.begin(staged))
+        return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
+
+    def shares(self, staged: Publish, publisher: Publisher | None = None) -> list[tuple[StagedFile, ...]]:
+        """Deal out a day; no shares where the sink has nothing to put."""
+        publisher = publisher or self.publisher
+        puts = type(publisher).put is not Publisher.put
+        return publisher.shares(staged.manifest.polled.files) if puts else []
+
+    def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
+        """Put a share as an executor does: with a publisher of its own."""
+        with self.another_process() as executor:
+            return as_sent(executor.put(token, str(self.root), share))
+
+    def publish(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
+        """Take every step of driver and executors; abort after an error, which is raised."""
+        publisher = publisher or self.publisher
+        token = as_sent(publisher.begin(staged))
+        try:
+            receipts = [self.put(token, share) for share in self.shares(staged, publisher)]
+            return publisher.commit(staged, token, receipts)
+        except BaseException:
+            publisher.abort(staged, token)
+            raise
+
+    @property
+    def ledger(self) -> Any:
+        """The ledger as the driver has it."""
+        return self.publisher.ledger
+
+    def state(self) -> tuple[Any, ...]:
+        """Return everything that may not change when nothing is published, as another process sees it."""
+        with self.another_process() as other:
+            ledger = other.ledger
+            return (*(ledger.row(date) for date in ledger.days()), self.readable())
+
+    def readable(self) -> list[Row]:
+        """Return what a reader of the target finds."""
+        return sorted(self.target.rows())
+
+    def staged(self) -> dict[str, bytes]:
+        """Return every file of the stage."""
+        return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
+
+
+def as_sent(value: Any) -> Any:
+    """Return a value as it comes out at the other end between driver and executor: pickled and read again."""
+    return pickle.loads(pickle.dumps(value))
+
+
+@contextmanager
+def restless_threads() -> Iterator[None]:
+    """Have Python change threads as often as it can, so that a gap between a look and a write is found."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _write(folder: Folder, day: Day, attempt: str, part: int, rows: list[str]) -> StagedFile | None:
+    with RowWriter(folder, data_file(day, attempt, part, "0"), SCHEMA) as writer:
+        if rows:
+            noon = dt.datetime.combine(day.date, dt.time(12), tzinfo=dt.UTC)
+            columns: list[Any] = [rows, [noon] * len(rows), [float(i) for i in range(len(rows))]]
+            arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+    return writer.file

@@ -1,0 +1,215 @@
+"""What every source must do with a server that has data: poll a day whole, twice the same, or say that it could not."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.testing.connectors import secrets_of
+from airflow_provider_connect.testing.faults import FaultyServer
+from airflow_provider_connect.window import Day
+
+
+@dataclass
+class Served:
+    """A server that has a day of data.
+
+    :param connection: to the server, with credentials that it takes.
+    :param day: one that is over and has rows, in the source's zone.
+    :param rows: how many rows the source yields of it.
+    """
+
+    connection: Connection
+    day: Day
+    rows: int
+
+
+@dataclass
+class Poll:
+    """What a poll of a whole day brought."""
+
+    schema: pa.Schema
+    batches: list[tuple[InputPartition, Day, pa.RecordBatch]]
+    tallies: list[Tally]
+
+    @property
+    def rows(self) -> Counter[str]:
+        """Every row as text, with how often it came."""
+        return Counter(
+            json.dumps([str(day), row], default=repr, sort_keys=True)
+            for _, day, batch in self.batches
+            for row in batch.to_pylist()
+        )
+
+
+def poll(source: Source, connection: Connection, day: Day) -> Poll:
+    """Poll a day as driver and executors do: each with a poller of its own, and all that travels pickled."""
+    with source.open(connection) as driver:
+        schema, parts = driver.schema(), driver.plan([day])
+    batches, tallies = [], []
+    for part in parts:
+        source_there = type(source).of(source.serialize())
+        with source_there.open(pickle.loads(pickle.dumps(connection))) as executor:
+            tally = Tally(part.days)
+            part_there = pickle.loads(pickle.dumps(part))
+            with closing(executor.poll(part_there, tally)) as yielded:  # type: ignore[type-var]
+                batches += [(part, day, batch) for day, batch in yielded]
+            tallies.append(tally)
+    return Poll(schema, batches, tallies)
+
+
+class PollCases:
+    """Cases that poll; each needs the fixtures ``source`` and ``there``."""
+
+    @pytest.fixture
+    def there(self, source: Source, served: Served | None) -> Served:
+        """Return the server; without one the case is skipped."""
+        if served is None:
+            pytest.skip("no fixture 'served': this source is never polled here")
+        assert served.day.zone == source.timezone, "the served day is one of another zone"
+        assert served.rows > 0, "a day without rows shows nothing"
+        return served
+
+    @pytest.fixture
+    def whole(self, source: Source, there: Served) -> Poll:
+        """Poll the day from the good server."""
+        return poll(source, there.connection, there.day)
+
+    @pytest.fixture
+    def http_port(self, there: Served) -> int:
+        """Return the server's port if it speaks HTTP without TLS; else the case is skipped."""
+        match = re.fullmatch(r"http://(?:127\.0\.0\.1|localhost)(?::(\d+))?/?", there.connection.host or "")
+        port = int(match[1]) if match and match[1] else there.connection.port
+        if match is None or port is None:
+            pytest.skip("the connection is not to http://127.0.0.1 and a port")
+        return port
+
+    def test_two_polls_of_a_day_bring_the_same_rows(self, source: Source, there: Served, whole: Poll) -> None:
+        """A retry polls anew: rows or keys that differ are other rows to a sink that merges by key."""
+        assert sum(whole.rows.values()) == there.rows
+        assert poll(source, there.connection, there.day).rows == whole.rows
+
+    def test_every_batch_fits_the_schema(self, whole: Poll) -> None:
+        """The stage is written with the driver's schema: a batch that differs fails the day half way."""
+        for _, _, batch in whole.batches:
+            assert batch.schema.equals(whole.schema)
+            for field, column in zip(batch.schema, batch.columns, strict=True):
+                assert field.nullable or not column.null_count, f"{field.name} is NOT NULL and has nulls"
+
+    def test_the_schema_travels(self, whole: Poll) -> None:
+        """It goes to the executors with each task; what is lost on the way, such as comments, no sink sees."""
+        for there in (pickle.loads(pickle.dumps(whole.schema)), pa.ipc.read_schema(whole.schema.serialize())):
+            assert there.equals(whole.schema, check_metadata=True)
+
+    def test_keys_are_32_hex_digits(self, whole: Poll) -> None:
+        """The digest of a day, and sinks that merge, take them: a null there is a row that nobody finds again."""
+        if RECORD_KEY not in whole.schema.names:
+            pytest.skip(f"rows have no {RECORD_KEY}")
+        field = whole.schema.field(RECORD_KEY)
+        assert (field.type, field.nullable) == (pa.string(), False)
+        keys = [key for _, _, batch in whole.batches for key in batch.column(RECORD_KEY).to_pylist()]
+        assert not [key for key in keys if not re.fullmatch(r"[0-9a-f]{32}", key or "")]
+
+    def test_each_batch_is_of_a_day_that_its_partition_names(self, whole: Poll) -> None:
+        """Rows of a day that was not asked for would land in a day that nobody is about to publish."""
+        for part, day, _ in whole.batches:
+            assert day in part.days
+
+    def test_the_tally_has_counted_every_row(self, whole: Poll) -> None:
+        """Reports say from it how many rows were dropped: none may go without a trace."""
+        read = sum(tally.rows_of_all_days for tally in whole.tallies)
+        yielded = sum(batch.num_rows for _, _, batch in whole.batches)
+        days = {id(tally.for_day(day)): tally.for_day(day) for part, tally in self._by_part(whole) for day in part.days}
+        assert read >= yielded, "tally.for_day(day).rows counts rows read, before duplicates are dropped"
+        assert all(count >= 0 for tally in days.values() for count in tally.counts.values())
+        rejected = sum(tally.counts["rejected"] for tally in days.values())
+        assert rejected == sum(len(tally.rejects) for tally in days.values()), "count rejects with tally.reject()"
+
+    @staticmethod
+    def _by_part(whole: Poll) -> list[tuple[InputPartition, Tally]]:
+        parts = {part.index: part for part, _, _ in whole.batches}
+        return [(parts[index], tally) for index, tally in enumerate(whole.tallies) if index in parts]
+
+    def test_several_threads_may_plan_with_one_poller(self, source: Source, there: Served) -> None:
+        """The driver has one poller for all days, and plans several of them at once."""
+        with source.open(there.connection) as poller, ThreadPoolExecutor(4) as pool:
+            plans = list(pool.map(lambda _: poller.plan([there.day]), range(4)))
+        assert plans == plans[:1] * 4
+
+    def test_a_poll_may_be_left_half_way(self, source: Source, there: Served) -> None:
+        """A task that is killed or fails stops reading: what it leaves open must not hang, nor fail the close."""
+        with source.open(there.connection) as poller:
+            (part, *_) = poller.plan([there.day])
+            yielded: Any = poller.poll(part, Tally(part.days))
+            next(yielded)
+            yielded.close()
+        poller.close()
+
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 1.0])
+    def test_an_answer_that_is_cut_is_never_a_short_day(
+        self, source: Source, there: Served, whole: Poll, http_port: int, share: float
+    ) -> None:
+        """A server dies in the middle of a body: rows that did not come would be missing for good, in a green task."""
+        with FaultyServer(behind=http_port) as proxy:
+            assert poll(source, _through(proxy, there), there.day).rows == whole.rows
+            size = proxy.passed
+        with FaultyServer(behind=http_port, cut_after=min(int(size * share), size - 1)) as proxy:
+            brought, error = _attempt(lambda: poll(source, _through(proxy, there), there.day))
+        # The very last bytes may be such that all rows came before.
+        assert (brought is not None and brought.rows == whole.rows) or isinstance(error, RetriableError), error
+        assert not _secrets_in(error, there)
+
+    @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
+    def test_a_server_in_trouble_is_tried_again_later(self, source: Source, there: Served, status: str) -> None:
+        """Any other error ends the task for good, though an hour later all would be well."""
+        with FaultyServer(status=status) as server:
+            brought, error = _attempt(lambda: poll(source, _through(server, there), there.day))
+        assert brought is None, "an answer that is an error was taken for a day"
+        assert isinstance(error, RetriableError), error
+        if status.startswith("429"):
+            assert error.retry_after_seconds == 7, "the answer's Retry-After: nobody should ask before"
+        assert not _secrets_in(error, there)
+
+    @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+    def test_credentials_that_are_refused_are_for_a_person(self, source: Source, there: Served, status: str) -> None:
+        """Trying again with a wrong password locks the account, and nobody hears of it for hours."""
+        with FaultyServer(status=status) as server:
+            brought, error = _attempt(lambda: poll(source, _through(server, there), there.day))
+        assert brought is None, "an answer that is an error was taken for a day"
+        assert isinstance(error, ConfigError), error
+        assert not _secrets_in(error, there)
+
+
+def _through(server: FaultyServer, served: Served) -> Connection:
+    return served.connection.model_copy(update={"host": "http://127.0.0.1", "port": server.port})
+
+
+def _attempt(call: Callable[[], Poll]) -> tuple[Poll | None, ConnectError | None]:
+    try:
+        return call(), None
+    except ConnectError as error:
+        return None, error
+
+
+def _secrets_in(error: BaseException | None, served: Served) -> list[str]:
+    """Return the secrets that an error shows, its causes included, as a traceback shows them."""
+    texts = []
+    while error is not None:
+        texts += [str(error), repr(error)]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return [secret for secret in secrets_of([served.connection]) if any(secret in text for text in texts)]

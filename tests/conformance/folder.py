@@ -1,0 +1,179 @@
+"""A folder of JSON lines: a sink in as few lines as a right one can have, to show that the suite lets it pass.
+
+Data files never change once they are written. A file ``<connector>.<stream>.json`` says which of them a reader sees of
+each day, and is the ledger as well: it is replaced by a rename (https://man7.org/linux/man-pages/man2/rename.2.html).
+
+**Connection.** None.
+
+**Delivery.** Each day once, and whole.
+
+**Ledger.** Beside what is shown, in the same file.
+
+**Schema.** As the first publish has it; a changed type fails the day.
+
+**Limits.** One machine.
+
+**Errors.** A file that cannot be read or written is an ``OSError``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, Sink
+from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.wire import Wire
+
+
+class State(Wire):
+    """What is published.
+
+    :param rows: of the ledger, oldest first.
+    :param shown: by day, the files that a reader sees.
+    :param types: of the columns.
+    """
+
+    rows: tuple[LedgerRow, ...] = ()
+    shown: dict[dt.date, tuple[str, ...]] = Field(default_factory=dict)
+    types: dict[str, str] = Field(default_factory=dict)
+
+
+class FolderLedger(Ledger):
+    def __init__(self, publisher: FolderPublisher) -> None:
+        self.publisher = publisher
+
+    def rows(self) -> tuple[LedgerRow, ...]:
+        return self.publisher.read().rows
+
+    def row(self, day: Any) -> LedgerRow | None:
+        return next((row for row in reversed(self.rows()) if row.day == day), None)
+
+    def newest(self, day: Any, kind: Any) -> LedgerRow | None:
+        if kind == "snapshot":
+            return max(self.rows(), key=lambda row: (row.day, row.generation), default=None)
+        return self.row(day)
+
+    def published(self, day: Any, token: str) -> LedgerRow | None:
+        return next((row for row in self.rows() if (row.day, row.token) == (day, token)), None)
+
+    def days(self) -> DaySet:
+        return DaySet.of(row.day for row in self.rows())
+
+
+class FolderSink(Sink):
+    """Options of a folder as a sink."""
+
+    name: ClassVar[str] = "folder"
+    path: str = Field(description="The folder, which must exist.")
+
+    @property
+    def target(self) -> str:
+        return self.path
+
+    @property
+    def asset_uri(self) -> str:
+        return f"file://{self.path}"
+
+    def open(self, key: Any, connections: Any) -> Publisher:
+        return FolderPublisher(self.path, key)
+
+
+class FolderPublisher(Publisher):
+    def __init__(self, path: str, key: Any) -> None:
+        self.path = Path(path)
+        self.file = self.path / f"{key.connector}.{key.stream}.json"
+
+    @property
+    def ledger(self) -> FolderLedger:
+        return FolderLedger(self)
+
+    def read(self) -> State:
+        return State.model_validate_json(self.file.read_text()) if self.file.exists() else State()
+
+    def write(self, state: State) -> None:
+        made = self.file.with_suffix(f".{uuid.uuid4().hex}")
+        made.write_text(state.model_dump_json())
+        made.replace(self.file)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with (self.path / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def preflight(self, schema: Any, days: Any, kind: Any) -> list[str]:
+        known = self.read().types
+        return [
+            f"column '{name}': {kind} is none that JSON has, or not {known.get(name)} as before"
+            for name, kind in _types(schema).items()
+            if kind.startswith("duration") or known.get(name, kind) != kind
+        ]
+
+    def begin(self, publish: Publish) -> str:
+        made = self.path / uuid.uuid4().hex
+        made.mkdir()
+        return made.name
+
+    def put(self, token: str, stage: str, share: Any) -> list[str]:
+        names = []
+        for file in share:
+            name = f"{token}/{uuid.uuid4().hex}"
+            with (self.path / name).open("w") as lines:
+                for _, batch in batches(stage, file.path, 1 << 20):
+                    lines.writelines(json.dumps(row["event"]) + "\n" for row in batch.to_pylist())
+            names.append(name)
+        return names
+
+    def commit(self, publish: Publish, token: str, receipts: Sequence[list[str]]) -> LedgerRow:
+        with self.alone():
+            day = publish.day.date
+            if (row := self.ledger.published(day, publish.intent.token)) is not None:
+                return row
+            row = self.row(publish)
+            state = self.read()
+            others = {} if publish.kind == "snapshot" else state.shown
+            shown = others | {day: tuple(name for receipt in receipts for name in receipt)}
+            self.write(State(rows=(*state.rows, row), shown=shown, types=state.types | _types(publish.schema)))
+            return row
+
+    def row(self, publish: Publish) -> LedgerRow:
+        return row_of(publish, next_generation(publish, self.ledger.newest(publish.day.date, publish.kind)))
+
+    def abort(self, publish: Publish, token: str) -> None:
+        with self.alone():
+            if not any(name.startswith(token) for names in self.read().shown.values() for name in names):
+                shutil.rmtree(self.path / token, ignore_errors=True)
+
+
+def _types(schema: Any) -> dict[str, str]:
+    return {field.name: str(field.type) for field in schema}
+
+
+def read(path: str) -> list[tuple[dt.date, str]]:
+    """Return what a reader of the folder finds."""
+    return [
+        (day, json.loads(line))
+        for file in Path(path).glob("*.json")
+        for day, names in State.model_validate_json(file.read_text()).shown.items()
+        for name in names
+        for line in (Path(path) / name).read_text().splitlines()
+    ]
+
+
+def fresh(folder: Path) -> str:
+    """Make a folder to publish into."""
+    made = folder / "target"
+    made.mkdir()
+    return str(made)

@@ -1,0 +1,222 @@
+"""The worked examples of docs/connectors.md pass the suite, and what the suite cannot do to a connector over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.errors import DataError, OvertakenError, RetriableError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.testing import Bench, Served, SinkConformance, SourceConformance, Target
+from tests.equipment.examples.connectors import DATE, EXAMPLES, load, shop_server, store_server
+from tests.equipment.examples.index_store import IndexStore
+from tests.equipment.examples.json_server import JsonServer, LostError
+from tests.equipment.examples.shop import Shop
+
+PAGE = EXAMPLES.parent / "connectors.md"
+LATER_SECONDS = 2 * 86_400.0
+
+
+class TestPagesApi(SourceConformance):
+    source = load("pages_api").PagesApiSource(conn_id="shop")
+
+    def served(self) -> Iterator[Served]:
+        with shop_server() as served:
+            yield served
+
+    @pytest.mark.parametrize(
+        ("page", "error"),
+        [
+            ({"orders": []}, RetriableError),  # without next it is not the last one
+            ([], RetriableError),
+            ({"orders": [{"id": "1"}], "next": None}, DataError),
+            ({"orders": [{"id": 1, "made_at": "2026-10-05T12:00:00+00:00"}], "next": None}, DataError),
+            ({"orders": [], "next": "2"}, RetriableError),  # for ever
+        ],
+    )
+    def test_a_page_that_is_none_is_no_short_day(
+        self, source: Any, served: Served, monkeypatch: pytest.MonkeyPatch, page: Any, error: type[Exception]
+    ) -> None:
+        monkeypatch.setattr(Shop, "__call__", lambda *_: (200, page))
+        with source.open(served.connection) as poller, pytest.raises(error):
+            list(poller.poll(poller.plan([served.day])[0], Tally([served.day])))
+
+
+class TestAliasStore(SinkConformance):
+    schemaless = True  # a column may change its type
+
+    @pytest.fixture
+    def store(self) -> IndexStore:
+        return IndexStore()
+
+    @pytest.fixture
+    def served_store(self, store: IndexStore) -> Iterator[tuple[JsonServer, Target]]:
+        with store_server(store) as served:
+            yield served
+
+    @pytest.fixture
+    def target(self, served_store: tuple[JsonServer, Target]) -> Target:
+        return served_store[1]
+
+    @pytest.fixture
+    def server(self, served_store: tuple[JsonServer, Target]) -> JsonServer:
+        return served_store[0]
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    @pytest.mark.parametrize("step", range(12))
+    def test_a_driver_that_dies_at_any_request_leaves_one_whole_day(
+        self, bench: Bench, server: JsonServer, when: str, step: int
+    ) -> None:
+        bench.publish(bench.stage(DATE, ["old"], 1))
+        day = bench.stage(DATE, ["a", "b"], 2, rejected=1)
+        requests, alive = 0, server.before
+
+        def die(method: str, path: str) -> None:
+            nonlocal requests
+            requests += 1
+            if requests > step:
+                raise LostError
+
+        setattr(server, when, die)
+        with suppress(RetriableError):  # what the last steps did took effect before
+            bench.publish(day)
+        setattr(server, when, alive)
+        seen, row = bench.readable(), bench.ledger.row(DATE)
+        assert (row.generation, seen) in [(1, [(DATE, "old")]), (2, [(DATE, "a"), (DATE, "b")])]
+        with bench.another_process() as other:
+            assert bench.publish(day, other).generation == 2
+        assert bench.readable() == [(DATE, "a"), (DATE, "b")]
+
+    def test_an_attempt_that_was_swept_cannot_be_published_any_more(self, bench: Bench, store: IndexStore) -> None:
+        day = bench.stage(DATE, ["a"], 1)
+        token, receipts = bench.send(day)
+        store.now += LATER_SECONDS
+        assert (bench.publisher.sweep(), bench.publisher.sweep()) == (1, 0)
+        with pytest.raises(RetriableError, match="swept"):
+            bench.publisher.commit(day, token, receipts)
+        assert bench.publish(day).generation == 1
+        assert bench.readable() == [(DATE, "a")]
+
+    def test_a_commit_that_a_sweep_has_seen_begin_still_comes_through(
+        self, bench: Bench, store: IndexStore, server: JsonServer
+    ) -> None:
+        """The sweep looks after the note and before the switch, when nobody knows whether the commit lives."""
+        token, receipts = bench.send(day := bench.stage(DATE, ["a"], 1))
+        store.now += LATER_SECONDS
+        alive, swept = server.before, []
+
+        def sweep(method: str, path: str) -> None:
+            if method == "POST" and path.startswith("/aliases/"):
+                server.before = alive
+                with bench.another_process() as other:
+                    swept.append(other.sweep())
+
+        server.before = sweep
+        assert bench.publisher.commit(day, token, receipts).generation == 1
+        assert swept == [0]
+        assert bench.readable() == [(DATE, "a")]
+
+    def test_a_commit_that_comes_after_the_sweep_has_looked_is_refused(
+        self, bench: Bench, store: IndexStore, server: JsonServer
+    ) -> None:
+        """The other way round: the commit begins between what the sweep reads and what it deletes."""
+        token, receipts = bench.send(day := bench.stage(DATE, ["a"], 1))
+        store.now += LATER_SECONDS
+        alive, ended = server.before, []
+
+        def commit(method: str, path: str) -> None:
+            if path.endswith("/delete"):
+                server.before = alive
+                with bench.another_process() as other, pytest.raises(RetriableError) as caught:
+                    other.commit(day, token, receipts)
+                ended.append(caught.value)
+
+        server.before = commit
+        assert bench.publisher.sweep() == 1
+        assert len(ended) == 1
+        assert bench.publish(day).generation == 1
+        assert bench.readable() == [(DATE, "a")]
+
+    def test_a_replaced_index_is_swept_a_day_later(self, bench: Bench, store: IndexStore) -> None:
+        for number in (1, 2):
+            bench.publish(bench.stage(DATE, [f"{number}"], number))
+        assert bench.publisher.sweep() == 0  # some reader may be half way through it
+        store.now += LATER_SECONDS
+        assert bench.publisher.sweep() == 1
+        assert bench.readable() == [(DATE, "2")]
+        assert bench.ledger.published(DATE, bench.stage(DATE, [], 1).intent.token).generation == 1
+        assert bench.publish(bench.stage(DATE, ["3"], 3)).generation == 3
+
+    def test_what_a_late_switch_would_replace_is_gone(self, bench: Bench, server: JsonServer) -> None:
+        """The request to switch is lost on its way and arrives after another publish: it must change nothing."""
+        late = bench.stage(DATE, ["late"], 1)
+        token, receipts = bench.send(late)
+        before = server.before
+
+        def lose(method: str, path: str) -> None:
+            if path.startswith("/aliases/"):
+                raise LostError
+
+        server.before = lose
+        with pytest.raises(RetriableError):
+            bench.publisher.commit(late, token, receipts)
+        server.before = before
+        bench.publish(bench.stage(DATE, ["new"], 2))
+        with pytest.raises(OvertakenError):
+            bench.publisher.commit(late, token, receipts)
+        assert bench.readable() == [(DATE, "new")]
+
+    def test_rejects_are_published_beside_the_rows(self, bench: Bench, store: IndexStore) -> None:
+        bench.publish(bench.stage(DATE, ["a"], 1, rejected=2))
+        assert len(store.indexes["events:rejects"]) == 2
+
+    def test_a_column_that_json_has_no_form_for_is_found_before_the_poll(self, bench: Bench) -> None:
+        odd = pa.schema([pa.field("event", pa.duration("us"))])
+        (problem,) = bench.publisher.preflight(odd, [], "day")
+        assert "'event'" in problem
+
+
+def _lines(code: str) -> str:
+    return "\n".join(line for line in code.splitlines() if line)
+
+
+@pytest.mark.parametrize(("kind", "name", "whole"), [("source", "pages_api", True), ("sink", "alias_store", False)])
+def test_the_page_shows_the_code_that_is_tested(kind: str, name: str, *, whole: bool) -> None:
+    _, _, rest = PAGE.read_text().partition(f"<!-- worked example: a {kind} -->")
+    shown = re.findall(r"^```python\n(.*?)^```$", rest.partition("<!-- end of")[0], re.MULTILINE | re.DOTALL)
+    code = (EXAMPLES / f"{name}.py").read_text()
+    *parts, test = shown
+    assert parts
+    there = _lines(code), _lines(code.replace("\n    ", "\n"))  # methods are shown by themselves, from the margin on
+    assert all(any(_lines(part) in lines for lines in there) for part in parts), "copy the change into connectors.md"
+    assert parts == [code] or not whole
+    assert "Conformance):" in test
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "cls"),
+    [
+        ("sources", "pages_api", "PagesApiSource"),
+        ("sinks", "alias_store", "AliasStoreSink"),
+    ],
+)
+def test_a_job_finds_the_example_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: str, name: str, cls: str
+) -> None:
+    info = tmp_path / "acme_connect-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-connect\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[airflow_provider_connect.{room}]\n{name} = {name}:{cls}\n")
+    load(name)
+    assert name not in registry.names(room)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    find = registry.source_class if room == "sources" else registry.sink_class
+    assert find(name) is getattr(load(name), cls)
+    assert name in registry.names(room)

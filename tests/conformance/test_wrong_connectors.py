@@ -1,0 +1,63 @@
+"""The suites can fail: they let a right sink pass, and find what is wrong by the cases that are named for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.testing import SinkConformance, Target
+from airflow_provider_connect.testing.polls import PollCases
+from tests.conformance import wrong_sinks, wrong_sources
+from tests.conformance.folder import FolderSink, fresh, read
+
+ROOT = Path(__file__).parents[2]
+
+EXPECTED = wrong_sinks.EXPECTED | wrong_sources.EXPECTED
+POLLS = {name for name in vars(PollCases) if name.startswith("test_")}
+
+
+class TestRightSink(SinkConformance):
+    def target(self, tmp_path: Path) -> Target:
+        sink = FolderSink(path=fresh(tmp_path))
+        return Target(sink=sink, rows=lambda: read(sink.path))
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """By class of cases, those that failed: run as in a project of a stranger's, without our own setup."""
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-c", str(folder / "pytest.ini"), f"--rootdir={ROOT}"),
+            *("--noconftest", "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *(f"--junit-xml={folder}/found.xml", "-k", "not import", wrong_sinks.__file__, wrong_sources.__file__),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    found: dict[str, set[str]] = {name: set() for name in EXPECTED}
+    for case in ET.parse(folder / "found.xml").iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            found[case.attrib["classname"].rpartition(".")[2]].add(case.attrib["name"])
+    return found
+
+
+@pytest.mark.parametrize("name", wrong_sinks.EXPECTED)
+def test_a_wrong_sink_fails_the_cases_that_are_about_it_and_no_other(failed: dict[str, set[str]], name: str) -> None:
+    assert failed[name] == wrong_sinks.EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", wrong_sources.EXPECTED)
+def test_a_wrong_source_fails_the_cases_that_are_about_it(failed: dict[str, set[str]], name: str) -> None:
+    polls = {case for case in failed[name] if case.partition("[")[0] in POLLS}
+    assert polls == wrong_sources.EXPECTED[name]
+    assert "test_a_day_that_is_not_over_is_refused_before_any_request[0]" in failed[name]
+    assert "test_an_endpoint_that_is_away_is_retriable_soon_and_no_secret_is_told" in failed[name]

@@ -1,0 +1,335 @@
+"""Sinks that are wrong on purpose, each in one way, and the shipped suite over each: what must fail stands beside it.
+
+Each is the right one of ``folder.py`` with a few lines changed. ``test_wrong_connectors.py`` runs this file.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow_provider_connect.errors import OvertakenError, RetriableError
+from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
+from airflow_provider_connect.testing import SinkConformance, Target
+from tests.conformance.folder import FolderLedger, FolderPublisher, FolderSink, State, fresh, read
+
+EXPECTED: dict[str, set[str]] = {}
+"""By class of cases, those that must fail."""
+
+PAUSE_SECONDS = 0.2
+"""As long as a store may take to answer."""
+
+
+def pause() -> None:
+    """Wait as for a store, where others may come between: in the cases that have several threads."""
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(PAUSE_SECONDS)
+
+
+def fails(*cases: str) -> Callable[[type], type]:
+    """Say which cases a wrong sink must fail, and no other."""
+
+    def noted(cls: type) -> type:
+        EXPECTED[cls.__name__] = {f"test_{case}" for case in cases}
+        return cls
+
+    return noted
+
+
+class Wrong(SinkConformance):
+    """The suite over the folder, published into by a wrong publisher."""
+
+    publisher: ClassVar[type[FolderPublisher]]
+
+    def target(self, tmp_path: Path) -> Target:
+        wrong = self.publisher
+
+        class WrongSink(FolderSink):
+            def open(self, key: Any, connections: Any) -> Publisher:
+                return wrong(self.path, key)
+
+        sink = WrongSink(path=fresh(tmp_path))
+        return Target(sink=sink, rows=lambda: read(sink.path))
+
+    def connector(self, tmp_path: Path) -> FolderSink:
+        return FolderSink(path=str(tmp_path))
+
+
+@fails(
+    "a_share_that_spark_sends_twice_counts_once",
+    "a_share_that_spark_sends_twice_at_once_counts_once",
+)
+class TestShowsWhatLiesThere(Wrong):
+    """Commits all files of the attempt, not those that the receipts name."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            lying = [f"{token}/{file.name}" for file in (self.path / token).iterdir()]
+            return super().commit(publish, token, [lying])
+
+
+@fails(
+    "a_commit_may_be_repeated",
+    "a_commit_whose_answer_was_lost_is_found_by_the_next_process",
+    "a_commit_whose_answer_was_lost_may_be_aborted",
+    "a_retry_after_a_reload_by_hand_finds_what_it_published",
+    "one_intent_twice_at_once_is_published_once",
+    "the_same_intent_again_changes_nothing",
+)
+class TestDoublesOnRetry(Wrong):
+    """Adds the rows of an intent that has published already."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            row = self.ledger.published(publish.day.date, publish.intent.token)
+            if row is None:
+                return super().commit(publish, token, receipts)
+            with self.alone():
+                state = self.read()
+                more = tuple(name for receipt in receipts for name in receipt)
+                shown = state.shown | {row.day: state.shown[row.day] + more}
+                self.write(state.model_copy(update={"shown": shown}))
+            return row
+
+
+@fails(
+    "a_new_attempt_does_not_wait_for_one_that_died",
+    "a_put_that_fails_half_way_shows_nothing",
+    "a_share_that_spark_sends_twice_counts_once",
+    "a_share_that_spark_sends_twice_at_once_counts_once",
+    "a_dead_attempt_can_be_published_from_its_stage",
+    "only_rows_of_the_attempt_that_commits_are_seen",
+    "rows_of_an_aborted_attempt_are_never_seen",
+    "one_intent_twice_at_once_is_published_once",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+)
+class TestForgetsAbort(Wrong):
+    """Has one place for each day and intent, shows all that lies there, and leaves it there after an error."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def begin(self, publish: Publish) -> str:
+            name = f"{publish.day}-{publish.intent.token}"
+            (self.path / name).mkdir(exist_ok=True)
+            return name
+
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            lying = [f"{token}/{file.name}" for file in (self.path / token).iterdir()]
+            return super().commit(publish, token, [lying])
+
+        def abort(self, publish: Publish, token: str) -> None:
+            pass
+
+
+@fails(
+    "a_dead_attempt_can_be_published_from_its_stage",
+    "a_new_attempt_does_not_wait_for_one_that_died",
+    "an_abort_touches_nothing_and_the_day_can_still_be_published",
+    "an_abort_after_the_commit_takes_nothing_back",
+    "a_put_that_fails_half_way_shows_nothing",
+    "only_rows_of_the_attempt_that_commits_are_seen",
+    "rows_of_an_aborted_attempt_are_never_seen",
+    "an_older_snapshot_does_not_replace_a_newer_one",
+)
+class TestKeepsItsLock(Wrong):
+    """Locks the day at the beginning, and lets go of it in the commit alone."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def begin(self, publish: Publish) -> str:
+            try:
+                (self.path / f"{publish.day}.locked").mkdir()
+            except FileExistsError:
+                raise RetriableError(f"{publish.day} is locked") from None
+            return super().begin(publish)
+
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            row = super().commit(publish, token, receipts)
+            shutil.rmtree(self.path / f"{publish.day}.locked", ignore_errors=True)
+            return row
+
+        def abort(self, publish: Publish, token: str) -> None:
+            pass
+
+
+class _Remembering(FolderLedger):
+    def rows(self) -> tuple[LedgerRow, ...]:
+        kept: Any = self.publisher
+        if kept.remembered is None:
+            kept.remembered = super().rows()
+        return kept.remembered  # type: ignore[no-any-return]
+
+
+@fails(
+    "another_process_finds_the_ledger_row_right_after_the_commit",
+    "one_intent_twice_at_once_is_published_once",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+)
+class TestLedgerLags(Wrong):
+    """Reads the ledger anew for a commit alone; else it answers from what it has read before."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        remembered: tuple[LedgerRow, ...] | None = None
+
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            self.remembered = None
+            try:
+                return super().commit(publish, token, receipts)
+            finally:
+                self.remembered = None
+
+        @property
+        def ledger(self) -> FolderLedger:
+            return _Remembering(self)
+
+
+@fails(
+    "a_clock_that_is_set_back_decides_nothing",
+    "the_older_answer_of_two_is_refused_and_nothing_changes",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again",
+)
+class TestDecidesByClock(Wrong):
+    """Takes the answer that says it was polled later."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def row(self, publish: Publish) -> LedgerRow:
+            newest = self.ledger.newest(publish.day.date, publish.kind)
+            if newest is None:
+                return row_of(publish, 1)
+            if publish.kind == "snapshot":
+                return super().row(publish)
+            if newest.polled_at and publish.manifest.polled_at and newest.polled_at > publish.manifest.polled_at:
+                raise OvertakenError("an answer polled later is published")
+            return row_of(publish, newest.generation + 1)
+
+
+@fails("what_the_source_set_aside_is_counted_and_no_row")
+class TestLosesRejects(Wrong):
+    """Counts what it shows, and nothing else."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def row(self, publish: Publish) -> LedgerRow:
+            return super().row(publish).model_copy(update={"counts": {"rows_read": publish.manifest.polled.rows_read}})
+
+
+@fails(
+    "one_intent_twice_at_once_is_published_once",
+    "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+)
+class TestLooksBeforeItLocks(Wrong):
+    """Decides on what it saw before the step that commits: no compare-and-set."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            day = publish.day.date
+            if (row := self.ledger.published(day, publish.intent.token)) is not None:
+                return row
+            row = self.row(publish)
+            pause()
+            with self.alone():
+                state = self.read()
+                others = {} if publish.kind == "snapshot" else state.shown
+                shown = others | {day: tuple(name for receipt in receipts for name in receipt)}
+                self.write(State(rows=(*state.rows, row), shown=shown, types=self._types(publish)))
+            return row
+
+        def _types(self, publish: Publish) -> dict[str, str]:
+            return {field.name: str(field.type) for field in publish.schema}
+
+
+@fails(
+    "a_commit_may_be_repeated",
+    "a_commit_whose_answer_was_lost_is_found_by_the_next_process",
+)
+class TestCommitsOnlyOnce(Wrong):
+    """Moves the rows into place before it looks whether they are there already."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            moved = uuid.uuid4().hex
+            try:
+                (self.path / token).rename(self.path / moved)
+            except FileNotFoundError:
+                raise RetriableError("the rows that were sent are gone") from None
+            try:
+                names = [[name.replace(token, moved) for name in receipt] for receipt in receipts]
+                return super().commit(publish, moved, names)
+            except OvertakenError:
+                super().abort(publish, moved)
+                raise
+
+
+@fails("a_retry_after_a_reload_by_hand_finds_what_it_published")
+class TestForgetsEarlierTokens(Wrong):
+    """Remembers the newest publish of a day alone."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def write(self, state: State) -> None:
+            rows = tuple({row.day: row for row in state.rows}.values())
+            super().write(state.model_copy(update={"rows": rows}))
+
+
+@fails("another_stream_has_another_ledger")
+class TestOneLedgerForAll(Wrong):
+    """Does not ask whose row it is."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def __init__(self, path: str, key: StreamKey) -> None:
+            super().__init__(path, StreamKey(connector="any", stream="any"))
+
+
+@fails("several_days_at_once_by_one_publisher_do_not_mix")
+class TestRemembersTheLastBegin(Wrong):
+    """Keeps in the publisher what belongs to one day."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def begin(self, publish: Publish) -> str:
+            self.day = publish.day
+            made = super().begin(publish)
+            pause()
+            return made
+
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            self.day = getattr(self, "day", publish.day)
+            if self.day != publish.day:
+                raise RetriableError(f"{publish.day} was not begun")
+            return super().commit(publish, token, receipts)
+
+
+@fails("a_sweep_spares_what_is_under_way")
+class TestSweepsTheLiving(Wrong):
+    """Takes every file that no day shows for one of a dead attempt."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def sweep(self) -> int:
+            shown = {name.partition("/")[0] for names in self.read().shown.values() for name in names}
+            for folder in self.path.iterdir():
+                if folder.is_dir() and folder.name not in shown:
+                    shutil.rmtree(folder)
+            return 0
+
+
+@fails("a_commit_whose_answer_was_lost_may_be_aborted")
+class TestAbortsWhatIsPublished(Wrong):
+    """Deletes on abort all that it has sent, without a look at what is published."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def abort(self, publish: Publish, token: str) -> None:
+            shutil.rmtree(self.path / token, ignore_errors=True)
+
+
+@fails("an_older_snapshot_does_not_replace_a_newer_one")
+class TestTakesAnySnapshot(Wrong):
+    """Shows the snapshot that was published last, of whatever day."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def row(self, publish: Publish) -> LedgerRow:
+            newest = self.ledger.newest(publish.day.date, publish.kind)
+            if newest is not None and newest.day > publish.day.date:
+                return row_of(publish, 1)
+            return row_of(publish, next_generation(publish, newest))
