@@ -115,10 +115,14 @@ class Patience:
     def next_pause(self, asked_seconds: float | None = None) -> float | None:
         """Return how long to pause before the next try; None if there is no time for one.
 
-        :param asked_seconds: how long the other side asked to be left alone.
+        :param asked_seconds: how long the other side asked to be left alone. If that fits, what chance adds does too.
         """
-        pause = max(self._pause(), self.as_asked(asked_seconds or 0.0))
-        return None if self.is_over or pause >= self.left_seconds else pause
+        asked, left = asked_seconds or 0.0, self.left_seconds
+        pause = self._pause()
+        if self.is_over or max(pause, asked) >= left:
+            return None
+        # The try that follows needs time too: chance adds at most half of what the asked pause leaves.
+        return max(pause, self._chance(asked, min(asked * _ASKED_FOR[1], (asked + left) / 2)))
 
     def as_asked(self, seconds: float) -> float:
         """Return how long to pause where the other side asked for so long.

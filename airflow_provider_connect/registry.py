@@ -14,7 +14,10 @@ from airflow_provider_connect.source import Source
 
 
 def names(room: str) -> list[str]:
-    """Return the names of all connectors in ``room`` (``sources`` or ``sinks``), those of other packages included."""
+    """Return the names of all connectors in ``room`` (``sources`` or ``sinks``), those of other packages included.
+
+    A name of ours is always ours: an entry point that is called the same is not looked at.
+    """
     return sorted(_ours(room) | set(_others(room)))
 
 

@@ -14,11 +14,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-_SECRET_NAME = re.compile(
+HIDDEN_NAME = (
     r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|oauthbearer\.config$"
-    r"|(?:^|[^a-z])sas(?:[^a-z]|$)",
-    re.IGNORECASE,
+    r"|(?:^|[^a-z])sas(?:[^a-z]|$)"
 )
+"""What names of secret fields hold, in small letters or capitals: a pattern of Python's and of Java's."""
+_SECRET_NAME = re.compile(HIDDEN_NAME, re.IGNORECASE)
 _PLACE_NAME = re.compile(r"\.(?:location|keytab|private\.key\.file|token\.endpoint\.url)$", re.IGNORECASE)
 """Names of files and services: messages must be able to say them, and a password in a URL is found in the URL."""
 _TOKEN = re.compile(r"(?i:\bauth=bearer\s*\S+|\b(?:bearer|basic)\s+\S+)|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*")

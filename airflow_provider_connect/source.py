@@ -129,6 +129,9 @@ class Poller(ABC):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Cut days into partitions: deterministic, disjoint, together the whole of the days. Driver.
 
+        No partition for a single day means that it is empty. Of several days each needs one, also an empty day: one
+        that is forgotten fails them all. A partition whose poll fails only fails the days that it names.
+
         :param days: one day, or up to ``days_per_plan`` that follow each other.
         :raises ConfigError: if a day cannot be read as it is configured.
         :raises RetriableError: if a day is not over yet but soon will be.

@@ -17,7 +17,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.connection import write_connections
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError, closing_quietly
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.operators import ending, outcome
@@ -146,7 +146,8 @@ class Run:
         :raises ConnectError: what the job's report says, or that it cannot be believed.
         """
         log, source, sink = self.order.log, self.order.source, self.order.sink
-        with sink.open(self.key, self.connections) as publisher:
+        opened = sink.open(self.key, self.connections)
+        with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
             try:
                 report = self._report_of(submit)

@@ -5,20 +5,30 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 
 Page = TypeVar("Page")
 Token = TypeVar("Token", str, int)
 
+_NAMED_TWICE = "named the same next page twice, the second time on"
+_PORTS = {"http": 80, "https": 443}
 
-def pages(fetch: Callable[[Token | None], Page], next_of: Callable[[Page], Token | None]) -> Iterator[Page]:
+
+def pages(
+    fetch: Callable[[Token | None], Page],
+    next_of: Callable[[Page], Token | None],
+    *,
+    content_of: Callable[[Page], str | bytes] | None = None,
+) -> Iterator[Page]:
     """Yield every page, empty ones too, until one names no next page.
 
     :param fetch: returns the page that a token names; None names the first.
     :param next_of: returns the token of the page after this one; None or "" after the last.
-    :raises RetriableError: a token comes twice: reading would never end.
+    :param content_of: for a service that may name the same token on every page, such as a scroll id: returns what tells
+        a page from all others, such as the id of its last record. There ``next_of`` finds the end by the page.
+    :raises RetriableError: a token comes a second time, or, with ``content_of``, a page: reading would never end.
     """
     seen: set[bytes] = set()
     token: Token | None = None
@@ -28,25 +38,57 @@ def pages(fetch: Callable[[Token | None], Page], next_of: Callable[[Page], Token
         token = next_of(page)
         if token is None or token == "":
             return
-        mark = hashlib.blake2b(str(token).encode(), digest_size=16).digest()  # a token may be long
+        mark = _mark(str(token), content_of(page) if content_of else "")
         if mark in seen:
+            again = "sent the same page twice, the second time as" if content_of else _NAMED_TWICE
             raise RetriableError(
-                f"the service named the same next page twice, the second time on page {len(seen) + 1}: reading would "
-                "never end. The next try begins at the first page; if it happens again, report it to the service"
+                f"the service {again} page {len(seen) + 1}: reading would never end. The next try begins at the first "
+                "page; if it happens again, report it to the service"
             )
         seen.add(mark)
+
+
+def _mark(token: str, content: str | bytes) -> bytes:
+    """Return what is kept of a page: a token or a content may be long."""
+    text = content.encode() if isinstance(content, str) else content
+    return hashlib.blake2b(token.encode() + b"\0" + text, digest_size=16).digest()
 
 
 def next_link(url: str, link: str) -> str:
     """Return the address that a page at ``url`` links to; the link may be relative.
 
-    :raises ConfigError: it leads to another host, which must not get the credentials.
+    :raises ConfigError: it leads to another host, or names another user: our credentials must not follow it.
+    :raises DataError: it is not an address.
     """
-    address = urljoin(url, link)
-    here, there = urlsplit(url), urlsplit(address)
-    if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+    here = urlsplit(url)
+    try:
+        address = urljoin(url, link)
+        there = urlsplit(address)
+        is_same = _site(here) == _site(there)
+    except ValueError:
+        raise DataError(
+            f"{_shown(here)} links to a next page whose address cannot be read: report it to the service"
+        ) from None
+    if not is_same or _user(there) not in ("", _user(here)):
         raise ConfigError(
-            f"{here.netloc} links to a next page at another address ({there.scheme}://{there.netloc.rpartition('@')[2]}"
-            "), to which no credentials are sent: name the right host in the connection"
+            f"{_shown(here)} links to a next page at another address ({there.scheme}://{_shown(there)}), to which no "
+            "credentials are sent: name the right host in the connection"
         )
     return address
+
+
+def _site(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    """Return who is spoken to, however it is written; ``hostname`` is in small letters.
+
+    :raises ValueError: the port is none.
+    """
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def _user(parts: SplitResult) -> str:
+    return parts.netloc.rpartition("@")[0]
+
+
+def _shown(parts: SplitResult) -> str:
+    """Return host and port as they are written, without credentials."""
+    return parts.netloc.rpartition("@")[2]

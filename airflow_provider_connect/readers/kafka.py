@@ -33,12 +33,12 @@ from airflow_provider_connect.clients.kafka.errors import Heard, kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.readers._kafka.ledger import Entry, ledger_records
-from airflow_provider_connect.readers._kafka.spans import DOING, Place, messages, place_of
+from airflow_provider_connect.readers._kafka.spans import DOING, Holders, Place, messages, place_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-DayOf = Callable[["Message"], dt.date]
+DayOf = Callable[["Message"], "dt.date | None"]
 _MOST_NAMES = 5
 
 
@@ -139,10 +139,12 @@ def records(
 
     :param days: from :func:`newest_days`, all of them or some.
     :param day_of: returns a record's day, for records without headers (``KafkaSink(headers=False)``): :func:`json_day`,
-        or a function that reads your values. All days must then be of one stream. By default the headers name the day.
+        or a function that reads your values; None for a value that has no day. Such records, and those without a value,
+        are assigned by their offsets, unless records of other days lie among the day's own. All days must then be of
+        one stream. By default the headers name the day.
     :param timeout_seconds: how long to wait for a broker that does not answer, or for an open transaction.
     :raises DataError: records are gone, by retention or compaction, or the topic was recreated; or ``day_of`` finds no
-        day in a record.
+        day in a record that has none by its offset.
     :raises RetriableError: the broker does not answer, or a transaction stays open.
     :raises ConfigError: a topic is gone, or the cluster refuses the settings.
     """
@@ -173,10 +175,16 @@ def json_day(message: Message) -> dt.date:
         value = json.loads(message.value() or b"null")
         return dt.date.fromisoformat(value["day"])
     except (ValueError, TypeError, KeyError):
-        raise DataError(
-            f"topic {message.topic()!r}, partition {message.partition()}, offset {message.offset()}: the value is not "
-            "a JSON object with a day. Give records() a day_of that reads your values, or publish with headers=True"
+        raise _without_day(
+            message, "is not a JSON object with a day. Give records() a day_of that reads your values"
         ) from None
+
+
+def _without_day(message: Message, why: str) -> DataError:
+    return DataError(
+        f"topic {message.topic()!r}, partition {message.partition()}, offset {message.offset()}: the value {why}, or "
+        "publish with headers=True"
+    )
 
 
 Key = tuple[str, str, str]
@@ -202,6 +210,9 @@ class _Wanted:
             tuple(part.encode() for part in key): day for key, day in self.days.items()
         }
         self._by_date = {day.day: day for day in self.days.values()}
+        # As many offsets as rows: no others' records lie there, and no older generation's.
+        self._alone = {d for d in self.days.values() if sum(end - first for first, end in d.spans.values()) == d.rows}
+        self._holders = Holders((day, day.spans) for day in self.days.values())
 
     def spans(self) -> dict[Place, tuple[int, int]]:
         """Return the span to read of each partition: from the first wanted record to the last."""
@@ -214,11 +225,21 @@ class _Wanted:
 
     def wanted_day(self, message: Message) -> PublishedDay | None:
         """Return the wanted day of a record, None if its day is not wanted or its generation is not the newest."""
-        day = self._by_headers(message) if self.day_of is None else self._by_date.get(self.day_of(message))
-        if day is None:
+        holders = self._holders.of(place_of(message), message.offset() or 0)
+        if not holders:
             return None
-        first, end = day.spans.get(place_of(message), (0, 0))
-        return day if first <= (message.offset() or 0) < end else None
+        day = self._by_headers(message) if self.day_of is None else self._by_value(message, self.day_of, holders)
+        return day if day in holders else None
+
+    def _by_value(self, message: Message, day_of: DayOf, holders: tuple[PublishedDay, ...]) -> PublishedDay | None:
+        """Return the day that the value names; where it names none, the day whose records alone are in its spans."""
+        alone = next((day for day in holders if day in self._alone), None)
+        if alone is not None and message.value() is None:
+            return alone
+        date = day_of(message)
+        if date is None and alone is None:
+            raise _without_day(message, "tells no day, and records of other days lie around it. Give another day_of")
+        return alone if date is None else self._by_date.get(date)
 
     def _by_headers(self, message: Message) -> PublishedDay | None:
         headers: dict[str, Any] = dict(message.headers() or [])

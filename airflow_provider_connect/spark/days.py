@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink, S
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.freezer import Freezer
 from airflow_provider_connect.spark.progress import Progress, say
+from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile, manifest_file
 from airflow_provider_connect.stage.storage import Folder
@@ -77,12 +78,22 @@ class Days:
 
         An error fails the days it concerns, and no others.
         """
-        frozen = self._freeze(days, self.job.attempt)
-        return [self._move(day, frozen[day]) for day in days]
+        reports = []
+        with Waiting(self.root) as waiting:
+            found = self._freeze(days, self.job.attempt, waiting)
+            failures = [each for each in found.values() if isinstance(each, Failure)]
+            for day, each in found.items():
+                if isinstance(each, _Frozen):
+                    waiting.end(each.manifest.attempt)
+                # What one day was told holds for all: no other of them asks the source again.
+                may_poll_again = not any(failure.forbids_more for failure in failures)
+                reports.append(report := self._move(day, each, may_poll_again=may_poll_again))
+                failures += [report.failure] if report.failure is not None else []
+        return reports
 
-    def _move(self, day: Day, found: _Found) -> DayReport:
+    def _move(self, day: Day, found: _Found, *, may_poll_again: bool) -> DayReport:
         try:
-            report = self._publish_newest(day, found)
+            report = self._publish_newest(day, found, may_poll_again=may_poll_again)
         except SupersededError as error:
             report = DayReport.of(day, "superseded", failure=Failure.of(error))
         except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
@@ -96,10 +107,12 @@ class Days:
         """Whether the driver says why a day failed: for a single local day the task says it in the next line."""
         return len(self.job.days) > 1 or self.job.is_remote
 
-    def _publish_newest(self, day: Day, found: _Found) -> DayReport:
+    def _publish_newest(self, day: Day, found: _Found, *, may_poll_again: bool) -> DayReport:
         """Publish a day; poll it again for each other intent that published it meanwhile, while our task lives.
 
         A driver without its task does not poll again: nobody wants its answer.
+
+        :param may_poll_again: false once the source has said stop.
         """
         overtaken_by: set[str] = set()
         while True:
@@ -111,27 +124,34 @@ class Days:
             try:
                 return self._publish_frozen(found)
             except OvertakenError as error:
-                if not error.may_poll_again or error.by in overtaken_by or not self.task_lives():
+                may_poll_again &= error.may_poll_again and error.by not in overtaken_by
+                if not may_poll_again or not self.task_lives():
                     raise
                 overtaken_by.add(error.by)
                 say(f"day {day}: {error}; polling it again")
             found = self._freeze([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
 
-    def _freeze(self, days: Sequence[Day], attempt: str) -> dict[Day, _Found]:
-        """Return for each day its report if it is already published, else its frozen state or its failure."""
+    def _freeze(self, days: Sequence[Day], attempt: str, waiting: Waiting | None = None) -> dict[Day, _Found]:
+        """Return for each day its report if it is already published, else its frozen state or its failure.
+
+        :param waiting: is given the frozen days.
+        """
         found = {day: self._state_of(day) for day in days}
+        _let_wait(found, waiting)
         newest = {day: each.newest for day, each in found.items() if isinstance(each, _Unpolled)}
-        failure: Failure | None = None
+        stop = False
         for group in groups(list(newest), self.freezer.poller.days_per_plan):
-            if failure is not None and failure.forbids_more:
+            if stop:
                 found |= {day: DayReport.of(day, "not_started") for day in group}
                 continue
             try:
-                manifests = self.freezer.poll({day: seen_in(newest[day]) for day in group}, attempt)
-                found |= {day: _Frozen(manifests[day], newest[day]) for day in group}
+                polled = self.freezer.poll({day: seen_in(newest[day]) for day in group}, attempt)
             except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
-                failure = Failure.of(error)
-                found |= dict.fromkeys(group, failure)
+                polled = dict.fromkeys(group, Failure.of(error))
+            for day, each in polled.items():
+                found[day] = each if isinstance(each, Failure) else _Frozen(each, newest[day])
+                stop |= isinstance(each, Failure) and each.forbids_more
+            _let_wait(found, waiting)
         return found
 
     def _state_of(self, day: Day) -> _Found:
@@ -251,6 +271,11 @@ class Days:
             self.publisher.abort(publish, token)
         except Exception as error:  # noqa: BLE001
             say(f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.of(error).message}")
+
+
+def _let_wait(found: Mapping[Day, _Found], waiting: Waiting | None) -> None:
+    if waiting is not None:
+        waiting.begin(each.manifest.attempt for each in found.values() if isinstance(each, _Frozen))
 
 
 def _already(day: Day, row: LedgerRow) -> DayReport:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, worst
+from airflow_provider_connect.errors import ConnectError, Failure, worst
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
@@ -49,52 +49,55 @@ class Freezer:
     progress: Progress
     poll_parts: PollParts
 
-    def poll(self, seen: Mapping[Day, Seen], attempt: str) -> dict[Day, Manifest]:
-        """Poll the days of one plan, and write a manifest for each.
+    def poll(self, seen: Mapping[Day, Seen], attempt: str) -> dict[Day, Manifest | Failure]:
+        """Poll the days of one plan, and write a manifest for each that could be polled.
 
         :param seen: the days in ascending order, each with what the ledger said before the poll.
         :param attempt: the attempt's name, without the day.
+        :raises ConnectError: what is wrong with all of them.
         """
         days = tuple(seen)
         attempts = {day: f"{attempt}-{day.date:%Y%m%d}" for day in days}
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
         polled = self._polled(days, attempts)
         seconds = time.monotonic() - started
-        manifests = {}
-        for day in days:
+        found: dict[Day, Manifest | Failure] = {}
+        for day, answer in polled.items():
+            if isinstance(answer, Failure):
+                found[day] = answer
+                continue
             manifest = Manifest(
                 day=day,
                 attempt=attempts[day],
                 fingerprint=self.fingerprint,
-                polled=polled[day].model_copy(update={"seconds": seconds}),
+                polled=answer.model_copy(update={"seconds": seconds}),
                 seen=seen[day],
                 polled_at=polled_at,
             )
             self.root.write(manifest_file(attempts[day]), manifest.model_dump_json().encode(), durable=True)
-            manifests[day] = manifest
-        return manifests
+            found[day] = manifest
+        return found
 
-    def _polled(self, days: Sequence[Day], attempts: Mapping[Day, str]) -> dict[Day, Polled]:
+    def _polled(self, days: Sequence[Day], attempts: Mapping[Day, str]) -> dict[Day, Polled | Failure]:
         """Poll days, all partitions at once.
 
-        :raises ConnectError: the worst of the partitions' failures.
+        :raises ConnectError: the plan is of other days, or Spark lost a task.
         """
         parts = self.poller.plan(days)
         for stray in {day for part in parts for day in part.days} - attempts.keys():
             raise ConnectError(f"the source planned day {stray}, but was asked for {named(days)}")
+        forgotten = attempts.keys() - {day for part in parts for day in part.days}
+        if forgotten and len(days) > 1:
+            # It would be published as an empty day, which is what no partition means where a plan is for one day.
+            names = ", ".join(str(day) for day in days if day in forgotten)
+            raise ConnectError(f"the source planned nothing for {names}, but was asked for {named(days)}")
         poll = Poll(days, {part.index: progress_file(attempts[part.days[0]], part.index) for part in parts})
         with self.progress.polling(poll):
             texts = self.poll_parts([self._task(part, attempts) for part in parts])
         outcomes = [PollOutcome.model_validate_json(text) for text in texts]
         for part, outcome in zip(parts, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
-        failure = worst([outcome.failure for outcome in outcomes if outcome.failure])
-        if failure is not None:
-            raise failure.error()
-        polled = [outcome.polled for outcome in outcomes if outcome.polled is not None]
-        if len(polled) != len(parts):
-            raise ConnectError(f"{named(days)}: {len(parts)} partitions were planned, but {len(polled)} answered")
-        return {day: Polled.total([part[day.date] for part in polled if day.date in part]) for day in days}
+        return {day: _of_day(day, parts, outcomes) for day in days}
 
     def _task(self, part: InputPartition, attempts: Mapping[Day, str]) -> str:
         return PollTask(
@@ -165,3 +168,17 @@ class Freezer:
             [__version__, self.job.source_name, self.job.source, place, into], sort_keys=True, default=str
         )
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _of_day(day: Day, parts: Sequence[InputPartition], outcomes: Sequence[PollOutcome]) -> Polled | Failure:
+    """Return what the partitions that name a day brought of it, or the worst of their failures."""
+    planned = [part for part in parts if day in part.days]
+    answers = [outcome for part, outcome in zip(parts, outcomes, strict=False) if day in part.days]
+    failure = worst([answer.failure for answer in answers if answer.failure])
+    if failure is not None:
+        return failure
+    polled = [answer.polled[day.date] for answer in answers if answer.polled is not None]
+    if len(polled) != len(planned):
+        text = f"day {day}: {len(planned)} partitions were planned, but {len(polled)} answered"
+        return Failure.of(ConnectError(text))
+    return Polled.total(polled)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection, read_connections
-from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
+from airflow_provider_connect.errors import ConfigError, Failure, RetriableError, closing_quietly
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
@@ -77,7 +77,10 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
     sink: Sink = registry.sink_class(job.sink_name).of(job.sink)
     key = StreamKey(connector=job.source_name, stream=source.stream_key)
     connection = connections[source.conn_id]
-    with source.open(connection) as poller, sink.open(key, connections) as publisher:
+    with (
+        closing_quietly(source.open(connection), say) as poller,
+        closing_quietly(sink.open(key, connections), say) as publisher,
+    ):
         schema = poller.schema()
         if problems := publisher.preflight(schema, job.days, source.kind):
             raise ConfigError("; ".join(problems))

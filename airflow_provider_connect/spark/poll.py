@@ -19,11 +19,12 @@ from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
+from airflow_provider_connect.errors import ConnectError, Failure, RetriableError, closing_quietly
 from airflow_provider_connect.patience import FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_file, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import RowWriter
@@ -95,7 +96,7 @@ def freeze(
     patience = Patience(source.retry_budget_seconds, _PAUSES, jitter=FROM_HALF, clock=clock)
     notes = [] if retries is None else retries
     requests = 0
-    with source.open(connection) as poller:
+    with closing_quietly(source.open(connection), say) as poller:
         while True:
             tally = Tally(task.part.days)
             try:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.errors import Failure, worst
+from airflow_provider_connect.errors import Failure, closing_quietly, worst
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
+from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.manifest import StagedFile
 
 
@@ -25,7 +26,7 @@ def run(
     target: Sink = registry.sink_class(sink_name).of(sink)
     for share in shares:
         try:
-            with target.open(key, connections) as publisher:
+            with closing_quietly(target.open(key, connections), say) as publisher:
                 receipt = publisher.put(token, stage, share)
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             yield None, Failure.of(error)

@@ -4,6 +4,7 @@ Under a stage root, one attempt of one day leaves ::
 
     day=<date>/<attempt>-<part>-<copy>.parquet           rows; in place where the sink wants them
     _connect/attempts/<attempt>/progress-<part>.json     alive while its age is small
+    _connect/attempts/<attempt>/waiting.json             the same, while other days are published first
     _connect/attempts/<attempt>/rejects-<part>.parquet   lines that are not records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: everything above is complete
 

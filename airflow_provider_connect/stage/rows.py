@@ -21,17 +21,16 @@ POSITION_BITS = 40
 """The low bits of a row's position in its day: they count the rows of one file."""
 
 
-def batches(stage: str, path: str, batch_bytes: int, start: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a staged file, each with the position of its first row. Executor.
+def batches(stage: str, path: str, batch_bytes: int) -> Iterator[tuple[int, Any]]:
+    """Yield the batches of a staged file, each with the position of its first row in the day. Executor.
 
     Pages are read as needed: a whole row group at once would cost 100 MB more.
 
     :param batch_bytes: the approximate size of a batch.
-    :param start: position of the file's first row.
     """
     import pyarrow.parquet as pq  # too heavy for a DAG file
 
-    folder = Folder(stage)
+    folder, start = Folder(stage), _first_position(path)
     with named_errors(f"{folder.url}/{path}"):
         source = folder.filesystem.open_input_file(folder.path(path))
     with source, pq.ParquetFile(source, buffer_size=64 * 1024, pre_buffer=False) as file:
@@ -47,11 +46,13 @@ def _batch_rows(metadata: Any, batch_bytes: int) -> int:
     return max(1, min(int(batch_bytes / row_bytes), _MAX_BATCH_ROWS))
 
 
-def first_position(path: str) -> int:
-    """Return the position of a file's first row in its day, whose files are ordered by partition."""
+def _first_position(path: str) -> int:
+    """Return the position of a file's first row in its day, whose files are ordered by their partition.
+
+    The rows of other files, such as those of rejects, count from 0.
+    """
     match = DATA_FILE.fullmatch(path)
-    assert match is not None
-    return int(match["part"]) << POSITION_BITS
+    return int(match["part"]) << POSITION_BITS if match else 0
 
 
 def place_of(position: int) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from pathlib import Path
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.secrets import HIDDEN_NAME
 from airflow_provider_connect.submit import archive
 
 PACKAGE = Path(__file__).parents[1]
@@ -38,11 +39,8 @@ JOB = PACKAGE / "spark" / "job.py"
 SPARK_VERSION = "4.2.0"
 """The version of pyspark and pyspark-client that the extra ``local`` pins. Not every version has both."""
 
-# Spark 4 itself knows only the first five; the rest are usual names of API credentials.
-REDACTION = (
-    "(?i)secret|password|token|access[.]?key|credential|api.?key|authorization|passphrase|private.?key|sas|bearer|dsn"
-    "|jaas"
-)
+# Spark itself knows few names. Its pattern is searched for in values as well, so here are words of those, too.
+REDACTION = f"(?i){HIDDEN_NAME}|bearer|sas"
 ALWAYS = {
     # A speculative copy of a task would poll the source twice; and a denied commit fails the stage (SPARK-56564).
     "spark.speculation": "false",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_connect.values.arrow import not_utf8, shape_of, true_rows
+from airflow_provider_connect.values.arrow import lengths_and_elements, not_utf8, shape_of, true_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,6 +167,33 @@ def joined_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Arra
 
     grouped = pa.LargeListArray.from_arrays(pa.array(_offsets(lengths)), elements)
     return pc.binary_join(grouped, pa.scalar(separator, pa.large_binary()))
+
+
+def keys_and_items(array: pa.MapArray, refuse: Refuse) -> tuple[Any, pa.Array, pa.Array, Refuse]:
+    """Return how many entries each map has, all keys, all items, and what refuses maps by their entries.
+
+    A map that holds a key twice is refused: a reader would see one of the two.
+    """
+    lengths, entries = lengths_and_elements(array)
+    keys, items = entries.flatten()
+    refuse_doubled_keys(keys, lengths, refuse)
+    return lengths, keys, items, refuse_by_element(refuse, lengths)
+
+
+def refuse_doubled_keys(keys: pa.Array, lengths: Any, refuse: Refuse) -> None:
+    """Refuse maps that hold a key twice."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    table = pa.table({"row": rows, "key": without_dictionary(keys)})
+    counts = table.group_by(["row", "key"]).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts["count_all"], 1))["row"].to_numpy()
+    if len(twice):
+        mask = np.zeros(len(lengths), bool)
+        mask[twice] = True
+        refuse(mask, "a map with a key that comes twice")
 
 
 def _offsets(lengths: Any) -> Any:

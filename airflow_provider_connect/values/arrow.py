@@ -1,4 +1,4 @@
-"""What is asked of Arrow's types and arrays, whatever their layout."""
+"""What is asked of Arrow's types and arrays, whatever their layout; and which of them can be written."""
 
 from __future__ import annotations
 
@@ -110,3 +110,25 @@ def _is_utf8(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def unwritable(schema: pa.Schema, form: str) -> list[str]:
+    """Name the columns that a form cannot hold; [] when there are none. JSON, Avro and Protobuf hold the same."""
+    return [
+        f"column {field.name!r}: {form} has no form for Arrow's {kind}: cast it in the source"
+        for field in schema
+        if (kind := _first_unwritable(field.type)) is not None
+    ]
+
+
+def _first_unwritable(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type, or the first one inside it, that cannot be written."""
+    from pyarrow import types
+
+    inner = inner_types(kind)
+    if shape_of(kind) is None or (types.is_map(kind) and types.is_nested(kind.key_type)):
+        return kind
+    # NULL is allowed at the top alone: `StructArray.flatten` of a map<string, null> ends the process (pyarrow 26).
+    if any(types.is_null(part) for part in inner):
+        return kind
+    return next((bad for part in inner if (bad := _first_unwritable(part)) is not None), None)

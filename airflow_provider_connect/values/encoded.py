@@ -1,4 +1,7 @@
-"""What turns rows into values: the contract of every converter, and how rows that cannot be written are told."""
+"""What turns rows into values: the contract of every converter.
+
+Here are also the words, the same for every language, for rows that cannot be written and for schemas that do not fit.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from airflow_provider_connect.values.arrays import Piece, Refused, bytes_list, join
+from airflow_provider_connect.values.arrow import unwritable
 from airflow_provider_connect.values.names import name_problems
-from airflow_provider_connect.values.types import unwritable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,3 +128,18 @@ def column_of(batch: pa.RecordBatch, field: pa.Field, refused: Refused) -> pa.Ar
     if not field.nullable and array.null_count:
         refused.in_column(field.name)(array.is_null(), "NULL, though the source's schema says that there is none")
     return array
+
+
+def missing(where: str) -> str:
+    """Say that the registered schema lacks a field of ours."""
+    return f"{where}: not in the registered schema"
+
+
+def differing(where: str, own: str, registered: str) -> str:
+    """Say that a field is of another type."""
+    return f"{where}: {own} here, {registered} in the registered schema"
+
+
+def wanted(where: str, source: str = "has no such column") -> str:
+    """Say that the registered schema wants a field that the source does not always have."""
+    return f"{where}: the registered schema wants a value, and the source {source}"

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.paging import next_link, pages
 
 
@@ -38,6 +38,35 @@ def test_a_token_that_comes_again_ends_the_reading(links: dict[str | int | None,
         found += list(itertools.islice(pages(lambda token: token, lambda page: links[page]), 20))
 
 
+def scrolled(answers: list[list[str]]) -> list[list[str]]:
+    """Read a service that names the same token on every page, up to a page without records."""
+    coming = iter(answers)
+    return list(
+        pages(
+            lambda _: next(coming),
+            lambda page: "scroll-1" if page else None,
+            content_of=lambda page: "".join(page[-1:]),
+        )
+    )
+
+
+def test_a_token_may_stay_while_the_pages_differ() -> None:
+    assert scrolled([["a", "b"], ["c"], ["d"], []]) == [["a", "b"], ["c"], ["d"], []]
+
+
+@pytest.mark.parametrize("answers", [[["a"], ["b"], ["b"]], [["a"], ["b"], ["c"], ["a"]]])
+def test_a_page_that_comes_again_under_a_token_that_stays_ends_the_reading(answers: list[list[str]]) -> None:
+    with pytest.raises(RetriableError, match=f"sent the same page twice, the second time as page {len(answers)}: "):
+        scrolled(answers * 2)
+
+
+def test_a_circle_of_tokens_is_told_where_the_content_is_compared() -> None:
+    links: dict[str | None, str] = {None: "b", "b": "c", "c": "b"}
+    reading = pages(lambda token: token, lambda page: links[page], content_of=str)
+    with pytest.raises(RetriableError, match="sent the same page twice"):
+        list(itertools.islice(reading, 20))
+
+
 def test_a_page_is_asked_for_only_when_it_is_wanted() -> None:
     asked: list[str | None] = []
 
@@ -64,6 +93,30 @@ def test_a_link_may_be_relative(link: str, address: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "link"),
+    [
+        ("https://api.example/v1/events", "https://api.example:443/v1/events?page=2"),
+        ("https://api.example:443/v1/events", "https://api.example/v1/events?page=2"),
+        ("http://api.example/v1/events", "http://api.example:80/v1/events?page=2"),
+        ("https://api.example/v1/events", "HTTPS://API.example/v1/events?page=2"),
+        ("https://user:s3cret@api.example/v1/events", "https://api.example/v1/events?page=2"),
+        ("https://user:s3cret@api.example/v1/events", "https://user:s3cret@api.example/v1/events?page=2"),
+    ],
+)
+def test_the_same_address_may_be_written_in_other_ways(url: str, link: str) -> None:
+    assert next_link(url, link).endswith("/v1/events?page=2")
+
+
+@pytest.mark.parametrize(
+    "link", ["https://api.example:s3cret/events", "https://api.example:99999/", "https://[s3cret/"]
+)
+def test_a_link_that_is_no_address_is_told(link: str) -> None:
+    with pytest.raises(DataError, match=r"^api\.example links to a next page whose address cannot be read: ") as caught:
+        next_link("https://user:pass@api.example/v1/events", link)
+    assert not any(secret in str(caught.value) for secret in ("s3cret", "pass"))
+
+
+@pytest.mark.parametrize(
     ("link", "shown"),
     [
         ("https://elsewhere.example/v1/events", "https://elsewhere.example"),
@@ -75,6 +128,7 @@ def test_a_link_may_be_relative(link: str, address: str) -> None:
 )
 def test_credentials_do_not_follow_a_link_to_another_address(link: str, shown: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        next_link("https://api.example/v1/events", link)
+        next_link("https://other:pass@api.example/v1/events", link)
+    assert str(caught.value).startswith("api.example links to a next page at another address")
     assert f"({shown})" in str(caught.value)
-    assert "s3cret" not in str(caught.value)
+    assert not any(secret in str(caught.value) for secret in ("s3cret", "pass"))

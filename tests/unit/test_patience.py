@@ -71,6 +71,14 @@ def test_an_asked_pause_that_outlasts_the_time_is_not_begun() -> None:
     assert patience.again(30.0)
 
 
+@given(st.floats(0.01, 1e4), st.floats(1.001, 3), st.floats(0, 1))
+def test_an_asked_pause_that_fits_is_waited_for_whatever_chance_adds(asked: float, room: float, chance: float) -> None:
+    clock = NoTime()
+    patience = Patience(asked * room, clock=clock, chance=lambda low, high: low + chance * (high - low))
+    assert patience.again(asked)
+    assert asked <= clock.seconds < asked * room
+
+
 @given(SECONDS, PAUSES, JITTER)
 def test_the_last_look_comes_when_the_time_is_up(
     seconds: float, pauses: list[float], jitter: tuple[float, float]

@@ -108,6 +108,13 @@ def test_another_package_brings_a_connector(installed):
     assert "theirs" not in registry.names("sinks")
 
 
+def test_a_name_of_ours_cannot_be_taken(installed):
+    installed("sources", "mixpanel", "their_connector", SOURCE.format(cls="Theirs", name="mixpanel"), "Theirs")
+    assert registry.source_class("mixpanel") is MixpanelSource
+    assert registry.names("sources").count("mixpanel") == 1
+    assert "their_connector" not in sys.modules
+
+
 def test_another_packages_connector_must_be_what_it_says(installed):
     installed("sinks", "theirs", "their_connector", SOURCE.format(cls="Theirs", name="theirs"), "Theirs")
     with pytest.raises(ConfigError, match="must define exactly one Sink"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from airflow.sdk import Connection as AirflowConnection
@@ -13,6 +14,7 @@ from airflow_provider_connect.clients.kafka.secrets import secrets as kafka_secr
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.secrets import is_secret_name, without_tokens
+from airflow_provider_connect.submit.launch import ALWAYS
 
 CANARY = "CANARY-1"
 SECRET_NAMES = (
@@ -40,6 +42,22 @@ def masked_by_airflow(name: str, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 def struck_by_kafka(name: str) -> bool:
     return CANARY in kafka_secrets(Connection(conn_id="c", extra={name: CANARY}))
+
+
+def hidden_by_spark(name: str) -> bool:
+    """Tell whether Spark shows no value of a property with that name: its pattern is searched for in the name."""
+    return bool(re.search(ALWAYS["spark.redaction.regex"], name))
+
+
+@pytest.mark.parametrize("name", [*SECRET_NAMES, "PASSWD", "SIGNING_KEY", "access_key", "bearer", "accountsas"])
+def test_spark_does_not_show_a_property_that_is_called_so(name: str) -> None:
+    assert hidden_by_spark(name)
+    assert hidden_by_spark(f"spark.executorEnv.{name}")
+
+
+@pytest.mark.parametrize("name", ["spark.executor.memory", "spark.sql.shuffle.partitions", "spark.app.name"])
+def test_spark_shows_other_properties(name: str) -> None:
+    assert not hidden_by_spark(name)
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)

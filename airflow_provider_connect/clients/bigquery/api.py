@@ -179,7 +179,9 @@ class Api:
                 ours = classify(error, doing)
             finally:
                 self._limit.seconds = outer
-            if not _worth_it(ours, patience.spent_seconds, missing_seconds) or not patience.again():
+            is_missing = isinstance(ours, (MissingError, HiddenError))
+            may_pass = patience.spent_seconds < missing_seconds if is_missing else _passes_soon(ours)
+            if not may_pass or not patience.again():
                 raise ours
 
     @contextmanager
@@ -312,20 +314,16 @@ class Api:
         return f"https://console.cloud.google.com/bigquery?project={self.project}&j={name}&page=queryresults"
 
 
-def _worth_it(error: ConnectError, spent_seconds: float, missing_seconds: float) -> bool:
-    if isinstance(error, (MissingError, HiddenError)):
-        return spent_seconds < missing_seconds
-    return _passes_soon(error)
+def waits_here(error: ConnectError) -> bool:
+    """Tell whether an error may pass while the task waits; what takes longer is for Airflow's retry."""
+    return isinstance(error, RetriableError) and (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
 
 
 def _passes_soon(error: ConnectError) -> bool:
-    if isinstance(error, (ConflictError, GoneError, StaleError)) or not isinstance(error, RetriableError):
-        return False
-    return (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
+    return waits_here(error) and not isinstance(error, (ConflictError, GoneError, StaleError))
 
 
 def _failed_by_itself(job: Any, error: RetriableError) -> bool:
     # Neither one that is still running, nor one that a person or its own time limit has stopped.
-    return (
-        bool(job.error_result) and job.error_result.get("reason") not in ("stopped", "timeout") and _passes_soon(error)
-    )
+    reason = (job.error_result or {"reason": "stopped"}).get("reason")
+    return reason not in ("stopped", "timeout") and _passes_soon(error)

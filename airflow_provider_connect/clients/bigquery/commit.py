@@ -16,7 +16,7 @@ from airflow_provider_connect.clients.bigquery.errors import HiddenError, Missin
 from airflow_provider_connect.clients.bigquery.messages import shown_message
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import StreamReceipt
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 
 STREAMS_PER_COMMIT = 10_000  # https://cloud.google.com/bigquery/quotas#write-api-limits (2026-11)
 _SEALED_AT_ONCE = 16
@@ -36,7 +36,7 @@ def finalize_and_commit(api: Api, table: Place, receipts: Sequence[StreamReceipt
     with ThreadPoolExecutor(_SEALED_AT_ONCE, "bigquery-seal") as threads:
         list(threads.map(functools.partial(_finalize, api, table), [one for streams in todo for one in streams]))
     for streams in todo:
-        _Commit(api, table, streams).run()
+        _commit(api, table, streams)
 
 
 def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
@@ -59,40 +59,28 @@ def _committed(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> boo
     return bool(type(stream).pb(stream).HasField("commit_time"))
 
 
-class _Commit:
-    def __init__(self, api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
-        self.api = api
-        self.table = table
-        self.receipts = receipts
-        self.tries = 0
-        self.doing = f"committing {len(receipts)} write streams of {table.id}"
+def _commit(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
+    doing = f"committing {len(receipts)} write streams of {table.id}"
+    is_first = True
 
-    def run(self) -> None:
-        with made_before(self.doing):
-            answer = self.api.call(self.doing, self._once, missing_seconds=SETTLE_SECONDS)
-        if answer is None or type(answer).pb(answer).HasField("commit_time"):
-            return
-        codes = {error.code.name for error in answer.stream_errors}
-        if codes == {_ALREADY_COMMITTED} and len(answer.stream_errors) == len(self.receipts):
-            return
-        raise self._error(answer, codes)
-
-    def _once(self, *, timeout: float, retry: None) -> Any:
-        self.tries += 1
-        if self.tries > 1 and _committed(self.api, self.table, self.receipts):
+    def once(*, timeout: float, retry: None) -> Any:
+        nonlocal is_first
+        if not is_first and _committed(api, table, receipts):
             return None
-        return self.api.write.batch_commit_write_streams(
-            request={"parent": self.table.path, "write_streams": [receipt.name for receipt in self.receipts]},
-            timeout=timeout,
-            retry=retry,
-        )
+        is_first = False
+        request = {"parent": table.path, "write_streams": [receipt.name for receipt in receipts]}
+        return api.write.batch_commit_write_streams(request=request, timeout=timeout, retry=retry)
 
-    def _error(self, answer: Any, codes: set[str]) -> ConnectError:
-        first = shown_message(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
-        why = ", ".join(sorted(codes)) or "no reason given"
-        text = f"{self.doing}: nothing is committed: {why}" + (f": {first}" if first else "")
-        if any(code.startswith(("CMEK", "INVALID_CMEK", "KMS_PERMISSION")) for code in codes):
-            return ConfigError(f"{text}; give BigQuery's service account the use of the table's key")
-        if "SCHEMA_MISMATCH_EXTRA_FIELDS" in codes:
-            return DataError(text)
-        return RetriableError(text)
+    with made_before(doing):
+        answer = api.call(doing, once, missing_seconds=SETTLE_SECONDS)
+    if answer is None or type(answer).pb(answer).HasField("commit_time"):
+        return
+    codes = {error.code.name for error in answer.stream_errors}
+    if codes == {_ALREADY_COMMITTED} and len(answer.stream_errors) == len(receipts):
+        return
+    first = shown_message(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
+    why = ", ".join(sorted(codes)) or "no reason given"
+    text = f"{doing}: nothing is committed: {why}" + (f": {first}" if first else "")
+    if any(code.startswith(("CMEK", "INVALID_CMEK", "KMS_PERMISSION")) for code in codes):
+        raise ConfigError(f"{text}; give BigQuery's service account the use of the table's key")
+    raise DataError(text) if "SCHEMA_MISMATCH_EXTRA_FIELDS" in codes else RetriableError(text)

@@ -126,22 +126,19 @@ def classify(error: BaseException, doing: str) -> ConnectError:
 
 
 def _api_error(error: Any, doing: str) -> ConnectError:
-    structured = [one for one in error.errors or () if isinstance(one, dict)]
-    if not structured and not isinstance(error.response, requests.Response) and error.grpc_status_code is not None:
+    structured = next((one for one in error.errors or () if isinstance(one, dict)), None)
+    if structured is None and not isinstance(error.response, requests.Response) and error.grpc_status_code is not None:
         return _grpc_error(error, doing)
-    reason = str(structured[0].get("reason", "")) if structured else ""
-    location = str(structured[0].get("location") or "") if structured else ""
-    return from_reason(reason, str(error.message or ""), doing, status=int(error.code or 0), location=location)
+    return from_result({**(structured or {}), "message": error.message}, doing, status=int(error.code or 0))
 
 
-def from_result(result: dict[str, Any], doing: str) -> ConnectError:
-    """Return our error for the ``errorResult`` of a job that is DONE (``reason``, ``message``)."""
+def from_result(result: dict[str, Any], doing: str, status: int = 0) -> ConnectError:
+    """Return our error for a reason of BigQuery's error table or, where that says little, for message and status.
+
+    :param result: ``reason``, ``message`` and ``location``, as in the ``errorResult`` of a job that is DONE.
+    :param status: of the HTTP answer; 0 for a job.
+    """
     reason, message, location = (str(result.get(name) or "") for name in ("reason", "message", "location"))
-    return from_reason(reason, message, doing, status=0, location=location)
-
-
-def from_reason(reason: str, message: str, doing: str, *, status: int, location: str = "") -> ConnectError:
-    """Return our error for a reason of BigQuery's error table or, where that says little, for message and status."""
     said = parse_message(message)
     shown = f"{doing}: {_says(str(reason or status or 'no reason'), said, location)}"
     if _CONFLICT.search(message):

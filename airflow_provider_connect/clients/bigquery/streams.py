@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS, Api
+from airflow_provider_connect.clients.bigquery.api import Api, waits_here
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, classify, made_before
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConnectError, DataError, RetriableError
@@ -230,9 +230,8 @@ class Appender:
 
     def _again(self, error: ConnectError) -> None:
         self._disconnect()
-        may_pass = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
         may_settle = isinstance(error, (MissingError, HiddenError)) and self._patience.spent_seconds < SETTLE_SECONDS
-        if not (may_pass or may_settle) or not self._patience.again():
+        if not (waits_here(error) or may_settle) or not self._patience.again():
             with made_before(self._doing):
                 raise error
 

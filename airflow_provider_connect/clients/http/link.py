@@ -177,7 +177,8 @@ class Link:
         self.cut()
 
     def _connect(self, host: str, port: int) -> None:
-        context = client_context(self._ca_bundle) if "https" in (self._parts.scheme, _scheme(self._proxy)) else None
+        schemes = [url.scheme for url in (self._parts, self._proxy) if url is not None]
+        context = client_context(self._ca_bundle) if "https" in schemes else None
         if self._proxy is None:
             self._dial(host, port)
         else:
@@ -286,10 +287,6 @@ def _address(parts: SplitResult) -> tuple[str, int]:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _scheme(parts: SplitResult | None) -> str:
-    return parts.scheme if parts is not None else ""
 
 
 def _over_tls(below: socket.socket, context: ssl.SSLContext, host: str) -> Any:

@@ -152,12 +152,18 @@ class Heard:
         except KafkaException as error:  # a fatal error is raised here, not reported
             self.hear(error.args[0])
 
+    def answered(self, client: Any) -> None:
+        """Note that the cluster has answered this client: it is not down, whatever was reported before."""
+        self.listen(client)
+        with self._lock:
+            self.errors.pop("_ALL_BROKERS_DOWN", None)
+
     def reason(self) -> str | None:
         """Return the code that explains a timeout: one heard of late that waiting does not mend. None without one."""
         since = time.monotonic() - _FRESH_SECONDS
         with self._lock:
             fresh = [name for name, heard in self.errors.items() if heard > since]
-            # Reported once when the last broker goes down, and not again until one is up: it does not age.
+            # Reported once when the last broker goes down, and not again until one is up: an answer ends it, not age.
             others_answer = "_ALL_BROKERS_DOWN" not in self.errors
         if others_answer:
             fresh = [name for name in fresh if name not in _OF_ONE_BROKER]

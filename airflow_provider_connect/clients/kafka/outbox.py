@@ -71,10 +71,11 @@ class Outbox:
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, partition: int | None = None
     ) -> None:
-        """Hand over one record; call :meth:`make_room` now and then to send many.
+        """Hand over one record, waiting while the queue is full.
 
         :param partition: None leaves it to the partitioner.
         """
+        self.make_room(1, len(key or b"") + len(value or b"") + headers_bytes(headers))
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
         self.accepted += 1
 
@@ -97,8 +98,14 @@ class Outbox:
         headers: Sequence[Headers],
         timestamps: Sequence[int],
         partitions: Sequence[int],
+        size_bytes: int,
     ) -> None:
-        """Hand over records of one topic with headers, times or partitions, which ``produce_batch`` does not take."""
+        """Hand over records of one topic with headers, times or partitions, which ``produce_batch`` does not take.
+
+        :param size_bytes: of all keys and values. Headers are counted as those of the first record: their event ids
+            differ, but not by much.
+        """
+        self.make_room(len(values), size_bytes + (len(values) * headers_bytes(headers[0]) if values else 0))
         produce = self._producer.produce
         with self.sending(topic):
             records = zip(keys, values, headers, timestamps, partitions, strict=True)

@@ -178,6 +178,8 @@ class Transaction(Outbox):
             raise UndecidedError(f"the client broke down in the commit of {self.what}; the ledger decides") from error
 
     def __enter__(self) -> Transaction:
+        """Take the transactional id: see :meth:`fence`."""
+        self.fence()
         return self
 
     def __exit__(

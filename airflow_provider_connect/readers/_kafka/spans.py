@@ -1,10 +1,11 @@
-"""Reads spans of partitions, of many topics at once, and detects missing and hidden records."""
+"""Reads spans of partitions, of many topics at once: whose records they hold, and which are missing or hidden."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from airflow_provider_connect.clients.kafka.errors import Heard, classify
 from airflow_provider_connect.errors import DataError, RetriableError
@@ -14,9 +15,41 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 """A topic and the number of a partition."""
+T = TypeVar("T")
 DOING = "reading the days"
 _BATCH = 1000
 _LOOK_SECONDS = 0.1
+
+
+class Holders(Generic[T]):
+    """Tells whose spans hold an offset; spans may overlap."""
+
+    def __init__(self, spans: Iterable[tuple[T, Mapping[Place, tuple[int, int]]]]) -> None:
+        by_place: dict[Place, list[tuple[int, int, T]]] = {}
+        for holder, places in spans:
+            for place, (first, end) in places.items():
+                by_place.setdefault(place, []).append((first, end, holder))
+        self._by_place = {place: _steps(held) for place, held in by_place.items()}
+
+    def of(self, place: Place, offset: int) -> tuple[T, ...]:
+        """Return the holders of an offset."""
+        edges, held = self._by_place.get(place, ([], []))
+        at = bisect_right(edges, offset) - 1
+        return held[at] if at >= 0 else ()
+
+
+def _steps(spans: list[tuple[int, int, T]]) -> tuple[list[int], list[tuple[T, ...]]]:
+    """Return where spans begin or end, and who holds the offsets from there to the next such place."""
+    edges = sorted({edge for first, end, _ in spans for edge in (first, end)})
+    begun: dict[int, list[tuple[int, T]]] = {}
+    for first, end, holder in spans:
+        begun.setdefault(first, []).append((end, holder))
+    held: list[tuple[T, ...]] = []
+    current: list[tuple[int, T]] = []
+    for edge in edges:
+        current = [(end, holder) for end, holder in current if end > edge] + begun.get(edge, [])
+        held.append(tuple(holder for _, holder in current))
+    return edges, held
 
 
 def messages(

@@ -67,16 +67,15 @@ def is_kept(publish: Publish, made: Staging) -> bool:
     return kept is not None and kept.table == made.table.table
 
 
-def kept_before(api: Api, publish: Publish, made: Staging, target: Place, dataset: str | None = None) -> Staging | None:
+def kept_before(api: Api, publish: Publish, made: Staging) -> Staging | None:
     """Return what an earlier attempt staged of this manifest, in the same way and still there; None if nothing.
 
     :param made: how this attempt would stage it; none of its tables need exist.
-    :param dataset: of staging tables, where it is not the target's.
     """
     kept = _read(publish)
     if kept is None or kept.digest != digest_of(made):
         return None
-    if not is_stage_of(target, publish.manifest.attempt, kept.table, dataset):
+    if not is_stage_of(made.table, publish.manifest.attempt, kept.table):
         return None
     if kept.rejects_table not in (None, f"{kept.table}{REJECTS_END}"):
         return None

@@ -43,7 +43,7 @@ def preflight(
     """
     options, target = tables.options, tables.target
     load_method(options, "", schema, columns(schema))
-    if found := problems(api, target, options, schema):
+    if found := problems(api, tables, schema):
         return found
     # The second look: another first run may make the table, and publish, between the other two.
     if find(api, target) is None and (lost := len(ledger.days())) and find(api, target) is None:
@@ -68,7 +68,7 @@ def rehearse_publish(tables: Tables, key: StreamKey, schema: pa.Schema, ready: R
     :raises ConfigError: the script is too long or costs more than it may, or options of merge name columns that
         cannot serve.
     """
-    place = stage_of(tables.target, uuid.uuid4().hex * 2, tables.options.staging_dataset)
+    place = stage_of(tables.staging, uuid.uuid4().hex * 2)
     made = Staging(place, None, ready.columns, ready.columns, "storage_write", filter_column=ready.filter_column)
     plan = plan_of(tables, sample(key, schema), made, (), Rejects(tables.rejects, tables.rejects))
     rehearse(plan, tables.options.maximum_bytes_billed)

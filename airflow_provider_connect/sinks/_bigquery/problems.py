@@ -40,20 +40,21 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
+    from airflow_provider_connect.sinks._bigquery.tables import Tables
 
 _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 
 
-def problems(api: Api, target: Place, options: BigQueryOptions, schema: pa.Schema) -> list[str]:
+def problems(api: Api, tables: Tables, schema: pa.Schema) -> list[str]:
     """Return what a person has to mend, each with what to do; [] when nothing.
 
     :raises RetriableError: BigQuery is away.
     """
-    found = _dataset_problems(api, target, options)
-    if found:
+    target, options = tables.target, tables.options
+    if found := _dataset_problems(api, tables):
         return found
     table = find(api, target)
-    checks: list[Callable[[], list[str]]] = [lambda: _probe(api, target, options)]
+    checks: list[Callable[[], list[str] | None]] = [lambda: _probe(api, tables)]
     if table is None:
         checks.append(lambda: new_table_problems(target, options, columns(schema)))
     elif problem := kind_problem(table, target):
@@ -61,42 +62,40 @@ def problems(api: Api, target: Place, options: BigQueryOptions, schema: pa.Schem
     else:
         existing = fields_of(table)
         checks.append(lambda: table_problems(table, target, options, columns(schema, existing)))
-        checks.append(lambda: _schema_problems(target, existing, columns(schema, existing), options))
+        checks.append(lambda: _check_schema(target, existing, columns(schema, existing), options))
         checks.append(lambda: _dry_delete(api, table, target))
     for check in checks:
         try:
-            found += check()
+            found += check() or []
         except (ConfigError, DataError) as error:
             found.append(str(error))
     return found
 
 
-def _dataset_problems(api: Api, target: Place, options: BigQueryOptions) -> list[str]:
-    dataset = f"{target.project}.{target.dataset}"
+def _no_dataset(place: Place, location: str, option: str) -> str:
+    return (
+        f"dataset {place.project}.{place.dataset} does not exist, or the connection's account may not see it: make it "
+        f"(bq mk --dataset --location={location} {place.project}:{place.dataset}), give the account the right "
+        f"bigquery.datasets.get, or correct {option}"
+    )
+
+
+def _dataset_problems(api: Api, tables: Tables) -> list[str]:
     try:
-        location = api.locate(target)
+        location = api.locate(tables.target)
     except MissingError:
-        return [
-            f"dataset {dataset} does not exist, or the connection's account may not see it: make it (bq mk --dataset "
-            f"--location=… {target.project}:{target.dataset}), give the account the right bigquery.datasets.get, or "
-            "correct table="
-        ]
+        return [_no_dataset(tables.target, "…", "table=")]
     except ConfigError as error:
         return [str(error)]
-    return _staging_problems(api, target, options.staging_dataset, location) if options.staging_dataset else []
+    return _staging_problems(api, tables.staging, location) if tables.options.staging_dataset else []
 
 
-def _staging_problems(api: Api, target: Place, dataset: str, location: str) -> list[str]:
-    place = stage_of(target, "probe", dataset)
+def _staging_problems(api: Api, place: Place, location: str) -> list[str]:
     name = f"{place.project}.{place.dataset}"
     try:
         found = api.call(f"reading dataset {name}", api.client.get_dataset, name, missing_seconds=SETTLE_SECONDS)
     except MissingError:
-        return [
-            f"dataset {name} does not exist, or the connection's account may not see it: make it (bq mk --dataset "
-            f"--location={location} {place.project}:{place.dataset}), give the account the right, or correct "
-            "staging_dataset="
-        ]
+        return [_no_dataset(place, location, "staging_dataset=")]
     if str(found.location).lower() != location.lower():
         return [
             f"dataset {name} lies in {found.location}, and the table in {location}: staging_dataset= has to name one "
@@ -195,24 +194,19 @@ def _last_of_partition(day: dt.date, kind: str) -> dt.date:
     return day
 
 
-def _schema_problems(
-    target: Place, existing: Sequence[Field], made: Sequence[Column], options: BigQueryOptions
-) -> list[str]:
+def _check_schema(target: Place, existing: Sequence[Field], made: Sequence[Column], options: BigQueryOptions) -> None:
     evolution(target.id, existing, made, options.schema_contract)
-    return []
 
 
-def _probe(api: Api, target: Place, options: BigQueryOptions) -> list[str]:
+def _probe(api: Api, tables: Tables) -> None:
     """Make and drop a staging table: rights to make tables, and to use the key."""
-    place = stage_of(target, f"probe-{uuid.uuid4().hex}", options.staging_dataset)
+    place = stage_of(tables.staging, f"probe-{uuid.uuid4().hex}")
     make_staging(api, place, [DAY_FIELD])
     drop(api, place)
-    return []
 
 
-def _dry_delete(api: Api, table: Any, target: Place) -> list[str]:
+def _dry_delete(api: Api, table: Any, target: Place) -> None:
     if not any(field["name"].lower() == DAY for field in fields_of(table)):
-        return []  # it is added, or reported as missing, with the other columns
+        return  # it is added, or reported as missing, with the other columns
     condition = f"{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table))}"
     api.call(f"try to change {target.id}", dry_run, api, f"DELETE FROM {target.sql} WHERE {condition}")
-    return []

@@ -106,7 +106,7 @@ class BigQueryPublisher(Publisher):
         method = load_method(options, publish.stage, schema, every)
         # A retry publishes what an earlier driver froze, under the same attempt's name. The rows and load jobs that
         # driver left must not count as ours, nor may it drop our table when it comes back late.
-        place = new_stage(tables.target, publish.manifest.attempt, options.staging_dataset)
+        place = new_stage(tables.staging, publish.manifest.attempt)
         sets_aside = options.errors_tolerance == "all" or publish.manifest.polled.rejects
         made = Staging(
             table=place,
@@ -119,10 +119,8 @@ class BigQueryPublisher(Publisher):
             position_column=POSITION if options.write_mode == "merge" else None,
             filter_column=ready.filter_column,
         )
-        if (kept := kept_before(api, publish, made, tables.target, options.staging_dataset)) is not None:
-            _log.info(
-                "day %s: its rows are in %s already, and go into the table from there", publish.day, kept.table.id
-            )
+        if (kept := kept_before(api, publish, made)) is not None:
+            _log.info("day %s: its rows are in %s already, and are published from there", publish.day, kept.table.id)
             return kept
         own = self._labels(publish)
         make_staging(api, made.table, made.fields, own)
@@ -177,8 +175,7 @@ class BigQueryPublisher(Publisher):
     def sweep(self) -> int:
         """Drop staging tables that nobody has changed for :data:`SWEPT_AFTER`."""
         with self.api.within(TIDY_SECONDS):
-            before = dt.datetime.now(dt.UTC) - SWEPT_AFTER
-            return sweep(self.api, self.tables.target, before, self.options.staging_dataset)
+            return sweep(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
 
     def close(self) -> None:
         """Let go of the connections to BigQuery."""

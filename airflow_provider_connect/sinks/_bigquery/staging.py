@@ -77,43 +77,35 @@ class Staging:
         return fields
 
 
-def stage_of(target: Place, attempt: str, dataset: str | None = None) -> Place:
-    """Return where an attempt stages its rows; its rejects are staged in the same name and :data:`REJECTS_END`.
-
-    :param dataset: another dataset than the target's, ``[project.]dataset``: the name then tells whose it is.
-    """
-    beginning = beginning_for(target, dataset)
-    return beginning.sibling(f"{beginning.table}{legal_table_suffix(attempt)}")
-
-
-def new_stage(target: Place, attempt: str, dataset: str | None = None) -> Place:
-    """Return a place of its own for each time that an attempt begins to publish.
-
-    :param attempt: whose manifest is published.
-    :param dataset: as in :func:`stage_of`.
-    """
-    return stage_of(target, f"{attempt}-{uuid.uuid4().hex[:12]}", dataset)
-
-
-def is_stage_of(target: Place, attempt: str, table: str, dataset: str | None = None) -> bool:
-    """Tell whether :func:`new_stage` could have named a table so, for this attempt and target."""
-    beginning = stage_of(target, f"{attempt}-", dataset).table
-    return re.fullmatch(f"{re.escape(beginning)}[0-9a-f]{{12}}", table) is not None
-
-
 def beginning_for(target: Place, dataset: str | None = None) -> Place:
     """Return where a target's staging tables lie, and what their names begin with.
 
-    :param dataset: as in :func:`stage_of`.
+    :param dataset: another dataset than the target's, ``[project.]dataset``: the name then tells whose they are.
     """
     if dataset is None:
         return target.sibling(f"{target.table}{_MARK}")
     return Place.parse(f"{dataset}.{legal_table_suffix(target.id)}{_MARK}", target.project)
 
 
-def beginning_of(stage: Place) -> str:
-    """Return what the names of all staging tables begin with that are of the same target as this one."""
-    return "".join(stage.table.rpartition(_MARK)[:2])
+def stage_of(beginning: Place, attempt: str) -> Place:
+    """Return where an attempt stages its rows; its rejects are staged in the same name and :data:`REJECTS_END`."""
+    return beginning.sibling(f"{beginning.table}{legal_table_suffix(attempt)}")
+
+
+def new_stage(beginning: Place, attempt: str) -> Place:
+    """Return a place of its own for each time that an attempt begins to publish."""
+    return stage_of(beginning, f"{attempt}-{uuid.uuid4().hex[:12]}")
+
+
+def is_stage_of(stage: Place, attempt: str, table: str) -> bool:
+    """Tell whether :func:`new_stage` could have named a table so, for this attempt and the target of ``stage``."""
+    name = re.escape(stage_of(beginning_of(stage), f"{attempt}-").table)
+    return re.fullmatch(f"{name}[0-9a-f]{{12}}", table) is not None
+
+
+def beginning_of(stage: Place) -> Place:
+    """Return what :func:`beginning_for` gives for the target of a staging table."""
+    return stage.sibling("".join(stage.table.rpartition(_MARK)[:2]))
 
 
 def is_staging(table: Any) -> bool:
@@ -129,34 +121,35 @@ def make_staging(
     create(api, place, fields, labels={**labels, **_LABEL}, expires=expires)
 
 
-def staging_tables(api: Api, target: Place, dataset: str | None = None) -> dict[Place, dt.datetime]:
+def staging_tables(api: Api, beginning: Place) -> dict[Place, dt.datetime]:
     """Return the staging tables of a target that are there, and when each was last changed.
 
     One listing (a page for each 1,000 tables of the dataset), and one look at each.
-
-    :param dataset: as in :func:`stage_of`.
     """
-    beginning = beginning_for(target, dataset)
-    name = f"{beginning.project}.{beginning.dataset}"
-    doing = f"list the staging tables of {target.id}"
     try:
-        found = api.call(doing, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
+        places = list_staging(api, beginning)
     except MissingError:
         return {}
-    places = [beginning.sibling(item.table_id) for item in found if item.table_id.startswith(beginning.table)]
     tables = [(place, find(api, place)) for place in places]
     return {place: table.modified or table.created for place, table in tables if table and is_staging(table)}
 
 
-def sweep(api: Api, target: Place, older_than: dt.datetime, dataset: str | None = None) -> int:
+def list_staging(api: Api, beginning: Place) -> list[Place]:
+    """Return the staging tables whose names begin with that of ``beginning``, by one listing of its dataset."""
+    name = f"{beginning.project}.{beginning.dataset}"
+    doing = f"list the staging tables {beginning.id}…"
+    found = api.call(doing, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
+    places = [beginning.sibling(item.table_id) for item in found if is_staging(item)]
+    return [place for place in places if place.table.startswith(beginning.table)]
+
+
+def sweep(api: Api, beginning: Place, older_than: dt.datetime) -> int:
     """Drop the target's staging tables that nobody has changed since ``older_than``; return how many.
 
     What is missed BigQuery drops itself. Rows that wait in a pending stream are no change yet: ``older_than`` has to be
     longer ago than a put may take.
-
-    :param dataset: as in :func:`stage_of`.
     """
-    old = [place for place, changed in staging_tables(api, target, dataset).items() if changed < older_than]
+    old = [place for place, changed in staging_tables(api, beginning).items() if changed < older_than]
     for place in old:
         drop(api, place)
     return len(old)

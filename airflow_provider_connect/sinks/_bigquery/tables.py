@@ -11,6 +11,7 @@ from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find, lasting
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.staging import beginning_for
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -32,6 +33,11 @@ class Tables:
     def target(self) -> Place:
         """The table that is published into."""
         return Place.parse(self.options.table, self.project)
+
+    @property
+    def staging(self) -> Place:
+        """Where staging tables lie, and what their names begin with."""
+        return beginning_for(self.target, self.options.staging_dataset)
 
     @property
     def ledger(self) -> Place:

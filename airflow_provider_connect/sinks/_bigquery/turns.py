@@ -26,7 +26,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, Retriable
 from airflow_provider_connect.patience import Clock, Patience
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle, without_literals
-from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, is_staging
+from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, list_staging
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
 
 if TYPE_CHECKING:
@@ -62,18 +62,11 @@ def pause_seconds(publishers: int, cost: int, chance: float) -> float:
 
 def publishers(api: Api, plan: PublishPlan) -> int:
     """Count the attempts that want a turn at the same ledger, by the target's staging tables. One listing."""
-    staging = plan.staging
-    name = f"{staging.project}.{staging.dataset}"
-    beginning = beginning_of(staging)
-    doing = f"list the staging tables of {name}"
     try:
-        found = api.call(doing, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
+        found = list_staging(api, beginning_of(plan.staging))
     except ConnectError:
         return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
-    return sum(
-        is_staging(table) and table.table_id.startswith(beginning) and not table.table_id.endswith(REJECTS_END)
-        for table in found
-    )
+    return sum(not place.table.endswith(REJECTS_END) for place in found)
 
 
 def put_in_place(
@@ -99,13 +92,8 @@ def put_in_place(
             keep()
         together = publishers(api, plan)
         pause = max(pause_seconds(together, cost, random.random()), patience.as_asked(after))  # noqa: S311
-        _log.info(
-            "%s: others were faster %d times; %d want a turn, next try in %.1f s",
-            doing,
-            patience.tries,
-            together,
-            pause,
-        )
+        lost = "%s: others were faster %d times; %d want a turn, next try in %.1f s"
+        _log.info(lost, doing, patience.tries, together, pause)
         patience.sleep(pause)
 
 

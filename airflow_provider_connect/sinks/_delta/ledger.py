@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -76,13 +77,13 @@ def _days_of(transactions: dict[str, int], prefix: str) -> Iterator[dt.date]:
             yield dt.date.fromisoformat(date)
 
 
+@dataclass(eq=False)
 class LedgerView:
     """The ledger of one stream in one version of the table."""
 
-    def __init__(self, folder: Folder, table: DeltaTable | None, key: StreamKey) -> None:
-        self.folder = folder
-        self.table = table
-        self.key = key
+    folder: Folder
+    table: DeltaTable | None
+    key: StreamKey
 
     def transaction(self, day: dt.date, what: str = "") -> int | None:
         """Return the version of a day's application transaction, None if there is none."""
@@ -243,12 +244,12 @@ class LedgerView:
         ]
 
 
+@dataclass(frozen=True)
 class DeltaLedger(Ledger):
     """The ledger of one stream; each call reads the table's log again."""
 
-    def __init__(self, path: str, key: StreamKey) -> None:
-        self.path = path
-        self.key = key
+    path: str
+    key: StreamKey
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return a day's newest publish; without token and digest once its commit has left the log."""

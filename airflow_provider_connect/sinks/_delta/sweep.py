@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -71,14 +72,14 @@ def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry
     return found
 
 
+@dataclass
 class Sweeper:
     """One sweep over the attempts of a stream's table that have written nothing for ``silent``."""
 
-    def __init__(self, folder: Folder, key: StreamKey, silent: dt.timedelta) -> None:
-        self.folder = folder
-        self.key = key
-        self.silent = silent
-        self.deleted = 0
+    folder: Folder
+    key: StreamKey
+    silent: dt.timedelta
+    deleted: int = 0
 
     def run(self) -> int:
         """Sweep, and return how many files were deleted.
@@ -89,8 +90,7 @@ class Sweeper:
         view = self._view()
         if not view.is_mine:
             return 0
-        attempts = self._silent_attempts()
-        if not attempts:
+        if not (attempts := self._silent_attempts()):
             return 0
         data = self._data_files(attempts)
         view = self._mark_swept(attempts, data)
@@ -129,13 +129,6 @@ class Sweeper:
             if match and match["attempt"] in wanted:
                 found.setdefault(match["attempt"], []).append(file.name)
         return found
-
-    def _manifest(self, attempt: str) -> Manifest | None:
-        """Return the attempt's manifest; None if there is none, or it cannot be read."""
-        try:
-            return Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
-        except (FileNotFoundError, ValidationError):
-            return None
 
     def _mark_swept(self, attempts: list[str], data: dict[str, list[str]]) -> LedgerView:
         """Record unpublished attempts as swept; return the table's version after that.
@@ -180,10 +173,12 @@ class Sweeper:
 
     def _settle(self, attempt: str, files: list[str]) -> None:
         """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
-        manifest = self._manifest(attempt)
-        if manifest is not None:
+        try:
+            manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
             kept = {file.path for file in manifest.polled.files}
-            self._delete(path for path in files if path not in kept)
+        except (FileNotFoundError, ValidationError):  # never finished, or cannot be read: it does not say what may go
+            kept = {*files}
+        self._delete(path for path in files if path not in kept)
         control = attempt_folder(attempt)
         marks = (f"{control}/progress-", f"{control}/{PUBLISHING}")
         self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from airflow_provider_connect.clients.kafka.offsets import written
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
-from airflow_provider_connect.publishing import next_generation, overtaken
+from airflow_provider_connect.publishing import overtaken
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
@@ -23,7 +23,7 @@ class AtLeastOnce(Attempt):
         claims, used = self.claims, 0
         standing = self._mended()
         while True:
-            read_to = dict(self.ledger.topic.view.positions)
+            read_to = dict(self.ledger.view.positions)
             earlier = claims.newest()
             if (own := self.own(standing)) is not None:
                 claims.write(earlier, own.generation)
@@ -40,10 +40,10 @@ class AtLeastOnce(Attempt):
     def put(self, files: tuple[StagedFile, ...]) -> Sent:
         """Send a share, and wait until the broker has it."""
         outbox = self._outbox()
-        before = self.ends()
+        before = self.cluster.ends(self.topics)
         sent = Sender(self.options, self.plan, outbox, files, self.plan.generation or 1).send()
         outbox.flush()
-        return replace(sent, offsets=written(before, self.ends()))
+        return replace(sent, offsets=written(before, self.cluster.ends(self.topics)))
 
     def commit(self, receipts: list[Sent]) -> LedgerRow:
         """Write the day's record.
@@ -51,9 +51,8 @@ class AtLeastOnce(Attempt):
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
         standing = self._mended()
-        if (own := self.own(standing)) is not None:
+        if (own := self.settled(standing)) is not None:
             return own
-        next_generation(self.publish, standing.row if standing else None)
         self.require_tolerated(receipts)
         outbox = self._outbox()
         total = Sent.total(receipts, self.send_source_rejects(outbox))

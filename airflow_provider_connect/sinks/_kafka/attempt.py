@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from airflow_provider_connect.clients.kafka.offsets import Ends, ends
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
-from airflow_provider_connect.publishing import row_of
+from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.claims import Claims
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
@@ -38,8 +37,12 @@ class Attempt(ABC):
         self.options = cluster.options
         self.plan = plan
         self.publish = plan.publish
-        self.topics = plan.topics
+        self.topics = sorted(set(plan.routes.values()))
         self.ledger = ledger or cluster.ledger
+        self.key = self.ledger.about(self.publish.day.date)
+        day = "snapshot" if plan.content == "changes" else str(self.key.day)  # each snapshot builds on the one before
+        self.names = (*self.key[:3], day)
+        self.id = transactional_id(*self.names)
         self.claims = Claims(self.options, self.ledger, plan)
 
     @abstractmethod
@@ -61,20 +64,12 @@ class Attempt(ABC):
     def abort(self) -> None:  # noqa: B027  # without a transaction nothing is left open
         """End what executors left open that died, so that nobody waits for it. Driver."""
 
-    def key(self, part: int | None = None) -> LedgerKey:
-        """Return the ledger's key of the day, or of a part of it."""
-        return self.ledger.about(self.publish.day.date, "day" if part is None else "part", part)
-
-    def id(self, part: int | None = None) -> str:
-        """Return the transactional id; snapshots of a stream share one, since each builds on the one before."""
-        names = [*self.key()[:3], "snapshot" if self.plan.content == "changes" else str(self.publish.day)]
-        return transactional_id(*names) if part is None else transactional_id(*names, part)
-
     def transaction(self, part: int | None = None) -> Transaction:
         """Return a producer with the transactional id of the day, or of a part of it."""
+        name = self.id if part is None else transactional_id(*self.names, part)
         timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
         settings, what = self.producer_settings(), self.claims.where
-        return Transaction(self.cluster.connection, self.id(part), *timeouts, settings, what=what)
+        return Transaction(self.cluster.connection, name, *timeouts, settings, what=what)
 
     def producer_settings(self) -> dict[str, Any]:
         """Return the producer's settings."""
@@ -87,16 +82,20 @@ class Attempt(ABC):
 
     def standing(self) -> Entry | None:
         """Read the day's newest publish; wait for open transactions that hide it."""
-        key = self.key()
-        return self.ledger.entries(self.publish.day.date, {key}).get(key)
+        return self.ledger.entries(self.key.day, {self.key}).get(self.key)
 
     def own(self, standing: Entry | None) -> LedgerRow | None:
         """Return what this attempt's intent has published already; None if nothing."""
         return standing.published(self.publish.intent.token) if standing else None
 
-    def ends(self) -> Ends:
-        """Return where the day's topics end."""
-        return ends(self.cluster.admin, self.topics, self.options.timeout_seconds, self.cluster.heard)
+    def settled(self, standing: Entry | None) -> LedgerRow | None:
+        """Return what this intent has published already; None if it has published nothing, and still may.
+
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+        if (own := self.own(standing)) is None:
+            next_generation(self.publish, standing.row if standing else None)
+        return own
 
     def entry(self, generation: int, sent: Sent, standing: Entry | None = None, built_on: int | None = None) -> Entry:
         """Return the ledger's record of what was sent.
@@ -111,13 +110,14 @@ class Attempt(ABC):
             "vanished": sent.vanished,
             "publish_ms": int(sent.seconds * 1000),
         }
-        row = row_of(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id())
+        row = row_of(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id)
         covered = standing.now_covered() if standing else ()
-        return Entry(row=row, offsets=sent.offsets, columns=self.plan.columns, covered=covered, built_on=built_on)
+        columns = {field.name: str(field.type) for field in self.publish.schema}
+        return Entry(row=row, offsets=sent.offsets, columns=columns, covered=covered, built_on=built_on)
 
-    def write(self, outbox: Outbox, entry: Entry, part: int | None = None) -> None:
+    def write(self, outbox: Outbox, entry: Entry, key: LedgerKey | None = None) -> None:
         """Hand the ledger's record of the day, or of a part of it, to a producer."""
-        outbox.send(self.options.ledger_topic, self.key(part).encoded(), entry.model_dump_json().encode(), [])
+        outbox.send(self.options.ledger_topic, (key or self.key).encoded(), entry.model_dump_json().encode(), [])
 
     def send_source_rejects(self, outbox: Outbox) -> int:
         """Send what the source set aside to the dead letters; return how many."""

@@ -38,7 +38,7 @@ class Claims:
 
     def newest(self) -> Claim | None:
         """Return who began last to publish the day; None if nobody ever did."""
-        return self.ledger.topic.newest_claim(self.key)
+        return self.ledger.newest_claim(self.key)
 
     def record(self, earlier: Claim | None, generation: int | None = None) -> tuple[bytes, bytes]:
         """Return key and value of a claim, which remembers what those before it may have left behind."""
@@ -60,7 +60,7 @@ class Claims:
     def write(self, earlier: Claim | None, generation: int | None = None) -> None:
         """Claim the day, outside of any transaction."""
         # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
-        connection, seconds = self.ledger.topic.connection, self.options.timeout_seconds
+        connection, seconds = self.ledger.connection, self.options.timeout_seconds
         outbox = Acknowledged(connection, seconds, {"enable.idempotence": False})
         outbox.send(self.options.ledger_topic, *self.record(earlier, generation), [])
         outbox.flush()
@@ -74,7 +74,7 @@ class Claims:
 
         :param read_to: how far the ledger was read when the generation was chosen: later claims were not seen.
         """
-        records = self.ledger.topic.written_since(self.key, read_to)
+        records = self.ledger.written_since(self.key, read_to)
         found = [parsed(Claim, value, self.options.ledger_topic) for value in records]
         for claim in found:
             if claim.begun == self.plan.begun and claim.generation == generation:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.connection import admin, settings
 from airflow_provider_connect.clients.kafka.errors import Heard
+from airflow_provider_connect.clients.kafka.offsets import Ends, ends
 from airflow_provider_connect.sink import Connections, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
-from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed
 from airflow_provider_connect.sinks._kafka.topics.found import Topics
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Cluster:
                 self._admin = admin(self.connection, self.heard)
             return self._admin
 
+    def ends(self, topics: Iterable[str]) -> Ends:
+        """Return where topics end."""
+        return ends(self.admin, topics, self.options.timeout_seconds, self.heard)
+
     @property
     def ledger(self) -> KafkaLedger:
         """The stream's ledger."""
@@ -57,10 +62,7 @@ class Cluster:
 
     def ledger_from(self, handed: Handed | None) -> KafkaLedger:
         """Return the stream's ledger, read on from what a driver handed over; from what this process knows for None."""
-        options = self.options
-        view = View(options.ledger_topic, self.key, handed) if handed else None
-        topic = LedgerTopic(self.connection, options.ledger_topic, options.timeout_seconds, self.key, view)
-        return KafkaLedger(topic, self.key, options.topic, replaces_whole=options.cleanup == "compact")
+        return KafkaLedger(self.connection, self.options, self.key, handed)
 
     def topics(self) -> Topics:
         """Return the cluster's topics; each of these looks anew."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox, headers_bytes
+from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
 from airflow_provider_connect.sinks._kafka.records import Plan, Refused
 from airflow_provider_connect.stage.rejects import read_rejects
 from airflow_provider_connect.stage.rows import place_of
@@ -75,7 +75,6 @@ class DeadLetters:
                 key = key if len(key or b"") <= room // 2 else None
                 value = value[: max(0, room - len(key or b""))]
                 headers = [*headers, ("connect.cut_from_bytes", str(len(letter.value)).encode())]
-            self.outbox.make_room(1, len(key or b"") + len(value) + headers_bytes(headers))
             self.outbox.send(topic, key, value, headers)
             sent += 1
         return sent

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from airflow_provider_connect.clients.kafka.errors import kafka_errors
-from airflow_provider_connect.clients.kafka.offsets import ends
 from airflow_provider_connect.clients.kafka.partitions import reading
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import StreamKey
@@ -28,7 +27,7 @@ class History:
     """Compares the ledger with the topics of one stream. Driver, before anything is made or sent."""
 
     def __init__(self, cluster: Cluster, topics: Topics) -> None:
-        self.connection = cluster.connection
+        self.cluster = cluster
         self.options = cluster.options
         self.ledger = cluster.ledger
         self.topics = topics
@@ -58,7 +57,7 @@ class History:
             "those days (docs/kafka.md, Ledger)"
             for name in sorted(set(known) - set(there))
         ]
-        now = ends(self.topics.client, there, self.options.timeout_seconds, self.topics.heard) if there else {}
+        now = self.cluster.ends(there) if there else {}
         for name in sorted(there):
             short = [number for number, end in known[name].items() if now[name].get(number, 0) < end]
             found += [
@@ -86,7 +85,7 @@ class History:
                 return [f"{text}. The first publish looks for records of a lost ledger" for text in lacks]
             # A run beside this one may have begun, and ended, between the two looks.
             if (
-                holds_records(self.connection, name, whose, self.options.timeout_seconds)
+                holds_records(self.cluster.connection, name, whose, self.options.timeout_seconds)
                 and not self.ledger.has_claims()
             ):
                 return [self._lost(name)]
@@ -122,11 +121,11 @@ def published_elsewhere(ledger: KafkaLedger) -> dict[str, str]:
     def elsewhere(seen: LedgerKey) -> bool:
         return (seen.connector, seen.stream) == (key.connector, key.stream) and seen.topic != own
 
-    found = ledger.topic.read(elsewhere, "ignore", skipped=ledger.begin()) | ledger.topic.undecided(elsewhere)
+    found = ledger.read(elsewhere, "ignore", skipped=ledger.begin()) | ledger.undecided(elsewhere)
     topics = {seen.topic: seen.topic for seen in found if template_column(seen.topic) is None}
     for seen, value in found.items():
         if template_column(seen.topic) is not None and seen.what != "claim":
-            topics |= dict.fromkeys(parsed(Entry, value, ledger.topic.name).offsets, seen.topic)
+            topics |= dict.fromkeys(parsed(Entry, value, ledger.name).offsets, seen.topic)
     return topics
 
 

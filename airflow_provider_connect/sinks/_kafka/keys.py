@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.sinks._kafka.converters import Converter, SchemaRef, converter
 from airflow_provider_connect.values.arrays import Piece, Refused, as_utf8, without_dictionary
-from airflow_provider_connect.values.arrow import is_text
+from airflow_provider_connect.values.arrow import is_text, unwritable
 from airflow_provider_connect.values.encoded import Encoded, column_of
 from airflow_provider_connect.values.json.text import Writer
-from airflow_provider_connect.values.types import unwritable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.offsets import written
-from airflow_provider_connect.publishing import next_generation
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
@@ -29,7 +28,6 @@ class Parts(Attempt):
         the claim is another's. So what lies between the offsets in the ledger is of one generation.
         """
         with self.transaction() as transaction:
-            transaction.fence()
             earlier = self.claims.newest()
             earlier_parts = earlier.parts if earlier else 0
             self._end_parts(earlier_parts)  # what they have open hides what is published of the day
@@ -54,31 +52,32 @@ class Parts(Attempt):
         if not self.claims.is_own():
             # A zombie that took the part's id would fence who sends it rightfully.
             newest = self.ledger.entry(self.publish.day.date)
-            if self.own(newest) is None:
-                next_generation(self.publish, newest.row if newest else None)
+            if self.settled(newest) is None:
                 self.claims.require_own()
-        with self.transaction(part) as transaction:
-            try:
-                transaction.fence()
-                entries = self.ledger.entries(self.publish.day.date, {self.key(), self.key(part)})
-                standing, known = entries.get(self.key()), entries.get(self.key(part))
-                if standing is not None and self.own(standing) is not None:
+        key = self.key._replace(what="part", part=part)
+        transaction = self.transaction(part)
+        try:
+            with transaction:
+                entries = self.ledger.entries(self.key.day, {self.key, key})
+                standing, known = entries.get(self.key), entries.get(key)
+                if self.settled(standing) is not None and standing is not None:
                     return Sent.from_entry(standing)  # whoever completes the day finds it there
-                next_generation(self.publish, standing.row if standing else None)
                 self.claims.require_own()
                 if known is not None and known.row.generation == self.plan.generation:
                     return Sent.from_entry(known)
-                before = self.ends()
+                before = self.cluster.ends(self.topics)
                 transaction.begin()
                 sent = Sender(self.options, self.plan, transaction, files, generation).send()
                 transaction.flush()
                 sent.require_all(files, transaction)
-                sent = replace(sent, offsets=written(before, self.ends()), seconds=transaction.seconds)
+                sent = replace(
+                    sent, offsets=written(before, self.cluster.ends(self.topics)), seconds=transaction.seconds
+                )
                 entry = self.entry(generation, sent)
-                self.write(transaction, entry, part)
+                self.write(transaction, entry, key)
                 transaction.commit()
-            except FencedError as error:
-                raise FencedError(self.claims.who_fenced(transaction, str(error))) from None
+        except FencedError as error:
+            raise FencedError(self.claims.who_fenced(transaction, str(error))) from None
         return replace(sent, entry=entry)
 
     def commit(self, receipts: list[Sent]) -> LedgerRow:
@@ -87,11 +86,9 @@ class Parts(Attempt):
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
         with self.transaction() as transaction:
-            transaction.fence()
             standing = self.standing()
-            if (own := self.own(standing)) is not None:
+            if (own := self.settled(standing)) is not None:
                 return own
-            next_generation(self.publish, standing.row if standing else None)
             self.claims.require_own()
             self.require_tolerated(receipts)
             transaction.begin()
@@ -109,8 +106,7 @@ class Parts(Attempt):
 
     def _end_parts(self, parts: int) -> None:
         def end(part: int) -> None:
-            with self.transaction(part) as others:
-                others.fence()
+            self.transaction(part).fence()
 
         with ThreadPoolExecutor(8) as pool:  # each waits for a quarter of a second
             list(pool.map(end, range(parts)))

@@ -15,7 +15,8 @@ from airflow_provider_connect.sinks._kafka.history import mixed, published_elsew
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.names import topic_names
 from airflow_provider_connect.sinks._kafka.records import Plan
-from airflow_provider_connect.sinks._kafka.topics.found import Topics, Use
+from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics.rules import Writing
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -101,16 +102,16 @@ class Planner:
 
     def topic_problems(self, topics: Topics, names: Sequence[str], oldest: Day | None) -> list[str]:
         """Make the topics of the data that are missing; say what is wrong with the others, or would be with these."""
-        use = self.use(oldest)
-        found = topics.foreseen(names, use) or topics.ensure(names) + topics.problems(names, use)
+        writing = self.writing(oldest)
+        found = topics.foreseen(names, writing) or topics.ensure(names) + topics.problems(names, writing)
         return found or topics.lacking(dict.fromkeys(names, ("WRITE",)))
 
-    def use(self, oldest: Day | None) -> Use:
-        """Return what the topics of the data are for."""
+    def writing(self, oldest: Day | None) -> Writing:
+        """Return what is written into the topics of the data."""
         options = self.options
         if options.timestamp_field is None:
-            return Use(bool(options.key_fields))
-        return Use(bool(options.key_fields), "event", oldest.start if oldest else None)
+            return Writing(bool(options.key_fields))
+        return Writing(bool(options.key_fields), "event", oldest.start if oldest else None)
 
     def schema_problems(self, name: str) -> list[str]:
         """Say why the registry would not take the schemas of one topic; nothing is registered.

@@ -123,20 +123,19 @@ class Preflight:
         if options.delivery == "exactly_once":
             probe = transactional_id(self.cluster.key.connector, self.cluster.key.stream, options.topic, "preflight")
             times = (options.timeout_seconds, options.transaction_timeout_seconds)
-            with Transaction(self.cluster.connection, probe, *times) as transaction:
-                transaction.fence()
+            Transaction(self.cluster.connection, probe, *times).fence()
         return []
 
     def _foreseen(self) -> list[str]:
         """Judge the topics that are missing as they would be made, while nothing is."""
-        options, topics, use = self.options, self.topics, self.planner.use(self.oldest)
+        options, topics, writing = self.options, self.topics, self.planner.writing(self.oldest)
         found = topics.foreseen_ledger(options.ledger_topic)
         if options.errors_tolerance == "all":
             found += topics.foreseen_plain(options.dead_letters)
         if options.route_column is None:
-            return found + topics.foreseen([options.topic], use)
+            return found + topics.foreseen([options.topic], writing)
         [example] = topic_names(options.topic, ["example"]).values()
-        return found + topics.foreseen_example(example, use)
+        return found + topics.foreseen_example(example, writing)
 
     def _topics(self) -> list[str]:
         options, topics, found = self.options, self.topics, []

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.kafka.outbox import Outbox, headers_bytes
+from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Tolerated
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.stage.rows import batches, first_position
+from airflow_provider_connect.stage.rows import batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,11 +100,11 @@ class Sender:
     def __init__(
         self, options: KafkaOptions, plan: Plan, outbox: Outbox, files: tuple[StagedFile, ...], generation: int
     ) -> None:
+        self.options = options
         self.plan = plan
         self.outbox = outbox
         self.files = files
         self._records = Records(options, plan, generation)
-        self._letters = DeadLetters(plan, outbox, options.topic)
         self._tolerated = Tolerated(options)
         self._outgoing = self._encoded()
 
@@ -132,7 +132,7 @@ class Sender:
             tombstones += outgoing.tombstones
             if outgoing.refused:
                 self._tolerated.take(outgoing.refused)
-                self._letters.send_refused(outgoing.refused)
+                DeadLetters(self.plan, self.outbox, self.options.topic).send_refused(outgoing.refused)
             self._hand_over(outgoing if snapshot is None else snapshot.changes(outgoing))
             self.outbox.check_time(rows, total)
         return Sent(
@@ -151,7 +151,7 @@ class Sender:
         """
         rows = _FIRST_ROWS
         for file in self.files:
-            for start, batch in batches(self.plan.publish.stage, file.path, BATCH_BYTES, first_position(file.path)):
+            for start, batch in batches(self.plan.publish.stage, file.path, BATCH_BYTES):
                 done = 0
                 while done < batch.num_rows:
                     some = _at_most(batch.slice(done, rows), SLICE_BYTES)
@@ -166,8 +166,6 @@ class Sender:
     def _hand_over(self, outgoing: Outgoing) -> None:
         keys, values = outgoing.keys, outgoing.values
         each = outgoing.size_bytes // max(1, len(values))
-        if outgoing.headers:
-            each += headers_bytes(outgoing.headers[0])  # their event ids differ, but not by much
         for first in range(0, len(values), _CHUNK):
             chunk = slice(first, first + _CHUNK)
             if outgoing.headers is None and outgoing.timestamps is None and outgoing.partitions is None:
@@ -176,19 +174,17 @@ class Sender:
                 continue
             headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
             stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
-            self.outbox.make_room(len(stamps), each * len(stamps))
             partitions = outgoing.partitions[chunk] if outgoing.partitions is not None else [-1] * len(values[chunk])
-            self.outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions)
+            size_bytes = each * len(stamps)
+            self.outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions, size_bytes)
 
     def _bury_vanished(self, snapshot: Snapshot) -> int:
         """Send a tombstone for every key that the snapshot lacks, into the partition where its record lies."""
         snapshot.require_unique()
-        (topic,) = self.plan.topics
-        headers = self._records.constant  # compared snapshots always have headers
+        (topic,) = self.plan.routes.values()
         vanished = 0
         for partition, key in snapshot.vanished():
-            self.outbox.make_room(1, len(key) + headers_bytes(headers))
-            self.outbox.send(topic, key, None, headers, partition=partition)
+            self.outbox.send(topic, key, None, self._records.constant, partition)  # compared snapshots have headers
             vanished += 1
         return vanished
 

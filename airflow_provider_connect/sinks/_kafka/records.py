@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PUT"
 """Where a row failed, in Connect's words."""
 
-"""The column that sources give a row's identity in."""
-
 _HEADERS_BYTES = 128
 """Of the headers that differ from record to record: names, lengths, position and schema version."""
 _FRAMING_BYTES = 512
@@ -63,16 +61,6 @@ class Plan:
     handed: Handed | None = None
     key_refs: dict[str, SchemaRef] = field(default_factory=dict)
     begun: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    @property
-    def topics(self) -> list[str]:
-        """The topics of the data, each once."""
-        return sorted(set(self.routes.values()))
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The source's columns and their Arrow types."""
-        return {field.name: str(field.type) for field in self.publish.schema}
 
 
 @dataclass(frozen=True)
@@ -121,12 +109,11 @@ class Records:
         self.plan = plan
         self.converter = options.converter(plan.publish.schema, plan.publish.day.date)
         self.keys = options.keys(plan.publish.schema)
-        self.route_column = options.route_column
         key = plan.publish.key
         self.constant: Headers = [
             ("connect.connector", key.connector.encode()),
             ("connect.stream", key.stream.encode()),
-            ("connect.day", str(plan.publish.day).encode()),
+            ("connect.day", str(plan.publish.day.date).encode()),
             ("connect.generation", str(generation).encode()),
         ]
 
@@ -135,13 +122,13 @@ class Records:
 
         :param start: position of the first row.
         """
-        if self.route_column is None:
+        if len(self.plan.routes) == 1:
             (topic,) = self.plan.routes.values()
             yield self._outgoing(topic, batch, range(start, start + batch.num_rows))
             return
         import numpy as np
 
-        column = batch.column(self.route_column).to_pylist()
+        column = batch.column(self.options.route_column).to_pylist()
         rows: dict[str, list[int]] = {}
         for index, value in enumerate(column):
             rows.setdefault(self.plan.routes[value if value is None else str(value)], []).append(index)

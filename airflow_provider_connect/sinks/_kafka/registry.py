@@ -70,14 +70,9 @@ class Registry:
 
         :raises RetriableError: the registry is away.
         """
-        try:
-            if self.registration == "use_latest":
-                self._newest_that_fits(subject, document, kind)
-            else:
-                self._require_compatible(subject, self._continued(subject, document, kind), kind)
-        except (ConfigError, DataError) as error:
-            return [str(error)]
-        return []
+        if self.registration == "use_latest":
+            return _why_not(self._newest_that_fits, subject, document, kind)
+        return _why_not(lambda: self._require_compatible(subject, self._continued(subject, document, kind), kind))
 
     def for_keys(self, subject: str, document: str, kind: Kind) -> SchemaRef:
         """Return the oldest of the subject's schemas that holds our keys: whatever is registered later, it stays.
@@ -101,11 +96,7 @@ class Registry:
 
         :raises RetriableError: the registry is away.
         """
-        try:
-            self._oldest_that_fits(subject, document, kind)
-        except (ConfigError, DataError) as error:
-            return [str(error)]
-        return []
+        return _why_not(self._oldest_that_fits, subject, document, kind)
 
     def _oldest_that_fits(self, subject: str, document: str, kind: Kind) -> SchemaRef | None:
         why: list[str] = []
@@ -177,6 +168,15 @@ class Registry:
         if differ := _MISFITS[kind](document, newest.document):
             raise DataError(f"subject {subject!r}, version {newest.version}: cannot hold the rows: {'; '.join(differ)}")
         return _reference(subject, newest, document)
+
+
+def _why_not(step: Callable[..., object], *given: object) -> list[str]:
+    """Return why a step fails for a person to mend; [] when it does not."""
+    try:
+        step(*given)
+    except (ConfigError, DataError) as error:
+        return [str(error)]
+    return []
 
 
 def _key_misfits(found: Registered | None, document: str, kind: Kind) -> list[str]:

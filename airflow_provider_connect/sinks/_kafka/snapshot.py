@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.kafka.partitions import reading
-from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sink import OnEmpty, StreamKey
+from airflow_provider_connect.sink import OnEmpty
+from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Refused, written_by
 
 if TYPE_CHECKING:
@@ -26,54 +26,22 @@ _DEAD = b"\0" * 16
 """Stands for the value of a tombstone; a value has this digest by one chance in 2^128."""
 
 
-class TopicReader:
-    """Reads the committed records of a topic, from the first to the last.
-
-    :param ends: where its partitions end: behind the last record, undecided ones included.
-    :param owner: whose records alone the topic may hold.
-    """
-
-    def __init__(
-        self, connection: Connection, topic: str, ends: dict[int, int], timeout_seconds: float, owner: StreamKey
-    ) -> None:
-        self.connection = connection
-        self.topic = topic
-        self.ends = ends
-        self.timeout_seconds = timeout_seconds
-        self.owner = owner
-
-    def batches(self) -> Iterator[list[Message]]:
-        """Yield all records, oldest first within each partition; another time the same again.
-
-        :raises RetriableError: a transaction that is open there hides records behind it.
-        :raises ConfigError: the topic holds records of others.
-        """
-        with reading(self.connection, self.topic, self.timeout_seconds) as partitions:
-            for records in partitions.batches(dict.fromkeys(self.ends, 0), self.ends):
-                yield self._of_owner(records)
-
-    def _of_owner(self, records: list[Message]) -> list[Message]:
-        if not all(written_by(message.headers(), self.owner) for message in records):
-            raise ConfigError(
-                f"topic {self.topic!r} holds records that {self.owner} did not write, which a snapshot would delete: "
-                "use a topic of its own"
-            )
-        return records
-
-
 class Snapshot:
     """Compares a snapshot's records with what a topic holds, and remembers which keys it has seen.
 
+    :param ends: where the topic's partitions end: behind the last record, undecided ones included.
     :param on_empty: what a snapshot without rows means for a topic that holds some.
     """
 
-    def __init__(self, reader: TopicReader, on_empty: OnEmpty) -> None:
+    def __init__(self, cluster: Cluster, topic: str, ends: dict[int, int], on_empty: OnEmpty) -> None:
         import numpy as np
 
-        self.reader = reader
+        self.cluster = cluster
+        self.topic = topic
+        self.ends = ends
         self.on_empty = on_empty
         self.unchanged = 0
-        self._keys, self._values, self._partitions = _newest(reader)
+        self._keys, self._values, self._partitions = _newest(self._stored())
         self._seen = np.zeros(len(self._keys), dtype=bool)
         self._sent: list[np.ndarray[Any, Any]] = []
         self._kept = 0
@@ -112,7 +80,7 @@ class Snapshot:
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
-                f"topic {self.reader.topic!r}: {keyless:,} rows without a key are in the snapshot; with them nobody "
+                f"topic {self.topic!r}: {keyless:,} rows without a key are in the snapshot; with them nobody "
                 "knows which keys have vanished. Mend them in the source"
             )
         places, known = self._places(_digests(keys))
@@ -146,18 +114,34 @@ class Snapshot:
             return
         if self.on_empty == "fail" and not self._kept and not any(map(len, self._sent)):
             raise DataError(
-                f"topic {self.reader.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
+                f"topic {self.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
                 "which would all be deleted: see why the source sent nothing; if that is right, set the operator's "
                 "on_empty='accept' and clear the task"
             )
         buried = np.zeros(len(gone), dtype=bool)
-        for records in self.reader.batches():
+        for records in self._stored():
             keys = [message.key() or b"" for message in records]
             places = gone.searchsorted(digests := _digests(keys)).clip(max=len(gone) - 1)
             for row in ((gone[places] == digests) & ~buried[places]).nonzero()[0].tolist():
                 if not buried[places[row]]:  # of a key that comes twice in this batch
                     buried[places[row]] = True
                     yield records[row].partition() or 0, keys[row]
+
+    def _stored(self) -> Iterator[list[Message]]:
+        """Yield all committed records of the topic, oldest first within each partition.
+
+        :raises RetriableError: a transaction that is open there hides records behind it.
+        :raises ConfigError: the topic holds records of others.
+        """
+        cluster = self.cluster
+        with reading(cluster.connection, self.topic, cluster.options.timeout_seconds) as partitions:
+            for records in partitions.batches(dict.fromkeys(self.ends, 0), self.ends):
+                if not all(written_by(message.headers(), cluster.key) for message in records):
+                    raise ConfigError(
+                        f"topic {self.topic!r} holds records that {cluster.key} did not write, which a snapshot would "
+                        "delete: use a topic of its own"
+                    )
+                yield records
 
     def _places(self, keys: Any) -> tuple[Any, Any]:
         """Return where keys stand among those of the topic, and which of them do."""
@@ -169,12 +153,12 @@ class Snapshot:
         return places, self._keys[places] == keys
 
 
-def _newest(reader: TopicReader) -> tuple[Any, Any, Any]:
+def _newest(stored: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
     """Return the digests of all keys, sorted, and of the newest value of each, and where it lies."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]
-    for records in reader.batches():
+    for records in stored:
         partitions.append(np.array([message.partition() for message in records], np.int32))
         keys.append(_digests([message.key() for message in records]))
         values.append(_digests([message.value() for message in records]))

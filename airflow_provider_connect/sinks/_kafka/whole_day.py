@@ -17,7 +17,7 @@ from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
-from airflow_provider_connect.sinks._kafka.snapshot import Snapshot, TopicReader
+from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
 from airflow_provider_connect.stage.manifest import StagedFile
 
@@ -72,13 +72,11 @@ class WholeDay(Attempt):
             if turn is not None and not turn.has_orphan():
                 return
             seconds = RELEASE_SECONDS, self.options.transaction_timeout_seconds
-            with Transaction(self.cluster.connection, self.id(), *seconds) as orphan:
-                orphan.fence()
+            Transaction(self.cluster.connection, self.id, *seconds).fence()
             if turn is not None:
                 turn.end_fenced()
 
     def _send(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> Sent:
-        transaction.fence()
         if turn is not None:
             turn.end_fenced()
         # From here on nobody else can publish the day without fencing this producer: what is decided now holds at the
@@ -91,14 +89,11 @@ class WholeDay(Attempt):
         sender.prepare()
         if turn is not None:
             turn.take()
-        before = self.ends()
+        before = self.cluster.ends(self.topics)
         snapshot = None
         if self.plan.content == "changes":
             (topic,) = self.topics
-            whole = TopicReader(
-                self.cluster.connection, topic, before[topic], self.options.timeout_seconds, self.cluster.key
-            )
-            snapshot = Snapshot(whole, self.publish.on_empty)
+            snapshot = Snapshot(self.cluster, topic, before[topic], self.publish.on_empty)
         transaction.begin()
         sent = sender.send(snapshot)
         source_rejects = self.send_source_rejects(transaction)
@@ -107,7 +102,7 @@ class WholeDay(Attempt):
         sent = replace(
             sent,
             rejected=sent.rejected + source_rejects,
-            offsets=written(before, self.ends()),
+            offsets=written(before, self.cluster.ends(self.topics)),
             seconds=transaction.seconds,
         )
         entry = self.entry(generation, sent, standing)
@@ -138,8 +133,8 @@ class WholeDay(Attempt):
         self.claims.used_before()  # reads the ledger on; the queue is followed from there
         with Turn(
             self.cluster.connection,
-            self.ledger.topic.view,
-            self.id(),
+            self.ledger.view,
+            self.id,
             self.topics,
             f"{self.publish.intent.run} ({self.claims.where})",
             self.plan.begun,

@@ -16,6 +16,7 @@ from airflow_provider_connect.values.arrays import (
     as_utf8,
     join,
     joined_by_row,
+    keys_and_items,
     optional,
     refuse_by_element,
     without_dictionary,
@@ -24,7 +25,6 @@ from airflow_provider_connect.values.arrow import is_text, lengths_and_elements,
 from airflow_provider_connect.values.avro import schema as avro
 from airflow_provider_connect.values.decimals import big_endian, decimal_digits, width_bytes
 from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, column_of, frame
-from airflow_provider_connect.values.maps import keys_and_items
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
 from airflow_provider_connect.values.varints import length_prefixed, little_endian, zigzag, zigzags
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_connect.values.arrow import is_text, shape_of
 from airflow_provider_connect.values.decimals import decimal_digits
-from airflow_provider_connect.values.encoded import DAY
-from airflow_provider_connect.values.misfits import differing, missing, wanted
+from airflow_provider_connect.values.encoded import DAY, differing, missing, wanted
 from airflow_provider_connect.values.names import comment_with_name, inner_name, legal_name, split_name
 
 if TYPE_CHECKING:

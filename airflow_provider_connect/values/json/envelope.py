@@ -39,14 +39,22 @@ _TYPES: dict[str | None, dict[str, Any]] = {
 }
 
 
+class _ConnectWriter(Writer):
+    def leaf(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
+        if is_text(array.type):
+            return quoted(array, refuse)
+        if decimal_digits(array.type) is not None:
+            return [b'"', base64_texts(big_endian(array)), b'"']
+        if times.is_time(array.type):
+            return [_milliseconds(array, refuse)]
+        return super().leaf(array, field, refuse)
+
+
 class EnvelopeConverter(JsonConverter):
     """JSON objects, each with Kafka Connect's schema of itself."""
 
     is_named = True
-
-    def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
-        super().__init__(schema, day, record_name)
-        self.writer = _ConnectWriter()
+    writer = _ConnectWriter()
 
     @cached_property
     def _envelope(self) -> bytes:
@@ -57,22 +65,11 @@ class EnvelopeConverter(JsonConverter):
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
         """Return each row with its schema."""
-        return [b'{"schema":', self._envelope, b',"payload":', *self.objects(batch, refused), b"}"]
+        return [b'{"schema":', self._envelope, b',"payload":', *super().pieces(batch, ref, refused), b"}"]
 
     def day_value(self, day: dt.date) -> bytes:
         """Return the day as Kafka Connect's logical type."""
         return str(day.toordinal() - times.EPOCH_ORDINAL).encode()
-
-
-class _ConnectWriter(Writer):
-    def leaf(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
-        if is_text(array.type):
-            return quoted(array, refuse)
-        if decimal_digits(array.type) is not None:
-            return [b'"', base64_texts(big_endian(array)), b'"']
-        if times.is_time(array.type):
-            return [_milliseconds(array, refuse)]
-        return super().leaf(array, field, refuse)
 
 
 def _milliseconds(array: pa.Array, refuse: Refuse) -> pa.Array:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.values.arrays import Piece, Refused
 from airflow_provider_connect.values.arrow import is_text, json_mark, shape_of
-from airflow_provider_connect.values.encoded import DAY, Kind, SchemaRef, frame
+from airflow_provider_connect.values.encoded import DAY, Kind, SchemaRef, differing, frame, missing, wanted
 from airflow_provider_connect.values.json.text import JsonConverter
-from airflow_provider_connect.values.misfits import differing, missing, wanted
 from airflow_provider_connect.values.names import comment
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class JsonSchemaConverter(JsonConverter):
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
         """Return the schema's id and the object of each row."""
-        return [frame(ref), *self.objects(batch, refused)]
+        return [frame(ref), *super().pieces(batch, ref, refused)]
 
 
 def misfits(own: str, registered: str) -> list[str]:

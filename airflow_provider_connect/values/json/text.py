@@ -29,13 +29,13 @@ from airflow_provider_connect.values.arrays import (
     data_and_ends,
     join,
     joined_by_row,
+    keys_and_items,
     optional,
     refuse_by_element,
     without_dictionary,
 )
 from airflow_provider_connect.values.arrow import is_text, json_mark, lengths_and_elements, shape_of, true_rows
 from airflow_provider_connect.values.encoded import DAY, Converter, SchemaRef, column_of
-from airflow_provider_connect.values.maps import keys_and_items
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -43,34 +43,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NULL = b"null"
-
-
-class JsonConverter(Converter):
-    """Plain JSON objects, without a schema: ``day`` if there is one, then the columns."""
-
-    form = "JSON"
-    is_named = False
-
-    def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
-        super().__init__(schema, day, record_name)
-        self.writer = Writer()
-
-    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
-        """Return the pieces of each row's object."""
-        return self.objects(batch, refused)
-
-    def objects(self, batch: pa.RecordBatch, refused: Refused) -> list[Piece]:
-        """Return the pieces of each row's object."""
-        pieces: list[Piece] = [] if self.day is None else [b",", f'"{DAY}":'.encode(), self.day_value(self.day)]
-        for field in self.schema:
-            array = column_of(batch, field, refused)
-            value = self.writer.pieces(array, field, refused.in_column(field.name))
-            pieces += [b",", json_string(field.name), b":", *value]
-        return [b"{", *pieces[1:], b"}"]
-
-    def day_value(self, day: dt.date) -> bytes:
-        """Return the day as a JSON value."""
-        return json_string(day.isoformat())
 
 
 def json_string(value: str) -> bytes:
@@ -127,6 +99,28 @@ class Writer:
             return [b"{", joined_by_row(join([*key, b":", *item], len(keys)), lengths, b","), b"}"]
         pairs = join([b"[", *key, b",", *item, b"]"], len(keys))
         return [b"[", joined_by_row(pairs, lengths, b","), b"]"]
+
+
+class JsonConverter(Converter):
+    """Plain JSON objects, without a schema: ``day`` if there is one, then the columns."""
+
+    form = "JSON"
+    is_named = False
+    writer = Writer()
+    """What writes single columns."""
+
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+        """Return the pieces of each row's object."""
+        pieces: list[Piece] = [] if self.day is None else [b",", f'"{DAY}":'.encode(), self.day_value(self.day)]
+        for field in self.schema:
+            array = column_of(batch, field, refused)
+            value = self.writer.pieces(array, field, refused.in_column(field.name))
+            pieces += [b",", json_string(field.name), b":", *value]
+        return [b"{", *pieces[1:], b"}"]
+
+    def day_value(self, day: dt.date) -> bytes:
+        """Return the day as a JSON value."""
+        return json_string(day.isoformat())
 
 
 def quoted(array: pa.Array, refuse: Refuse) -> list[Piece]:

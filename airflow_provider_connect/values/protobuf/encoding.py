@@ -20,12 +20,12 @@ from airflow_provider_connect.values.arrays import (
     joined_by_row,
     optional,
     refuse_by_element,
+    refuse_doubled_keys,
     without_dictionary,
 )
 from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of
 from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, column_of, frame
 from airflow_provider_connect.values.json.text import number_texts
-from airflow_provider_connect.values.maps import refuse_doubled_keys
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
 from airflow_provider_connect.values.protobuf import schema as protobuf
 from airflow_provider_connect.values.protobuf.text import source_text

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values.arrow import shape_of
-from airflow_provider_connect.values.encoded import DAY
-from airflow_provider_connect.values.misfits import differing, missing, wanted
+from airflow_provider_connect.values.encoded import DAY, differing, missing, wanted
 from airflow_provider_connect.values.names import legal_name, split_name
 from airflow_provider_connect.values.protobuf import text as source
 

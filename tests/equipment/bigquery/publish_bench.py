@@ -23,7 +23,7 @@ from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, Writ
 from airflow_provider_connect.sinks._bigquery.names import POSITION
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
-from airflow_provider_connect.sinks._bigquery.staging import make_staging, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import beginning_for, make_staging, stage_of
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
@@ -64,7 +64,7 @@ class Bench:
         return ready
 
     def stage(self, ready: Ready, attempt: str, rows: Sequence[tuple[Any, ...]]) -> Place:
-        place = stage_of(self.target, attempt)
+        place = stage_of(beginning_for(self.target), attempt)
         position = {"name": POSITION, "type": "INTEGER", "mode": "NULLABLE"}
         make_staging(self.api, place, [*(column.staging for column in ready.columns), position])
         if rows:

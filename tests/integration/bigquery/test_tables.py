@@ -18,7 +18,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.names import POSITION
 from airflow_provider_connect.sinks._bigquery.problems import problems
 from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
-from airflow_provider_connect.sinks._bigquery.staging import staging_tables, sweep
+from airflow_provider_connect.sinks._bigquery.staging import beginning_for, staging_tables, sweep
 from airflow_provider_connect.sinks._bigquery.target import schema_moved
 from tests.equipment.bigquery.fixtures import options
 from tests.equipment.bigquery.publish_bench import SCHEMA, Bench, row, with_field
@@ -141,13 +141,13 @@ def test_sweep_drops_old_staging_tables_of_this_target_alone(bench: Bench) -> No
     other = replace(bench, target=bench.target.sibling("events2"))
     other.stage(ready, "alive", [])
     bench.query(f"CREATE TABLE {bench.target.sibling('events__stage_mine').sql} (a INT64)")  # a person's, by its label
-    found = sorted(place.table for place in staging_tables(bench.api, bench.target))
+    found = sorted(place.table for place in staging_tables(bench.api, beginning_for(bench.target)))
     assert found == ["events__stage_dead_1", "events__stage_dead_2"]
     now = dt.datetime.now(dt.UTC)
-    assert sweep(bench.api, bench.target, now - dt.timedelta(minutes=10)) == 0
-    assert sweep(bench.api, bench.target, now + dt.timedelta(minutes=10)) == 2
-    assert staging_tables(bench.api, bench.target) == {}
-    assert len(staging_tables(bench.api, other.target)) == 1
+    assert sweep(bench.api, beginning_for(bench.target), now - dt.timedelta(minutes=10)) == 0
+    assert sweep(bench.api, beginning_for(bench.target), now + dt.timedelta(minutes=10)) == 2
+    assert staging_tables(bench.api, beginning_for(bench.target)) == {}
+    assert len(staging_tables(bench.api, beginning_for(other.target))) == 1
     drop(bench.api, bench.target.sibling("never_was"))
 
 

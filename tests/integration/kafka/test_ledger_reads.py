@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,19 +95,44 @@ def test_a_ledger_that_was_made_anew_is_read_anew(bench: SinkBench) -> None:
     assert list(bench.ledger.days()) == []
 
 
-def test_a_ledger_of_an_earlier_version_is_read(bench: SinkBench) -> None:
-    row = {"day": str(MONDAY), "generation": 2, "token": "t", "order": 17, "rows": 1}
-    entry = {"row": row, "run": "dag/run/task", "offsets": {}, "columns": {}}
-    claim = {"token": "t", "order": 17, "run": "dag/run/task", "attempt": "a", "at": "2026-10-05T00:00:00Z"}
+EARLIER_ROW = {"day": str(MONDAY), "generation": 2, "token": "t", "order": 17, "rows": 1}
+EARLIER_CLAIM = {"token": "t", "order": 17, "run": "dag/run/task", "attempt": "a", "at": "2026-10-05T00:00:00Z"}
+REFUSED = (
+    "another version of this package, or somebody else, wrote it. Use the version that wrote it, or another ledger"
+)
+
+
+def test_a_ledger_of_an_earlier_version_is_refused_and_nothing_is_sent(bench: SinkBench) -> None:
+    """It is not taken for an empty one: the day would be published once more, as its first generation."""
+    staged = bench.stage(MONDAY, events("a"), order=2)
+    entry = {"row": EARLIER_ROW, "run": "dag/run/task", "offsets": {}, "columns": {}}
     producer = Producer({"bootstrap.servers": bench.bootstrap})
     key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY)
-    producer.produce(bench.sink.ledger_topic, json.dumps(claim), key._replace(what="claim").encoded())
+    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key._replace(what="claim").encoded())
     producer.produce(bench.sink.ledger_topic, json.dumps(entry), key.encoded())
     assert producer.flush(10) == 0
-    found = bench.ledger.row(MONDAY)
-    assert (found.generation, found.run) == (2, "dag/run/task")
-    assert bench.publish(bench.stage(MONDAY, events("a"), order=2)).generation == 3
-    assert bench.ledger.published(MONDAY, "t").generation == 2
+    asked: list[Callable[[], object]] = [
+        lambda: bench.ledger.row(MONDAY),
+        lambda: bench.ledger.published(MONDAY, "t"),
+        lambda: bench.publish(staged),
+    ]
+    for ask in asked:
+        with pytest.raises(ConfigError, match=f"ledger topic '{bench.sink.ledger_topic}' .*{REFUSED}"):
+            ask()
+    [problem] = bench.preflight(MONDAY)
+    assert REFUSED in problem
+    assert list(bench.ledger.days()) == [MONDAY]
+    assert bench.records(MONDAY, "read_uncommitted") == []
+
+
+def test_a_claim_of_an_earlier_version_is_refused_too(bench: SinkBench) -> None:
+    producer = Producer({"bootstrap.servers": bench.bootstrap})
+    key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY, "claim")
+    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key.encoded())
+    assert producer.flush(10) == 0
+    with pytest.raises(ConfigError, match=REFUSED):
+        bench.publish(bench.stage(MONDAY, events("a")))
+    assert bench.records(MONDAY, "read_uncommitted") == []
 
 
 @pytest.mark.parametrize("options", [{}, {"atomicity": "partition"}, {"delivery": "at_least_once"}])

@@ -63,8 +63,9 @@ def test_a_record_that_the_client_loses_is_noticed_before_the_commit(
     staged = sink.stage(MONDAY, events("a", "b", "c"))
     sent = Outbox.send_each
 
-    def losing(outbox: Outbox, topic: str, *columns: Any) -> None:
-        sent(outbox, topic, *(column[:-1] for column in columns))
+    def losing(outbox: Outbox, topic: str, *given: Any) -> None:
+        *columns, size_bytes = given
+        sent(outbox, topic, *(column[:-1] for column in columns), size_bytes)
 
     monkeypatch.setattr(Outbox, "send_each", losing)
     with pytest.raises(RetriableError, match="3 rows were staged and 3 records should be sent, but the client took 2"):

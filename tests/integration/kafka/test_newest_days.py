@@ -82,6 +82,15 @@ def test_without_headers_offsets_and_the_values_day_tell(scene: Scene, options: 
         sink.newest_keys()
 
 
+def test_values_without_a_day_are_told_by_their_offsets(scene: Scene) -> None:
+    sink = scene.having(partitions=2, headers=False, value_converter="string", value_field="event")
+    assert sink.preflight() == []
+    for day, order in ((MONDAY, 1), (TUESDAY, 1), (MONDAY, 2)):
+        sink.publish(sink.stage(day, numbered(f"{day:%d}-{order}-", 50), order=order))
+    wanted = [f"05-2-{number}" for number in range(50)] + [f"06-1-{number}" for number in range(50)]
+    assert sink.newest_keys(day_of=lambda _: None) == sorted(wanted)
+
+
 def test_the_reader_finds_in_the_ledger_what_the_sink_wrote_there(scene: Scene) -> None:
     sink = scene.having(partitions=2)
     assert sink.preflight() == []
@@ -112,7 +121,6 @@ def test_an_open_transaction_of_others_is_waited_for(scene: Scene, kafka_connect
     topic = scene.sink.topic if where == "topic" else scene.sink.ledger_topic
     key = b"other" if where == "topic" else b'["c","s","t","2026-10-06","claim"]'
     with Transaction(kafka_connection, transactional_id(scene.name), 20, 60) as other:
-        other.fence()
         other.begin()
         other.send(topic, key, b"{}", [("connect.day", b"2026-10-06")])
         other.flush()

@@ -19,7 +19,7 @@ from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.submit.sealed import unseal
-from tests.equipment.airflow.connectors import TinyLedger, TinySink
+from tests.equipment.airflow.connectors import TinyLedger, TinyPublisher, TinySink
 from tests.unit.operators.conftest import DONE, SECRET, SparkSubmit, Supervisor, Task
 
 
@@ -303,3 +303,29 @@ def test_every_connection_must_be_of_its_type(
     google = "'google_cloud_default' is of type 'ftp'; BigQuerySink .* needs one of type 'google_cloud_platform' or"
     with pytest.raises(AirflowFailException, match=google):
         Task(ledger, sink=BigQuerySink(table="d.t")).run()
+
+
+@pytest.fixture
+def _publisher_cannot_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(publisher: TinyPublisher) -> None:
+        raise RuntimeError(f"logout refused for {SECRET}")
+
+    monkeypatch.setattr(TinyPublisher, "close", refuse)
+
+
+@pytest.mark.usefixtures("_publisher_cannot_close")
+def test_a_publisher_that_cannot_be_closed_fails_no_finished_task(
+    task: Task, spark_submit: SparkSubmit, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spark_submit.does(DONE)
+    assert [day["status"] for day in task.run()["days"]] == ["published"]
+    said = "".join(capfd.readouterr())
+    assert "TinyPublisher could not be closed: unexpected RuntimeError" in said
+    assert SECRET not in said
+
+
+@pytest.mark.usefixtures("_publisher_cannot_close")
+def test_neither_does_it_hide_why_a_task_failed(task: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does('report(failure=dict(type="DataError", message="bad line")); sys.exit(65)')
+    with pytest.raises(AirflowFailException, match="bad line"):
+        task.run()

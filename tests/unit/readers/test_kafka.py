@@ -9,17 +9,20 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.readers import kafka
 from airflow_provider_connect.readers._kafka.ledger import Entry
+from airflow_provider_connect.readers._kafka.spans import Place
 from airflow_provider_connect.readers.kafka import PublishedDay, json_day, records
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.ledger import records as written
 
-MONDAY = dt.date(2026, 10, 5)
+MONDAY, TUESDAY = dt.date(2026, 10, 5), dt.date(2026, 10, 6)
 
 
 class Message:
-    def __init__(self, value: bytes | None) -> None:
+    def __init__(self, value: bytes | None, offset: int = 42) -> None:
         self._value = value
+        self._offset = offset
 
     def value(self) -> bytes | None:
         return self._value
@@ -31,7 +34,7 @@ class Message:
         return 3
 
     def offset(self) -> int:
-        return 42
+        return self._offset
 
 
 def entry(generation: int = 1, token: str = "t", **fields: Any) -> written.Entry:
@@ -87,3 +90,59 @@ def test_days_of_two_streams_are_not_told_apart_by_their_values() -> None:
     days = [PublishedDay("mixpanel", stream, MONDAY, 1, 1, exact=True, spans={}) for stream in ("a", "b")]
     with pytest.raises(ConfigError, match="of several: mixpanel/a, mixpanel/b"):
         list(records({"bootstrap.servers": "127.0.0.1:9"}, days, day_of=json_day))
+
+
+def day(date: dt.date, rows: int, *spans: tuple[int, int], **fields: Any) -> PublishedDay:
+    """Return a day with one span in each partition from the third on."""
+    places: dict[Place, tuple[int, int]] = {("events", 3 + number): span for number, span in enumerate(spans)}
+    return PublishedDay("mixpanel", "export", date, 2, rows, **{"exact": True} | fields, spans=places)
+
+
+def read_values(monkeypatch: pytest.MonkeyPatch, days: list[PublishedDay], values: dict[int, bytes | None]) -> Any:
+    """Read partition 3 of a topic that has these values, by their offsets, and no headers."""
+    monkeypatch.setattr(kafka, "messages", lambda *_: [Message(value, offset) for offset, value in values.items()])
+    read = records({"bootstrap.servers": "127.0.0.1:9"}, days, day_of=json_day)
+    return [(found.day, message.offset()) for found, message in read]
+
+
+def value_of(date: dt.date) -> bytes:
+    return b'{"day":"%s"}' % str(date).encode()
+
+
+@pytest.mark.parametrize("foreign", [None, b"of somebody else", value_of(MONDAY)])
+def test_what_lies_between_two_days_is_not_looked_at(monkeypatch: pytest.MonkeyPatch, foreign: bytes | None) -> None:
+    values = {0: value_of(MONDAY), 1: foreign, 2: foreign, 3: value_of(TUESDAY), 4: value_of(MONDAY), 6: foreign}
+    days = [day(TUESDAY, 1, (3, 6)), day(MONDAY, 1, (0, 1))]
+    assert read_values(monkeypatch, days, values) == [(MONDAY, 0), (TUESDAY, 3)]
+
+
+def test_a_record_without_a_value_is_of_the_day_that_fills_its_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {0: value_of(TUESDAY), 1: None, 2: value_of(MONDAY), 3: value_of(TUESDAY)}
+    days = [day(MONDAY, 2, (1, 3)), day(TUESDAY, 2, (0, 4))]
+    assert read_values(monkeypatch, days, values) == [(TUESDAY, 0), (MONDAY, 1), (MONDAY, 2), (TUESDAY, 3)]
+
+
+@pytest.mark.parametrize("spans", [[(0, 3)], [(0, 2), (7, 8)]])
+def test_a_record_without_a_value_among_those_of_others_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, spans: list[tuple[int, int]]
+) -> None:
+    with pytest.raises(DataError, match=r"offset 1: .*not a JSON object with a day.*headers=True"):
+        read_values(monkeypatch, [day(MONDAY, 2, *spans)], {0: value_of(MONDAY), 1: None})
+
+
+def test_a_value_of_another_day_is_left_out_even_where_one_day_fills_the_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a topic that was made anew: the day is not whole then."""
+    with pytest.raises(DataError, match="found 1 of 2 published records"):
+        read_values(monkeypatch, [day(MONDAY, 2, (0, 2))], {0: value_of(MONDAY), 1: value_of(TUESDAY)})
+
+
+def test_a_day_of_that_cannot_tell_leaves_it_to_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "messages", lambda *_: [Message(b"text", 0), Message(b"text", 1)])
+
+    def read(*spans: tuple[int, int]) -> list[PublishedDay]:
+        settings = {"bootstrap.servers": "127.0.0.1:9"}
+        return [found for found, _ in records(settings, [day(MONDAY, 2, *spans)], day_of=lambda _: None)]
+
+    assert [found.day for found in read((0, 2))] == [MONDAY, MONDAY]
+    with pytest.raises(DataError, match=r"'events', partition 3, offset 0: .*records of other days.*headers=True"):
+        read((0, 4))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark import job
+from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.window import Day, span
 from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import Lab, polling
@@ -40,6 +43,15 @@ def statuses(reports: list[DayReport]) -> list[str]:
 
 def kinds(reports: list[DayReport]) -> list[str | None]:
     return [report.failure and report.failure.type for report in reports]
+
+
+def plan_each_day_apart(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one plan give each of its days a partition of its own."""
+
+    def plan(poller: Any, wanted: Sequence[Day]) -> list[InputPartition]:
+        return [InputPartition(days=(day,), index=index) for index, day in enumerate(wanted)]
+
+    monkeypatch.setattr(type(days.freezer.poller), "plan", plan)
 
 
 def test_two_days_are_one_poll_and_two_publishes(lab: Lab) -> None:
@@ -130,6 +142,44 @@ def test_a_day_that_is_overtaken_is_polled_again_alone(lab: Lab) -> None:
     assert lab.ledger.row(TUESDAY.date).attempt == "aaaa-1r-20261006"
 
 
+@pytest.mark.parametrize(
+    ("error", "asked_again"),
+    [(RetriableError("429", retry_after_seconds=900), 1), (ConfigError("rights"), 1), (RetriableError("cut"), 2)],
+)
+def test_of_days_that_are_overtaken_together_none_asks_a_source_again_that_has_said_stop(
+    lab: Lab, error: ConnectError, asked_again: int
+) -> None:
+    days, asked = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY)), []
+
+    def poll_parts(tasks: list[str]) -> list[str]:
+        asked.append(len(tasks))
+        if len(asked) > 1:
+            return [PollOutcome(failure=Failure.of(error)).model_dump_json()]
+        rows = [LedgerRow(day=day.date, generation=1, token="bbbb", run="d/o/t", rows=7) for day in (MONDAY, TUESDAY)]
+        lab.ledger.path.write_text("".join(row.model_dump_json() + "\n" for row in rows))
+        return days.freezer.poll_parts(tasks)
+
+    reports = job._all_days(polling(days, poll_parts), 2, 1)
+    assert statuses(reports) == ["failed", "failed"]
+    assert kinds(reports) == [type(error).__name__, "OvertakenError" if asked_again == 1 else "RetriableError"]
+    assert len(asked) == 1 + asked_again
+
+
+def test_neither_does_one_whose_neighbour_in_the_plan_was_told_to_stop(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = lab.days(source={"together": 2, "bad": {"2026-10-06": "wait:900"}}, window=(MONDAY, TUESDAY))
+    plan_each_day_apart(days, monkeypatch)
+
+    def poll_parts(tasks: list[str]) -> list[str]:
+        row = LedgerRow(day=MONDAY.date, generation=1, token="bbbb", run="d/o/t", rows=7)
+        lab.ledger.path.write_text(row.model_dump_json() + "\n")
+        return days.freezer.poll_parts(tasks)
+
+    assert kinds(job._all_days(polling(days, poll_parts), 2, 1)) == ["OvertakenError", "RetriableError"]
+    assert polled(lab) == ["2026-10-05", "2026-10-06"]
+
+
 def test_rows_of_a_day_that_nobody_asked_for_are_the_sources_error(lab: Lab) -> None:
     reports = move(lab, MONDAY, TUESDAY, source={"stray": THURSDAY.model_dump(mode="json")})
     assert kinds(reports) == ["ConnectError", "ConnectError"]
@@ -147,6 +197,63 @@ def test_so_is_a_plan_of_another_day(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
     assert report.failure is not None
     assert "planned day 2026-10-07, but was asked for days 2026-10-05..2026-10-06" in report.failure.message
     assert polled(lab) == []
+
+
+@pytest.mark.parametrize("planned", [[], [MONDAY]])
+def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, planned: list[Day]
+) -> None:
+    days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
+    parts = [InputPartition(days=tuple(planned))] if planned else []
+    monkeypatch.setattr(type(days.freezer.poller), "plan", lambda poller, days: parts)
+    reports = job._all_days(days, 2, 1)
+    assert kinds(reports) == ["ConnectError", "ConnectError"]
+    assert reports[1].failure is not None
+    assert "2026-10-06, but was asked for days 2026-10-05..2026-10-06" in reports[1].failure.message
+    assert polled(lab) == []
+
+
+def test_a_single_day_without_a_partition_is_empty(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = lab.days(source={"together": 2}, window=(MONDAY,))
+    monkeypatch.setattr(type(days.freezer.poller), "plan", lambda poller, days: [])
+    (report,) = job._all_days(days, 2, 1)
+    assert (report.status, report.rows_written) == ("published", 0)
+
+
+@pytest.mark.parametrize("error", ["DataError", "RetriableError"])
+def test_a_partition_that_fails_fails_the_days_it_names_and_no_other_of_its_plan(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    days = lab.days(source={"together": 3, "bad": {"2026-10-06": error}}, window=WEEK[:3])
+    plan_each_day_apart(days, monkeypatch)
+    reports = job._all_days(days, 3, 1)
+    assert statuses(reports) == ["published", "failed", "published"]
+    assert kinds(reports) == [None, error, None]
+    assert not list(lab.stage.glob("day=2026-10-06/*"))
+
+
+def test_a_day_ends_with_the_worst_failure_among_its_own_partitions(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = lab.days(source={"together": 3, "faults": {1: ["DataError"], 2: ["wait:9"]}}, window=WEEK[:3])
+    parts = [InputPartition(days=cut, index=index) for index, cut in enumerate([WEEK[:1], WEEK[:2], WEEK[1:3]])]
+    monkeypatch.setattr(type(days.freezer.poller), "plan", lambda poller, days: parts)
+    assert kinds(job._all_days(days, 3, 1)) == ["DataError", "RetriableError", "RetriableError"]
+
+
+def test_after_a_config_error_of_one_partition_its_neighbours_are_published_and_no_further_request_is_sent(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = lab.days(source={"together": 2, "bad": {"2026-10-05": "ConfigError"}}, window=WEEK[:4])
+    plan_each_day_apart(days, monkeypatch)
+    assert statuses(job._all_days(days, 2, 1)) == ["failed", "published", "not_started", "not_started"]
+
+
+def test_a_partition_that_nobody_answers_for_fails_its_days_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
+    plan_each_day_apart(days, monkeypatch)
+    first, second = job._all_days(polling(days, lambda tasks: days.freezer.poll_parts(tasks[:1])), 2, 1)
+    assert (first.status, second.status) == ("published", "failed")
+    assert second.failure is not None
+    assert "day 2026-10-06: 1 partitions were planned, but 0 answered" in second.failure.message
 
 
 def test_a_tally_of_several_days_counts_each_apart() -> None:

@@ -121,13 +121,8 @@ def _without_faults(
             first.setdefault(int(row), (column, fault.reason))
     good = np.ones(batch.num_rows, dtype=bool)
     good[list(first)] = False
-    bad = [_bad_row(batch, row, start, *first[row]) for row in sorted(first)]
+    bad = [cut(start + row, reason, as_json(batch, row), column) for row, (column, reason) in sorted(first.items())]
     return Converted(converted.filter(pa.array(good)), bad)
-
-
-def _bad_row(batch: pa.RecordBatch, row: int, start: int, column: str, reason: str) -> Reject:
-    """Describe row ``row`` of a batch whose first row is at ``start`` in its file."""
-    return cut(start + row, reason, as_json(batch, row), column)
 
 
 def cut(position: int, reason: str, record: bytes, column: str = "") -> Reject:

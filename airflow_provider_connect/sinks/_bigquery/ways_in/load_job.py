@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS, SETTLE_SECONDS, Api
+from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, Api, waits_here
 from airflow_provider_connect.clients.bigquery.errors import from_result, made_before
 from airflow_provider_connect.clients.bigquery.messages import shown_message
 from airflow_provider_connect.clients.bigquery.place import Place
@@ -98,8 +98,7 @@ class _Load:
     def finish(self) -> str:
         """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
         while (error := self._outcome()) is not None:
-            soon = isinstance(error, RetriableError) and (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
-            if not soon or not self.patience.again():
+            if not waits_here(error) or not self.patience.again():
                 raise error
             self.start()
         return str(self.job.job_id)
@@ -110,7 +109,10 @@ class _Load:
             with made_before(self.doing):
                 job = self.api.wait(self.job, self.doing)
         except ConnectError as error:
-            return self._located(error)
+            result = self.job.error_result or {}
+            if result.get("reason") in ("invalid", "invalidQuery") and not isinstance(error, RetriableError):
+                return self._bad(self.job.errors or [result])
+            return error
         into = job.destination
         if (into.project, into.dataset_id, into.table_id) != (self.table.project, self.table.dataset, self.table.table):
             return RetriableError(f"{self.doing}: job {job.job_id} has loaded another table")
@@ -118,12 +120,6 @@ class _Load:
         if bad or int(_bad_records(job) or 0):
             return self._bad(bad)
         return None
-
-    def _located(self, error: ConnectError) -> ConnectError:
-        result = self.job.error_result or {}
-        if result.get("reason") in ("invalid", "invalidQuery") and not isinstance(error, RetriableError):
-            return self._bad(self.job.errors or [result])
-        return error
 
     def _bad(self, errors: list[dict[str, Any]]) -> ConnectError:
         first = errors[0] if errors else {}

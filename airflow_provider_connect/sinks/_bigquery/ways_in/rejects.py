@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError, StreamReceipt
@@ -15,6 +15,8 @@ from airflow_provider_connect.stage.rejects import Reject, read_rejects
 from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sink import Publish
@@ -53,55 +55,37 @@ def stage_rejects(
 
 
 def _append_source_rejects(api: Api, publish: Publish, table: Place) -> StreamReceipt:
-    with RejectsAppender(api, table) as appender:
+    with rejects_appender(api, table) as appender:
         for file in publish.manifest.polled.rejects:
             for rejects in read_rejects(publish.stage, file, BATCH_BYTES):
-                appender.append("source", [cut(reject.position, reject.reason, reject.record) for reject in rejects])
+                bad = [cut(reject.position, reject.reason, reject.record) for reject in rejects]
+                append_rejects(appender, "source", bad)
         return appender.close()
 
 
-class RejectsAppender:
-    """Appends rejected rows to their staging table.
+def rejects_appender(api: Api, table: Place) -> Appender:
+    """Return what appends to a staging table of rejects."""
+    return Appender(api, table, _schema())
 
-    :param api: to BigQuery.
-    :param table: the staging table of rejects.
+
+def append_rejects(appender: Appender, origin: Literal["source", "sink"], bad: Sequence[Reject]) -> None:
+    """Append rejected rows.
+
+    :param origin: who found that they are bad.
     """
+    import pyarrow as pa
 
-    def __init__(self, api: Api, table: Place) -> None:
-        import pyarrow as pa
+    rows = [[origin, each.position, each.column or None, each.reason, each.record] for each in bad]
+    schema = _schema()
+    try:
+        appender.append(pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema))
+    except RowsError as error:
+        # Not one of the data's own rows, which a restart could leave out.
+        raise DataError(str(error)) from None
 
-        kinds = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}
-        self._schema = pa.schema([(each["name"], kinds[each["type"]]) for each in STAGED_REJECT_FIELDS])
-        self._appender = Appender(api, table, self._schema)
 
-    def __enter__(self) -> RejectsAppender:
-        self._appender.__enter__()
-        return self
+def _schema() -> pa.Schema:
+    import pyarrow as pa
 
-    def __exit__(self, *exc: object) -> None:
-        self._appender.__exit__(*exc)
-
-    def append(self, origin: Literal["source", "sink"], bad: Sequence[Reject]) -> None:
-        """Append rejected rows.
-
-        :param origin: who found that they are bad.
-        """
-        import pyarrow as pa
-
-        columns: list[list[Any]] = [
-            [origin] * len(bad),
-            [each.position for each in bad],
-            [each.column or None for each in bad],
-            [each.reason for each in bad],
-            [each.record for each in bad],
-        ]
-        arrays = [pa.array(values, each.type) for values, each in zip(columns, self._schema, strict=True)]
-        try:
-            self._appender.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        except RowsError as error:
-            # Not one of the data's own rows, which a restart could leave out.
-            raise DataError(str(error)) from None
-
-    def close(self) -> StreamReceipt:
-        """Return when every reject is stored."""
-        return self._appender.close()
+    kinds = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}
+    return pa.schema([(each["name"], kinds[each["type"]]) for each in STAGED_REJECT_FIELDS])

@@ -17,9 +17,9 @@ from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.streams import Appender, BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema, summary
-from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, RejectsAppender
+from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, append_rejects, rejects_appender
 from airflow_provider_connect.stage.rejects import Reject
-from airflow_provider_connect.stage.rows import batches, first_position
+from airflow_provider_connect.stage.rows import batches
 from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -94,16 +94,14 @@ class _Attempt:
         with ExitStack() as stack:
             schema = staging_schema(staging.columns, staging.position_column)
             rows = stack.enter_context(Appender(self.api, staging.table, schema))
-            rejects = RejectsAppender(self.api, staging.rejects) if staging.rejects else None
-            if rejects is not None:
-                stack.enter_context(rejects)
-            for start, batch in batches(self.stage, self.path, BATCH_BYTES, first_position(self.path)):
+            rejects = stack.enter_context(rejects_appender(self.api, staging.rejects)) if staging.rejects else None
+            for start, batch in batches(self.stage, self.path, BATCH_BYTES):
                 named = staging.position_column
                 done = convert(batch, staging.columns, start, position_column=named, refused=self.refused)
                 if done.bad:
                     self._tolerate(done.bad)
                     assert rejects is not None
-                    rejects.append("sink", done.bad)
+                    append_rejects(rejects, "sink", done.bad)
                 self.spans.append((appended, start, [each.position for each in done.bad]))
                 appended += done.batch.num_rows
                 if done.batch.num_rows:

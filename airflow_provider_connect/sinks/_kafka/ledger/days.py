@@ -6,36 +6,64 @@ A record's key says what it is about (:class:`.LedgerKey`). The newest record of
 * ``day``: its newest published state, what :class:`.Ledger` returns;
 * ``part``: the same for one staged file, where each has a transaction of its own;
 * ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
+
+The topic is read once from its beginning in a process, and on from there at every later question. A transaction of
+*another* day that is open in the ledger's partition holds back everything behind it from readers of committed records,
+also a day that was committed long ago. So a reader looks behind that point as one of uncommitted records: if nothing of
+its own is there, it has seen all; else it waits. A transaction sends its data first and its ledger record last, so that
+it holds the partition for milliseconds.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from heapq import nlargest
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from airflow_provider_connect.clients.kafka.partitions import Isolation, Partitions, reading
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey, parsed
-from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic, Undecided
-from airflow_provider_connect.sinks._kafka.ledger.view import Handed
+from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka.ledger.view import KINDS, Handed, View, checked_key, view_of
 from airflow_provider_connect.window import DaySet, SourceKind
 
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
+
 _DAY = b',"day"]'
+
+
+Undecided = Literal["wait", "leave", "ignore"]
+Wants = Callable[[LedgerKey], bool]
+_PATIENCE_SECONDS: dict[Undecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
+_LOOK_SECONDS = 0.05
+_OWN_SECONDS = 1.0
+"""What a commit may take that is under way; one that is dead is ended by the next try alone."""
+_ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
 class KafkaLedger(Ledger):
     """The ledger of one stream into one topic; every question reads on to the topic's end.
 
-    :param replaces_whole: whether a snapshot replaces what the topic shows, of whatever day that is.
+    :param handed: what a driver has read already; what this process knows by default.
     """
 
-    def __init__(self, topic: LedgerTopic, key: StreamKey, target: str, *, replaces_whole: bool = False) -> None:
-        self.topic = topic
+    def __init__(
+        self, connection: Connection, options: KafkaOptions, key: StreamKey, handed: Handed | None = None
+    ) -> None:
+        self.connection = connection
+        self.name = options.ledger_topic
+        self.timeout_seconds = options.timeout_seconds
         self.key = key
-        self.target = target
-        self.replaces_whole = replaces_whole
+        self.target = options.topic
+        self.replaces_whole = options.cleanup == "compact"
+        """Whether a snapshot replaces what the topic shows, of whatever day that is."""
+        self.view = View(self.name, key, handed) if handed else view_of(connection, self.name, key)
 
     def about(self, day: dt.date, what: Literal["day", "part", "claim"] = "day", part: int | None = None) -> LedgerKey:
         """Return the key of a record of this stream."""
@@ -52,9 +80,9 @@ class KafkaLedger(Ledger):
         What a transaction of this very day has open for long is not published: who publishes the day next ends it.
         """
         key = self.about(day)
-        view = self.topic.current(lambda seen: seen == key, own=lambda seen: seen[:4] == key[:4])
+        view = self.current(lambda seen: seen == key, own=lambda seen: seen[:4] == key[:4])
         value = view.value(key.encoded())
-        return None if value is None else parsed(Entry, value, self.topic.name)
+        return None if value is None else parsed(Entry, value, self.name)
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the day's newest publish; the stream's newest snapshot where one replaces the whole."""
@@ -70,30 +98,30 @@ class KafkaLedger(Ledger):
 
     def days(self) -> DaySet:
         """Return every published day; one that an open transaction of others hides for long is left out for now."""
-        view = self.topic.current(lambda key: self._mine(key, "day"), "leave")
+        view = self.current(lambda key: self._mine(key, "day"), "leave")
         return DaySet.of(_date(raw) for raw in view.keys("day", self.begin()))
 
     def newest_entries(self, days: int, undecided: Undecided = "leave") -> list[Entry]:
         """Return what is published of the newest days, the newest first.
 
-        :param undecided: as for :meth:`LedgerTopic.current`.
+        :param undecided: as for :meth:`current`.
         """
         own = self._of_target if self.replaces_whole else None  # snapshots share a transactional id
-        view = self.topic.current(lambda key: self._mine(key, "day"), undecided, own)
+        view = self.current(lambda key: self._mine(key, "day"), undecided, own)
         keys = nlargest(days, view.keys("day", self.begin()))
-        return [parsed(Entry, value, self.topic.name) for raw in keys if (value := view.value(raw)) is not None]
+        return [parsed(Entry, value, self.name) for raw in keys if (value := view.value(raw)) is not None]
 
     def has_claims(self) -> bool:
         """Tell whether anybody ever began to publish a day of this stream."""
-        behind = self.topic.undecided(lambda key: self._mine(key, "claim"))
-        return bool(behind or self.topic.view.keys("claim", self.begin()))
+        behind = self.undecided(lambda key: self._mine(key, "claim"))
+        return bool(behind or self.view.keys("claim", self.begin()))
 
     def entries(self, day: dt.date, only: Collection[LedgerKey] | None = None) -> dict[LedgerKey, Entry]:
         """Return what is published of a day, and of its parts.
 
         :param only: the records that matter, and are waited for; all by default.
         """
-        view = self.topic.current(
+        view = self.current(
             lambda key: (
                 key in only
                 if only is not None
@@ -104,24 +132,145 @@ class KafkaLedger(Ledger):
         if only is None:
             keys = [self.about(day), *map(LedgerKey.parse, view.keys("part", self.begin(day)))]
         found = {key: value for key in keys or () if (value := view.value(key.encoded())) is not None}
-        return {key: parsed(Entry, value, self.topic.name) for key, value in found.items()}
+        return {key: parsed(Entry, value, self.name) for key, value in found.items()}
 
     def handed(self, day: dt.date) -> Handed:
         """Return what an executor needs to go on reading where this process stands, to publish a day."""
-        view = self.topic.view
+        view = self.view
         newest = nlargest(1, view.keys("day", self.begin()))
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
         return view.handed([self.about(day).encoded(), *view.keys("part", self.begin(day)), *newest])
 
     def outdone(self, day: dt.date) -> Entry | None:
         """Return a day's last record where an earlier one counts, as far as the ledger was read."""
-        value = self.topic.view.outdone(self.about(day).encoded())
-        return None if value is None else parsed(Entry, value, self.topic.name)
+        value = self.view.outdone(self.about(day).encoded())
+        return None if value is None else parsed(Entry, value, self.name)
 
     def begin(self, day: dt.date | None = None) -> bytes:
         """Return how the keys of this stream and target begin, or those of one of its days."""
         names = [self.key.connector, self.key.stream, self.target, *([str(day)] if day else [])]
         return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
+
+    # Reading the topic
+
+    def read(self, wants: Wants, undecided: Undecided = "wait", *, skipped: bytes) -> dict[LedgerKey, bytes]:
+        """Return the newest committed record of every wanted key of the stream; of a topic that is not there, none.
+
+        :param skipped: how the keys begin that nobody wants, nearly all of them: they are not even parsed.
+        """
+        view = self.current(wants, undecided)
+        raws = [raw for kind in KINDS for raw in view.keys(kind) if not raw.startswith(skipped)]
+        keys = [key for key in map(LedgerKey.parse, raws) if wants(key)]
+        return {key: value for key in keys if (value := view.value(key.encoded())) is not None}
+
+    def current(self, wants: Wants, undecided: Undecided = "wait", own: Wants | None = None) -> View:
+        """Read on to the end; return what is known then.
+
+        :param wants: what the question is about.
+        :param undecided: what to do about wanted records that an open transaction of others hides: wait until they
+            are decided, leave them out after a wait, or ignore them at once.
+        :param own: whose open transaction is not waited for, as the reader itself is about to end it.
+        :raises ConfigError: the topic holds what no Kafka sink wrote, or lost records to retention.
+        :raises RetriableError: the broker is away, or wanted records stay undecided.
+        """
+        seconds = min(self.timeout_seconds, _PATIENCE_SECONDS[undecided])
+        patience = Patience(seconds, (_LOOK_SECONDS,))
+        with self._reading("read_committed") as partitions:
+            numbers = partitions.numbers()
+            while True:
+                hidden = self._read_on(partitions, numbers)
+                hiding = self._hiding(hidden, wants) if hidden and undecided != "ignore" else None
+                if hiding is None:
+                    return self.view
+                if own is not None and own(hiding) and patience.spent_seconds > min(seconds, _OWN_SECONDS):
+                    return self.view
+                if not patience.look_again():
+                    if undecided == "leave":
+                        return self.view
+                    raise RetriableError(
+                        f"ledger topic {self.name!r}: an open transaction of {hiding.connector}/{hiding.stream} "
+                        f"{hiding.day} into {hiding.topic!r} hides records of this stream for "
+                        f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction timeout"
+                    )
+
+    def newest_claim(self, key: LedgerKey) -> Claim | None:
+        """Return who began last to publish a day, committed or not; None if nobody is known."""
+        found = self.undecided(lambda seen: seen == key)
+        value = found[key] if key in found else self.view.value(key.encoded())
+        return parsed(Claim, value, self.name) if value is not None else None
+
+    def written_since(self, key: LedgerKey, starts: dict[int, int]) -> list[bytes]:
+        """Return all records of a key from some offsets on, in their order, committed or not."""
+        found: list[bytes] = []
+        with self._reading("read_uncommitted") as partitions:
+            numbers = partitions.numbers()
+            ends = {number: self._end(partitions, number) for number in numbers}
+            for records in partitions.batches({number: starts.get(number, 0) for number in numbers}, ends):
+                for message in records:
+                    if message.key() == key.encoded() and isinstance(value := message.value(), bytes):
+                        found.append(value)
+        return found
+
+    def undecided(self, wants: Wants) -> dict[LedgerKey, bytes]:
+        """Return the newest record of every wanted key behind what the view holds, which this brings to the end.
+
+        Such records may be committed some time, or not, or may be hidden by another's open transaction.
+        """
+        with self._reading("read_committed") as partitions:
+            hidden = self._read_on(partitions, partitions.numbers())
+        found: dict[LedgerKey, bytes] = {}
+        for key, value in self._behind(hidden) if hidden else []:
+            if wants(key) and value is not None:
+                found[key] = value
+        return found
+
+    def _reading(self, isolation: Isolation) -> AbstractContextManager[Partitions]:
+        return reading(self.connection, self.name, self.timeout_seconds, isolation, "ledger topic")
+
+    def _read_on(self, partitions: Partitions, numbers: list[int]) -> dict[int, int]:
+        """Bring the view to the end; return where it stands in partitions in which an open transaction hides more."""
+        view = self.view
+        with view.lock:
+            ends = {number: self._end(partitions, number) for number in numbers}
+            if not numbers or any(ends[number] < view.positions.get(number, 0) for number in numbers):
+                view.forget()  # another topic of that name
+            if not numbers:
+                return {}
+            starts = {number: view.positions.get(number, 0) for number in numbers}
+            for records in partitions.batches(starts, ends):
+                for message in records:
+                    view.note(message)
+            view.positions = partitions.stopped
+            return {number: end for number, end in view.positions.items() if end < partitions.told_end(number)}
+
+    def _end(self, partitions: Partitions, number: int) -> int:
+        low, end = partitions.bounds(number)
+        if low > 0:
+            raise ConfigError(
+                f"ledger topic {self.name!r} has lost its oldest records (it begins at offset {low}): something "
+                f"other than compaction deletes from it. {_ADVICE}"
+            )
+        return end
+
+    def _hiding(self, hidden: dict[int, int], wants: Wants) -> LedgerKey | None:
+        """Return whose transaction hides wanted records from readers of committed ones; None if none is hidden.
+
+        The record at which they stop is the first of the transaction that is open.
+        """
+        behind = self._behind(hidden)
+        wanted = any(value is not None and key.what != "claim" and wants(key) for key, value in behind)
+        return behind[0][0] if wanted else None
+
+    def _behind(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
+        """Return the records behind some offsets, committed or not."""
+        found: list[tuple[LedgerKey, bytes | None]] = []
+        with self._reading("read_uncommitted") as partitions:
+            ends = {number: self._end(partitions, number) for number in hidden}
+            for records in partitions.batches(hidden, ends):
+                for message in records:
+                    value = message.value()
+                    found.append((checked_key(message, self.name), value if isinstance(value, bytes) else None))
+        return found
 
     def _of_target(self, key: LedgerKey) -> bool:
         return key[:3] == (self.key.connector, self.key.stream, self.target)

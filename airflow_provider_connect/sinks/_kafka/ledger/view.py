@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 TURNS = b'["","",'
-"""How the keys of turn records begin (:mod:`.turns.records`)."""
+"""How the keys of turn records begin (:mod:`.turns.queue`)."""
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim)"(?:,\d+)?\]'
 )

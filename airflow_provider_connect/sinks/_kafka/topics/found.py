@@ -23,7 +23,6 @@ from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sinks._kafka.topics.rules import (
     FoundTopic,
     Limits,
-    Timestamps,
     TopicPlan,
     TopicRules,
     Writing,
@@ -41,24 +40,6 @@ _GIVE = "give it the right (docs/kafka.md, Rights)"
 _AT_ONCE = 200  # topics in one request
 _ANSWER_SECONDS = 1.0
 _AGAIN_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class Use:
-    """What topics are for.
-
-    :param keyed: every record has a key.
-    :param timestamps: whether records carry the time of their event.
-    :param oldest: start of the oldest day, for ``timestamps="event"``.
-    """
-
-    keyed: bool
-    timestamps: Timestamps = "now"
-    oldest: dt.datetime | None = None
-
-    def writing(self, plan: TopicPlan) -> Writing:
-        """Return what is written into a topic of that plan."""
-        return Writing(plan.compacted, self.keyed, self.timestamps, self.oldest)
 
 
 @dataclass
@@ -96,25 +77,25 @@ class Topics:
                 if left <= _ANSWER_SECONDS:
                     raise
 
-    def foreseen(self, names: Sequence[str], use: Use) -> list[str]:
+    def foreseen(self, names: Sequence[str], writing: Writing) -> list[str]:
         """Say what would be wrong with those of the topics that are missing, or why they cannot be made.
 
         Nothing is made: settings are judged as they would be, and the cluster is asked whether it would make the topic.
         """
-        return self._foreseen([self.rules.plan(name) for name in dict.fromkeys(names)], use)
+        return self._foreseen([self.rules.plan(name) for name in dict.fromkeys(names)], writing)
 
-    def foreseen_example(self, name: str, use: Use) -> list[str]:
+    def foreseen_example(self, name: str, writing: Writing) -> list[str]:
         """Judge a name that is only an example of many; problems only where no rule would make a topic that fits."""
-        found = [self._foreseen([plan], use) for plan in self.rules.plans(name)]
+        found = [self._foreseen([plan], writing) for plan in self.rules.plans(name)]
         return found[0] if all(found) else []
 
     def foreseen_plain(self, name: str) -> list[str]:
         """Say what would be wrong with a topic of dead letters that is missing; nothing is made."""
-        return self._foreseen([dead_letter_plan(name, self.rules.replication_factor)], Use(keyed=False))
+        return self._foreseen([dead_letter_plan(name, self.rules.replication_factor)], Writing(keyed=False))
 
     def foreseen_ledger(self, name: str) -> list[str]:
         """Say what would be wrong with a ledger that is missing; nothing is made."""
-        return self._foreseen([ledger_plan(name, self.rules.replication_factor)], Use(keyed=True))
+        return self._foreseen([ledger_plan(name, self.rules.replication_factor)], Writing(keyed=True))
 
     def ensure(self, names: Sequence[str]) -> list[str]:
         """Make the topics that are missing and wait until the cluster lists them; return what could not be made."""
@@ -123,7 +104,7 @@ class Topics:
     def ensure_plain(self, name: str) -> list[str]:
         """Make a topic for dead letters if it is missing; say what is wrong with one that is there."""
         wrong = self._ensure([dead_letter_plan(name, self.rules.replication_factor)])
-        return wrong or self._wrong(name, Writing(compacted=False, keyed=False))
+        return wrong or self._wrong(name, Writing(keyed=False))
 
     def ensure_ledger(self, name: str) -> list[str]:
         """Make the ledger's topic if it is missing; say why one that is there cannot be the ledger."""
@@ -153,14 +134,14 @@ class Topics:
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
-    def problems(self, names: Sequence[str], use: Use) -> list[str]:
+    def problems(self, names: Sequence[str], writing: Writing) -> list[str]:
         """Say what is wrong with those of the topics that are there; an empty list if nothing."""
         self._find([name for name in names if name not in self._known])
         return [
             text
             for name in names
             if name in self._known
-            for text in self._wrong(name, use.writing(self.rules.plan(name)))
+            for text in self._wrong(name, replace(writing, compacted=self.rules.plan(name).compacted))
         ]
 
     def there(self, names: Sequence[str]) -> list[str]:
@@ -194,14 +175,16 @@ class Topics:
     def _wrong(self, name: str, writing: Writing) -> list[str]:
         return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))
 
-    def _foreseen(self, plans: Sequence[TopicPlan], use: Use) -> list[str]:
+    def _foreseen(self, plans: Sequence[TopicPlan], writing: Writing) -> list[str]:
         self._find([plan.name for plan in plans if plan.name not in self._known])
         missing = [plan for plan in plans if plan.name not in self._known]
         now = dt.datetime.now(dt.UTC)
         found = [
             text
             for plan in missing
-            for text in planned_problems(plan, self._new_topics_settings, use.writing(plan), now)
+            for text in planned_problems(
+                plan, self._new_topics_settings, replace(writing, compacted=plan.compacted), now
+            )
         ]
         if found or self.rules.create_disposition == "never":
             return found
@@ -316,10 +299,12 @@ class Topics:
 
         try:
             # The client's own timeout comes first; this one is for a client that says nothing at all.
-            return future.result(timeout=self.timeout_seconds + 10)
+            answer = future.result(timeout=self.timeout_seconds + 10)
         except (KafkaException, TimeoutError) as error:
             self.heard.listen(self.client)
             raise classify(error, doing, self.heard) from None
+        self.heard.answered(self.client)
+        return answer
 
 
 def operations(described: Sequence[Any] | None) -> frozenset[str] | None:

@@ -204,16 +204,16 @@ def _words(policy: str) -> set[str]:
 class Writing:
     """What is about to be written, as far as a topic's settings matter.
 
-    :param compacted: the topic is meant to keep only the last record of a key.
     :param keyed: every record has a key.
     :param timestamps: whether a record's time is that of its event or of its publishing.
     :param oldest: start of the oldest day; only with ``timestamps="event"``.
+    :param compacted: the topic is meant to keep only the last record of a key, as the rules for its name say.
     """
 
-    compacted: bool
     keyed: bool
     timestamps: Timestamps = "now"
     oldest: dt.datetime | None = None
+    compacted: bool = False
 
 
 def topic_problems(topic: FoundTopic, writing: Writing, now: dt.datetime) -> list[str]:

@@ -28,25 +28,33 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.kafka.errors import kafka_errors
+from airflow_provider_connect.clients.kafka.connection import producer
+from airflow_provider_connect.clients.kafka.errors import Heard, classify, kafka_errors
 from airflow_provider_connect.clients.kafka.partitions import Partitions, reading
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
-from airflow_provider_connect.sinks._kafka.ledger.notes import Notes
+from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.sinks._kafka.ledger.view import TURNS as TURN_KEYS
 from airflow_provider_connect.sinks._kafka.ledger.view import View
-from airflow_provider_connect.sinks._kafka.turns.queue import Queue, Ticket
-from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord, beat_key, new_number, state_key
+from airflow_provider_connect.sinks._kafka.turns.queue import (
+    Queue,
+    Ticket,
+    TicketRecord,
+    beat_key,
+    new_number,
+    state_key,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 _LOOK_SECONDS = 0.05
+_NOTE_SECONDS = 0.05
 _MOST_LOOK_SECONDS = 2.0
 _AWAY_SECONDS = 2.0
 """How late a look may be before the watcher itself counts as having been away."""
@@ -110,7 +118,7 @@ class Turn:
         with contextlib.ExitStack() as stack:
             ledger = reading(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
             self._reader: Partitions = stack.enter_context(ledger)
-            self._notes = Notes(self.connection, self._ledger, self.timeout_seconds)
+            self._notes = _Notes(self.connection, self._ledger, self.timeout_seconds)
             self._stack = stack.pop_all()
         return self
 
@@ -257,13 +265,10 @@ class Turn:
         return self.queue.before(mine)
 
     def _mine(self, number: int) -> Ticket:
-        if self._lost(number):
-            raise PassedOverError(f"{self.who}: gave no sign of life for a while, and others went on without it")
-        return self.queue.tickets[number]
-
-    def _lost(self, number: int) -> bool:
         mine = self.queue.tickets.get(number)
-        return mine is None or mine.passed
+        if mine is None or mine.passed:
+            raise PassedOverError(f"{self.who}: gave no sign of life for a while, and others went on without it")
+        return mine
 
     def _look(self) -> None:
         """Read the queue to its end."""
@@ -340,3 +345,37 @@ class Turn:
         """End what a ticket that was passed over may have open, and all that it could open."""
         taker = Transaction(self.connection, dead.record.id, self.timeout_seconds, self.transaction_timeout_seconds)
         taker.fence()
+
+
+class _Notes:
+    """Writes records that are not part of any transaction, one by one; from several threads, too.
+
+    A record that is written twice is the same record to whoever reads it, and an idempotent producer would first have
+    to get its id, which takes half a second.
+    """
+
+    def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:
+        self.topic = topic
+        self.timeout_seconds = timeout_seconds
+        self._heard = Heard()
+        own = {"enable.idempotence": False, "linger.ms": 0, "message.timeout.ms": int(timeout_seconds * 1000)}
+        self._producer = producer(connection, self._heard, **own)
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        """Write a record; return when all replicas in sync have it.
+
+        :raises ConnectError: they have not.
+        """
+        from confluent_kafka import KafkaException
+
+        outcome: list[Any] = []
+        doing = f"writing to topic {self.topic!r}"
+        with kafka_errors(doing, self._heard):
+            self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: outcome.append(error))
+            patience = Patience(self.timeout_seconds + 1.0)
+            while not outcome and not patience.is_over:
+                self._producer.poll(_NOTE_SECONDS)
+        if not outcome:
+            raise RetriableError(f"{doing}: no answer for {self.timeout_seconds:.0f} s")
+        if outcome[0] is not None:
+            raise classify(KafkaException(outcome[0]), doing, self._heard)

@@ -47,7 +47,7 @@ def test_all_records_arrive_in_their_order_through_a_client_with_hardly_any_room
     outbox = Outbox(kafka_connection, 20, {"queue.buffering.max.messages": 7, "linger.ms": 0})
     outbox.send_batch(topic, batch(200), 800)
     keys = [b"%d" % number for number in range(200, 400)]
-    outbox.send_each(topic, keys, [b"v"] * 200, [[("h", b"1")]] * 200, [0] * 200, [-1] * 200)
+    outbox.send_each(topic, keys, [b"v"] * 200, [[("h", b"1")]] * 200, [0] * 200, [-1] * 200, 400)
     for number in range(400, 450):
         outbox.send(topic, b"%d" % number, b"v", [])
     outbox.flush()
@@ -71,7 +71,6 @@ def test_who_was_overtaken_leaves_the_newer_transaction_alone(
 ) -> None:
     newer = transaction(kafka_connection, topic)
     with pytest.raises(ConfigError, match="too slow"), transaction(kafka_connection, topic) as older:  # noqa: PT012
-        older.fence()
         older.begin()
         older.send(topic, b"old", b"v", [])
         newer.fence()
@@ -88,7 +87,6 @@ def test_who_fails_while_much_is_on_its_way_holds_up_no_reader(
 ) -> None:
     for _ in range(3):
         with pytest.raises(DataError), transaction(kafka_connection, topic) as failing:  # noqa: PT012
-            failing.fence()
             failing.begin()
             failing.send_batch(topic, batch(5000), 20_000)
             raise DataError("a row")

@@ -14,8 +14,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.names import topic_names as names_of
-from airflow_provider_connect.sinks._kafka.topics.found import Topics, Use
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules
+from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules, Writing
 from tests.equipment.kafka.fixtures import opened_topics
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_topics_are_made_by_their_rules(kafka_connection: Connection, broker: Ka
     assert settings_of(broker, name)["cleanup.policy"] == "compact"
     assert settings_of(broker, name)["retention.ms"] != "-1"
     assert settings_of(broker, f"{name}-big")["retention.ms"] == "-1"
-    assert made.problems([name, f"{name}-big"], Use(keyed=True)) == []
+    assert made.problems([name, f"{name}-big"], Writing(keyed=True)) == []
 
 
 def test_a_topic_that_is_there_is_left_alone(kafka_connection: Connection, broker: KafkaBroker, name: str):
@@ -89,7 +89,7 @@ def test_nothing_is_made_where_that_is_not_wanted(kafka_connection: Connection, 
     assert f"kafka-topics.sh --create --topic {name} --partitions 2 --config retention.ms=5" in problem
     assert "is missing" in looked.ensure_ledger(name)[0]
     assert "is missing" in looked.ensure_plain(name)[0]
-    assert looked.foreseen([name], Use(keyed=True)) == []
+    assert looked.foreseen([name], Writing(keyed=True)) == []
     with pytest.raises(UnknownTopicError, match="no such topic"):
         looked.limits(name)
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_made_is_told_and_may_be_rehearsed(
     kafka_connection: Connection, name: str, rules: dict[str, object], says: str
 ):
     tried = topics(kafka_connection, **rules)
-    for found in (tried.foreseen([name], Use(keyed=True)), tried.ensure([name])):
+    for found in (tried.foreseen([name], Writing(keyed=True)), tried.ensure([name])):
         assert len(found) == 1
         assert found[0].startswith(f"creating topic '{name}': Kafka says ")
         assert says in found[0]
@@ -114,11 +114,11 @@ def test_what_cannot_be_made_is_told_and_may_be_rehearsed(
 
 def test_a_rehearsal_makes_nothing(kafka_connection: Connection, name: str):
     tried = topics(kafka_connection, partitions=1)
-    assert tried.foreseen([name], Use(keyed=True)) == []
+    assert tried.foreseen([name], Writing(keyed=True)) == []
     with pytest.raises(UnknownTopicError):
         tried.limits(name)
     assert tried.ensure([name]) == []
-    assert tried.foreseen([name], Use(keyed=True)) == []
+    assert tried.foreseen([name], Writing(keyed=True)) == []
 
 
 def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: KafkaBroker, name: str):
@@ -127,13 +127,13 @@ def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: 
     make(broker, f"{name}-short", retention_ms="86400000")
     names = [f"{name}-{end}" for end in ("compact", "isr", "short", "absent")]
     old = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    found = topics(kafka_connection).problems(names, Use(keyed=False, timestamps="event", oldest=old))
+    found = topics(kafka_connection).problems(names, Writing(keyed=False, timestamps="event", oldest=old))
     assert [text.partition(": ")[0] for text in found] == [f"topic '{one}'" for one in names[:3]]
     assert "without a key" in found[0]
     assert "min.insync.replicas is 2" in found[1]
     assert "retention.ms" in found[2]
-    assert "keeps the last" in topics(kafka_connection).problems(names[:1], Use(keyed=True))[0]
-    assert topics(kafka_connection, config={"cleanup.policy": "compact"}).problems(names[:1], Use(keyed=True)) == []
+    assert "keeps the last" in topics(kafka_connection).problems(names[:1], Writing(keyed=True))[0]
+    assert topics(kafka_connection, config={"cleanup.policy": "compact"}).problems(names[:1], Writing(keyed=True)) == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: 
 def test_a_topic_that_would_not_fit_is_told_before_it_is_made(
     kafka_connection: Connection, name: str, rules: dict[str, object], says: str
 ):
-    old = Use(keyed=True, timestamps="event", oldest=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    old = Writing(keyed=True, timestamps="event", oldest=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
     [problem] = topics(kafka_connection, **rules).foreseen([name], old)
     assert says in problem
     forever = TopicGroup(include=(".*_view",), config={"retention.ms": "-1"})

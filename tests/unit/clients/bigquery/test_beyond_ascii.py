@@ -17,7 +17,7 @@ from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import _Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.names import MAX_JOB_ID, legal_job_id
-from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_for, stage_of
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from tests.equipment.bigquery.server import api_at
 
@@ -77,5 +77,5 @@ def test_a_table_name_is_counted_in_bytes_and_leaves_room_for_the_tables_beside_
         BigQuerySink(table=f"d.{'ö' * 376}")
     with pytest.raises(ConfigError, match="longer than 1,024 bytes"):
         Place("some-project", "d", "ö" * 513)
-    longest = stage_of(Place("some-project", "d", "ö" * 375), "a" * 500)
+    longest = stage_of(beginning_for(Place("some-project", "d", "ö" * 375)), "a" * 500)
     assert longest.sibling(f"{longest.table}{REJECTS_END}")

@@ -129,6 +129,39 @@ def test_a_refusal_is_not_hidden_by_what_follows():
     assert heard.reason() == "_SSL"
 
 
+class Reporting:
+    """A client that has errors to report, and does so when it is polled."""
+
+    def __init__(self, heard: Heard, *errors: KafkaError) -> None:
+        self.heard = heard
+        self.errors = list(errors)
+
+    def poll(self, _: float) -> int:
+        while self.errors:
+            self.heard.hear(self.errors.pop(0))
+        return 0
+
+
+def test_a_cluster_that_has_answered_was_not_down_for_good():
+    """As after a broker's restart, hours before: now one refuses for a moment, and others answer."""
+    heard = Heard()
+    heard.hear(ALL_DOWN)
+    heard.answered(Reporting(heard))
+    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    assert type(classify(error("_TIMED_OUT"), "sending", heard)) is RetriableError
+    heard.hear(ALL_DOWN)
+    assert type(classify(error("_TIMED_OUT"), "sending", heard)) is ConfigError
+
+
+def test_what_nobody_had_listened_to_before_an_answer_is_over_as_well():
+    heard = Heard()
+    client = Reporting(heard, ALL_DOWN)
+    heard.answered(client)
+    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    heard.listen(client)
+    assert heard.failure("sending") is None
+
+
 def test_ours_and_strangers():
     ours = ConfigError("ours")
     assert classify(ours, "doing") is ours

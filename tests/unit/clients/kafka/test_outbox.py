@@ -43,7 +43,7 @@ def test_large_records_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatc
 def test_a_client_that_has_no_room_is_waited_for() -> None:
     full = outbox(queue__buffering__max__messages=10)
     with pytest.raises(RetriableError, match="the broker took none of 10 records"):
-        full.send_each("t", [b"k"] * 20, [b"v"] * 20, [[("h", b"1")]] * 20, [0] * 20, [-1] * 20)
+        full.send_each("t", [b"k"] * 20, [b"v"] * 20, [[("h", b"1")]] * 20, [0] * 20, [-1] * 20, 40)
     with pytest.raises(RetriableError, match="the broker took none of 10 records"):
         full.send("t", b"k", b"v", [])
     with pytest.raises(RetriableError, match="the broker took none of 10 records"):

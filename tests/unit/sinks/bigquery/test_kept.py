@@ -13,7 +13,14 @@ from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.kept import digest_of, kept_before
-from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, Kept, Staging, new_stage, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import (
+    REJECTS_END,
+    Kept,
+    Staging,
+    beginning_for,
+    new_stage,
+    stage_of,
+)
 from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.server import Server, api_at
@@ -21,7 +28,7 @@ from tests.equipment.bigquery.server import Server, api_at
 SCHEMA = pa.schema([("n", pa.int64())])
 TARGET = Place("connect-test", "d", "events")
 ATTEMPT = "0123456789abcdef-1-20260901"
-STAGED = stage_of(TARGET, f"{ATTEMPT}-0123456789ab")
+STAGED = stage_of(beginning_for(TARGET), f"{ATTEMPT}-0123456789ab")
 REJECTS = STAGED.sibling(f"{STAGED.table}{REJECTS_END}")
 OURS = {"connect": "staging", "day": "2026-09-01"}
 
@@ -35,7 +42,7 @@ def publish(root: Path) -> Publish:
 
 def making(dataset: str | None = None) -> Staging:
     """Return what a later attempt would stage."""
-    made, place = columns(SCHEMA), new_stage(TARGET, ATTEMPT, dataset)
+    made, place = columns(SCHEMA), new_stage(beginning_for(TARGET, dataset), ATTEMPT)
     return Staging(place, place.sibling(f"{place.table}{REJECTS_END}"), made, made, "storage_write")
 
 
@@ -49,7 +56,7 @@ def found(server: Server, root: Path, table: str, rejects: str | None, **table_h
     reference = {"projectId": "connect-test", "datasetId": "d", "tableId": "t"}
     server.answer = (200, {"tableReference": reference, "type": "TABLE", "schema": {"fields": []}, **table_has})
     with api_at(server.url) as api:
-        return kept_before(api, publish(root), made, TARGET)
+        return kept_before(api, publish(root), made)
 
 
 def test_an_attempts_own_staging_tables_are_taken_again(server: Server, tmp_path: Path) -> None:
@@ -67,10 +74,10 @@ def test_the_same_in_a_dataset_for_staging_tables(server: Server, tmp_path: Path
     reference = {"projectId": "connect-test", "datasetId": "staging", "tableId": "t"}
     server.answer = (200, {"tableReference": reference, "type": "TABLE", "schema": {"fields": []}, "labels": OURS})
     with api_at(server.url) as api:
-        taken = kept_before(api, publish(tmp_path), made, TARGET, "staging")
+        taken = kept_before(api, publish(tmp_path), made)
         assert taken is not None
         assert taken.table == before
-        assert kept_before(api, publish(tmp_path), made, TARGET) is None
+        assert kept_before(api, publish(tmp_path), making()) is None
 
 
 @pytest.mark.parametrize(
@@ -105,4 +112,4 @@ def test_a_note_that_cannot_be_read_counts_as_none(server: Server, tmp_path: Pat
     folder.mkdir(parents=True)
     (folder / "bigquery.json").write_text(json.dumps({"table": "events"}))
     with api_at(server.url) as api:
-        assert kept_before(api, publish(tmp_path), making(), TARGET) is None
+        assert kept_before(api, publish(tmp_path), making()) is None

@@ -17,7 +17,6 @@ from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.staging import Staging
 from airflow_provider_connect.sinks._bigquery.ways_in import rejects as _rejects
 from airflow_provider_connect.sinks._bigquery.ways_in import storage_write as _storage_write
-from airflow_provider_connect.sinks._bigquery.ways_in.rejects import RejectsAppender
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import RESTARTS, put_file
 from airflow_provider_connect.tolerance import Tolerance
 
@@ -98,7 +97,7 @@ def test_refused_columns_are_called_as_in_the_source(tmp_path: Path, monkeypatch
 
 def test_dead_letters_name_the_sources_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_aside: list[Any] = []
-    monkeypatch.setattr(RejectsAppender, "append", lambda self, origin, bad: set_aside.extend(bad))
+    monkeypatch.setattr(_storage_write, "append_rejects", lambda appender, origin, bad: set_aside.extend(bad))
     _, send = put(tmp_path, monkeypatch, 1)
     send()
     assert [(bad.position, bad.column, bad.reason) for bad in set_aside] == [

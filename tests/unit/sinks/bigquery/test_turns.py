@@ -15,7 +15,7 @@ from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery.columns.types import Field
 from airflow_provider_connect.sinks._bigquery.script import publish_script
-from airflow_provider_connect.sinks._bigquery.staging import stage_of
+from airflow_provider_connect.sinks._bigquery.staging import beginning_for, stage_of
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
 from airflow_provider_connect.sinks._bigquery.turns import (
     DML_SECONDS,
@@ -139,9 +139,9 @@ def test_only_those_count_who_want_a_turn_at_the_same_ledger(server: Server) -> 
 
 
 def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(server: Server) -> None:
-    mine = stage_of(TARGET, "a1", "staging")
-    other = stage_of(TARGET.sibling("events2"), "a1", "staging")
-    listed(server, mine.table, stage_of(TARGET, "a2", "staging").table, other.table, connect="staging")
+    mine, second = (stage_of(beginning_for(TARGET, "staging"), attempt) for attempt in ("a1", "a2"))
+    other = stage_of(beginning_for(TARGET.sibling("events2"), "staging"), "a1")
+    listed(server, mine.table, second.table, other.table, connect="staging")
     with api_at(server.url) as api:
         assert publishers(api, replace(PLANS["replace"], staging=mine)) == 2
 

@@ -15,9 +15,9 @@ from airflow_provider_connect.sinks._kafka.history import published_elsewhere
 from airflow_provider_connect.sinks._kafka.ledger import view as _kafka_ledger_view
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey, parsed
-from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
-from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord, beat_key, state_key
+from airflow_provider_connect.sinks._kafka.turns.queue import TicketRecord, beat_key, state_key
+from airflow_provider_connect.sinks.kafka import KafkaSink
 
 KEY = StreamKey(connector="c", stream="s")
 DAY = dt.date(2026, 10, 5)
@@ -149,8 +149,8 @@ def test_a_record_that_counts_and_is_not_its_keys_last_is_told() -> None:
     assert view_with(late, healed).value(RAW) == healed
 
 
-class Filled(LedgerTopic):
-    """A ledger's topic that is read already."""
+class Filled(KafkaLedger):
+    """A ledger whose topic is read already."""
 
     def current(self, *_: Any, **__: Any) -> View:
         return self.view
@@ -168,7 +168,9 @@ def test_the_streams_own_days_are_not_looked_through_for_those_elsewhere(monkeyp
         note(view, Written(key._replace(what="claim").encoded(), ONE))
     offsets = Entry(row=entry(1)[0].row, offsets={"other_a": {0: (0, 1)}}).model_dump_json().encode()
     note(view, Written(LedgerKey("c", "s", other, DAY).encoded(), offsets))
-    topic = Filled(Connection(conn_id="k", conn_type="kafka", extra={}), "ledger", 1.0, KEY, view)
+    nowhere = Connection(conn_id="k", conn_type="kafka", extra={})
+    ledger = Filled(nowhere, KafkaSink(topic=own, ledger_topic="ledger"), KEY)
+    ledger.view = view
     parse, looked_at = LedgerKey.parse, []
 
     def counted(raw: bytes | None) -> LedgerKey:
@@ -176,5 +178,5 @@ def test_the_streams_own_days_are_not_looked_through_for_those_elsewhere(monkeyp
         return parse(raw)
 
     monkeypatch.setattr(LedgerKey, "parse", counted)
-    assert published_elsewhere(KafkaLedger(topic, KEY, own)) == {"other_a": other}
+    assert published_elsewhere(ledger) == {"other_a": other}
     assert len(looked_at) == 1

@@ -14,7 +14,6 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
-from airflow_provider_connect.sinks._kafka.ledger.topic import LedgerTopic
 from airflow_provider_connect.sinks._kafka.plan import MOST_TOPICS, check_time, routes
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.equipment.frozen import freeze
@@ -28,7 +27,7 @@ class Known(KafkaLedger):
     def __init__(self, *days: tuple[int, float]) -> None:
         connection = Connection(conn_id="kafka_default", conn_type="kafka", extra={})
         key = StreamKey(connector="c", stream="s")
-        super().__init__(LedgerTopic(connection, "ledger", 1.0, key), key, "events")
+        super().__init__(connection, KafkaSink(topic="events"), key)
         self.given = days
 
     def newest_entries(self, days: int, undecided: Literal["wait", "leave", "ignore"] = "leave") -> list[Entry]:

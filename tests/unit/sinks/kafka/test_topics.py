@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider_connect.clients.kafka.errors import Heard
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._kafka.topics.found import Topics
 from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
@@ -94,6 +95,40 @@ def test_an_answer_that_is_an_error_is_never_taken_for_a_missing_topic(name: str
         Topics(cluster, TopicRules(), timeout_seconds=0.1).ensure(names(1))
     with pytest.raises(expected, match="connecting to the cluster"):
         Topics(cluster, TopicRules(), timeout_seconds=0.1).reach()
+
+
+class Restarted(SlowCluster):
+    """Was down a while ago, answers once, and refuses to sign in on the way to one broker."""
+
+    heard: Heard
+    was_down = True
+
+    def poll(self, _: float) -> int:
+        if self.was_down:
+            self.was_down = False
+            self.heard.hear(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+        return 0
+
+    def describe_cluster(self, **_: Any) -> Future[Any]:
+        self.heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+        return done(error("_TIMED_OUT"))
+
+
+def test_a_cluster_that_answered_since_it_was_down_is_waited_for():
+    cluster: Any = Restarted(0)
+    topics = Topics(cluster, TopicRules(), timeout_seconds=0.1)
+    cluster.heard = topics.heard
+    assert topics.ensure(names(1)) == []
+    with pytest.raises(RetriableError, match="connecting to the cluster"):
+        topics.reach()
+
+
+def test_a_cluster_that_never_answered_refuses_the_sign_in():
+    cluster: Any = Restarted(0)
+    topics = Topics(cluster, TopicRules(), timeout_seconds=0.1)
+    cluster.heard = topics.heard
+    with pytest.raises(ConfigError, match="refuses the credentials"):
+        topics.reach()
 
 
 class ThreeNodes(SlowCluster):

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
-from airflow_provider_connect.sinks._kafka.turns.queue import DEAD_SECONDS, Queue, Ticket
-from airflow_provider_connect.sinks._kafka.turns.records import TicketRecord, beat_key, new_number, state_key
+from airflow_provider_connect.sinks._kafka.turns.queue import (
+    DEAD_SECONDS,
+    Queue,
+    Ticket,
+    TicketRecord,
+    beat_key,
+    new_number,
+    state_key,
+)
 
 LONG = DEAD_SECONDS + 0.1
 

@@ -83,6 +83,9 @@ class TinyPublisher(Publisher):
     def abort(self, publish: Publish, token: Any) -> None:
         self._step("abort")
 
+    def close(self) -> None:
+        self._fail("close")
+
     def _step(self, name: str, text: str = "") -> None:
         with (Path(self.options.folder) / "steps").open("a") as file:
             file.write(f"{name}{text}\n")

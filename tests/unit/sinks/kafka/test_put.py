@@ -1,0 +1,59 @@
+"""How much a share's records count for in the producer's queue."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
+from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks._kafka.put import Sender
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan
+from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.window import Day
+
+NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
+
+
+@pytest.fixture
+def sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sender:
+    """A sender to no broker, whose producer holds 1 KB."""
+    monkeypatch.setattr(_kafka_outbox, "QUEUE_KBYTES", 1)
+    day = Day(date=dt.date(2026, 10, 5))
+    publish = Publish(
+        key=StreamKey(connector="mixpanel", stream="export"),
+        day=day,
+        intent=Intent(token="t", run="dag/run/task"),
+        manifest=Manifest(day=day, attempt="0a-1-20261005", fingerprint="f", polled=Polled()),
+        schema=pa.schema([pa.field("event", pa.string())]),
+        stage=str(tmp_path),
+    )
+    plan = Plan(publish, "rows", {None: "events"}, {}, {}, None)
+    return Sender(KafkaSink(topic="events", key_fields=("event",)), plan, Outbox(NOWHERE, 0.3, {}), (), 1)
+
+
+def outgoing(headers: Headers) -> Outgoing:
+    return Outgoing("events", [b"k"], [b"v"], [headers], None, size_bytes=2, tombstones=0)
+
+
+def test_headers_count_for_what_a_producer_holds(sender: Sender) -> None:
+    for _ in range(3):
+        sender._hand_over(outgoing([("h", b"x")]))
+    sender._hand_over(outgoing([("h", b"x" * 600)]))
+    with pytest.raises(RetriableError, match="the broker took none of 4 records"):
+        sender._hand_over(outgoing([("h", b"x" * 600)]))
+
+
+def test_headers_of_tombstones_count_as_well(sender: Sender) -> None:
+    snapshot: Any = SimpleNamespace(require_unique=lambda: None, vanished=lambda: iter([(0, b"k")] * 20))
+    with pytest.raises(RetriableError, match=r"the broker took none of \d+ records"):
+        sender._bury_vanished(snapshot)
