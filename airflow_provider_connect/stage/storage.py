@@ -93,7 +93,7 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
     """Return the error to raise for a filesystem error of pyarrow or delta-rs on ``path``."""
     number = _errno(error)
     if number in _NO_SPACE:
-        return RetriableError(f"no space left for {path}: free some; what was there before is unchanged")
+        return RetriableError(f"no space left for {path}: make room; what was there before is unchanged")
     if number in _NO_RIGHT:
         return ConfigError(
             f"{path} cannot be written or read ({errno.errorcode[number]}): give this user the right, or choose "

@@ -19,6 +19,7 @@ from airflow_provider_connect.sinks._bigquery.names import POSITION
 from airflow_provider_connect.sinks._bigquery.problems import problems
 from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
 from airflow_provider_connect.sinks._bigquery.staging import beginning_for, staging_tables, sweep
+from airflow_provider_connect.sinks._bigquery.tables import Tables
 from airflow_provider_connect.sinks._bigquery.target import schema_moved
 from tests.equipment.bigquery.fixtures import options
 from tests.equipment.bigquery.publish_bench import SCHEMA, Bench, row, with_field
@@ -97,7 +98,9 @@ def test_a_view_is_no_target(bench: Bench) -> None:
 
 
 def preflight(bench: Bench) -> list[str]:
-    return problems(bench.api, bench.target, bench.options, bench.schema)
+    whole = f"{bench.target.project}.{bench.target.dataset}.{bench.target.table}"
+    tables = Tables(bench.options.model_copy(update={"table": whole}), bench.target.project)
+    return problems(bench.api, tables, bench.schema)
 
 
 def test_preflight_finds_nothing_before_and_after_the_first_publish_and_leaves_nothing(bench: Bench) -> None:

@@ -197,6 +197,9 @@ def test_the_broker_is_killed_and_comes_back_on_its_data(
     doomed.holds(day, ROWS * 3)
 
 
+# In one run of three the broker left the transaction open on its data partitions after this kill, and held up readers
+# in the tests behind it as well. Whether that ends with the timeout of the transaction is not known yet.
+@pytest.mark.campaign
 def test_the_broker_is_killed_when_it_has_committed_and_before_it_said_so(
     doomed: SinkBench, front: KafkaProxy, mortal: KafkaBroker, day: dt.date
 ) -> None:
