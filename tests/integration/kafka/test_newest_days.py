@@ -126,7 +126,7 @@ def test_an_open_transaction_of_others_is_waited_for(scene: Scene, kafka_connect
         other.flush()
         scene.publish(scene.stage(MONDAY, events("a", "b")))
         ask = {"ledger_topic": scene.sink.ledger_topic, "timeout_seconds": 1.0}
-        with pytest.raises(RetriableError, match="a transaction is open there|an open transaction"):
+        with pytest.raises(RetriableError, match=r"a transaction is open there|an open transaction"):
             list(records(settings(scene), newest_days(settings(scene), scene.sink.topic, **ask), timeout_seconds=1))
         with ThreadPoolExecutor(1) as pool:
             reading = pool.submit(scene.newest_keys)
