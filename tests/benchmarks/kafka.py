@@ -37,11 +37,11 @@ class Published(NamedTuple):
     peak_mb: float
 
 
-def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled, order: int) -> Published:
+def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled) -> Published:
     """Publish a staged day, as driver and executor do together."""
     sink = KafkaSink.of(options)
     publisher = sink.open(KEY, {sink.conn_id: connection})
-    job = publish_of(stage, polled, order)
+    job = publish_of(stage, polled, 1)
     problems = publisher.preflight(job.schema, (), "day")
     assert problems == [], problems
     cpu, started = time.process_time(), time.perf_counter()
@@ -111,7 +111,7 @@ def measure(bench: Bench, broker: KafkaBroker, tools: Path, rounds: int, times: 
         polled = Polled.total([polled] * times)
         if not turn:
             values_of(stage, polled, payload)
-        one = in_new_process(publish, options, connection, stage, polled, turn + 1)
+        one = in_new_process(publish, options, connection, stage, polled)
         schema = publish_of(stage, polled, 1).schema
         with KafkaSink.of(options | {"topic": f"{topic}-java"}).open(KEY, {"kafka_default": connection}) as publisher:
             publisher.preflight(schema, (), "day")

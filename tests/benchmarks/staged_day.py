@@ -14,7 +14,7 @@ from day import DAYS, SOURCE, Bench, warm_up
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
 
 KEY = StreamKey(connector="mixpanel", stream="benchmark.export")
@@ -43,10 +43,13 @@ def _freeze(connection: Connection, date: dt.date, stage: str) -> tuple[float, P
 def publish_of(stage: str, polled: Polled, order: int) -> Publish:
     """Return the publish of what was staged.
 
-    :param order: of its run; a later one supersedes an earlier one.
+    :param order: of its run, starting at 1; a later one replaces what the one before it published.
     """
     day = Day(date=DAYS[0])
-    manifest = Manifest(day=day, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled)
+    seen = Seen(day=day.date, generation=order - 1) if order > 1 else Seen()
+    manifest = Manifest(
+        day=day, seen=seen, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled
+    )
     intent = Intent(token=f"{order:032x}", run="dag/run/task")
     with MixpanelSource.of(SOURCE).open(Connection(conn_id="benchmark")) as poller:
         schema = poller.schema()
