@@ -17,10 +17,8 @@ Airflow, so an error makes both steps as a :class:`Failure`.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
 
 from airflow_provider_connect.wire import Wire
 
@@ -133,31 +131,6 @@ class Failure(Wire):
         if cls is OvertakenError:
             kwargs = {"by": self.overtaken_by or "", "may_poll_again": bool(self.may_poll_again)}
         return cls(self.message, **kwargs)
-
-
-class Closable(Protocol):
-    """What is closed when it is no longer needed: pollers and publishers are."""
-
-    def close(self) -> None:
-        """Let go of clients and connections."""
-
-
-_Closable = TypeVar("_Closable", bound=Closable)
-
-
-@contextmanager
-def closing_quietly(thing: _Closable, say: Callable[[str], None]) -> Iterator[_Closable]:
-    """Close a thing when the block ends.
-
-    That it cannot be closed is said. It neither undoes what the block has done, nor hides why the block failed.
-    """
-    try:
-        yield thing
-    finally:
-        try:
-            thing.close()
-        except Exception as error:  # noqa: BLE001
-            say(f"{type(thing).__name__} could not be closed: {Failure.of(error).message}")
 
 
 def worst(failures: list[Failure]) -> Failure | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
@@ -16,7 +16,7 @@ from airflow_provider_connect.source import Source
 def names(room: str) -> list[str]:
     """Return the names of all connectors in ``room`` (``sources`` or ``sinks``), those of other packages included.
 
-    A name of ours is always ours: an entry point that is called the same is not looked at.
+    A name of ours is always ours: an entry point of the same name is ignored.
     """
     return sorted(_ours(room) | set(_others(room)))
 
@@ -51,10 +51,7 @@ def _connector(room: str, name: str, contract: type[Any]) -> type[Any]:
     if name not in _ours(room):
         if (point := _others(room).get(name)) is not None:
             return _only(point.load(), contract, name)
-        known = names(room)
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"known: {', '.join(known)}"
-        raise ConfigError(f"no {room[:-1]} is called {name!r}; {hint}")
+        raise ConfigError(f"no {room[:-1]} is called {name!r}; {nearest(name, names(room))}")
     module = importlib.import_module(f"airflow_provider_connect.{room}.{name}")
     found = [
         value

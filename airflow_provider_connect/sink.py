@@ -20,10 +20,11 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from pydantic import Field
 
+from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
@@ -193,8 +194,8 @@ class Sink(Options, ABC):
         """
 
 
-class Publisher(ABC):
-    """What publishes the days of one stream into one sink; whoever opens it closes it.
+class Publisher(Closable, ABC):
+    """What publishes the days of one stream into one sink.
 
     The driver opens one for all days of a job and calls it from several threads at once. Each executor task opens its
     own. Sinks define what they need: only ``ledger`` and ``commit`` have no default.
@@ -217,6 +218,12 @@ class Publisher(ABC):
     def begin(self, publish: Publish) -> Any:
         """Prepare one publish; what is returned goes, pickled, to every :meth:`put`. Driver, once an attempt."""
         return None
+
+    @property
+    @final
+    def has_put(self) -> bool:
+        """Whether executors have anything to do: whether the sink defines :meth:`put`."""
+        return type(self).put is not Publisher.put
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
         """Deal a day's files out, one :meth:`put` for each share: each file alone by default. Driver."""
@@ -243,18 +250,9 @@ class Publisher(ABC):
         :raises DataError: a column's type conflicts with the target's.
         """
 
-    def abort(self, publish: Publish, token: Any) -> None:  # noqa: B027  # most sinks have nothing to release
+    def abort(self, publish: Publish, token: Any) -> None:
         """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""
 
     def sweep(self) -> int:
         """Delete what attempts left that are long dead; return how many files. Driver, once a job, last."""
         return 0
-
-    def close(self) -> None:  # noqa: B027  # many have nothing to close
-        """Let go of clients and connections; may be called more than once."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

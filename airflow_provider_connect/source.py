@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.window import Day, SourceKind
@@ -72,7 +73,10 @@ class Source(Options, ABC):
         "fail.",
     )
     parallel_days: int = Field(
-        default=4, ge=1, description="How many days of one window may be polled at the same time."
+        default=4,
+        ge=1,
+        description="How many days of one window may be polled at the same time. Where one request serves several "
+        "days, they count as one.",
     )
 
     @property
@@ -106,8 +110,8 @@ class Source(Options, ABC):
         """
 
 
-class Poller(ABC):
-    """What polls one stream; whoever opens it closes it.
+class Poller(Closable, ABC):
+    """What polls one stream.
 
     The driver opens one for all days of a job and calls it from several threads at once. Each executor task opens its
     own.
@@ -149,12 +153,3 @@ class Poller(ABC):
         :raises ConfigError: credentials, rights, options: nobody tries again.
         :raises DataError: the data is bad, and ``errors_tolerance`` does not allow it.
         """
-
-    def close(self) -> None:  # noqa: B027  # many have nothing to close
-        """Let go of clients and connections; may be called more than once."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_connect import offsets
+from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import write_connections
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError, closing_quietly
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.operators import ending, outcome

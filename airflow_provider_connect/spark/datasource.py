@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -38,10 +39,12 @@ from pyspark.sql import datasource as spark_api
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, Failure
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.spark.asked import planned, polled
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.reference import resolve
 from airflow_provider_connect.window import Day, groups, parse_days
@@ -91,7 +94,7 @@ class SourceData(spark_api.DataSource):
 
         :raises ConfigError: if there is no such connection, or it does not fit the options.
         """
-        with self._source.open(self._connection()) as poller:
+        with _opened(self._source, self._connection()) as poller:
             columns = [field for field in poller.schema() if field.name != "day"]
         return from_arrow_schema(pa.schema([*columns, pa.field("day", pa.date32(), nullable=False)]))
 
@@ -120,32 +123,42 @@ class SourceReader(spark_api.DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[spark_api.InputPartition]:
-        """Return the partitions that the source plans for the days, oldest first. Driver."""
-        with self._source.open(self._connection) as poller:
+        """Return the partitions that the source plans for the days, oldest first. Driver.
+
+        :raises ConnectError: as :meth:`read` does.
+        """
+        with _opened(self._source, self._connection) as poller:
             return [
                 spark_api.InputPartition(part.model_dump_json())
                 for group in groups(self._days, poller.days_per_plan)
-                for part in poller.plan(group)
+                for part in planned(poller, group)
             ]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition. Executor.
 
-        :raises ConnectError: what the source raised; for errors that are not ours, only their type and place.
+        :raises ConnectError: what the source raised; of an error that is not ours, only its type and place are told.
         """
         part = InputPartition.model_validate_json(partition.value)
         target = to_arrow_schema(self._schema, timezone="UTC")
         tally = Tally(part.days)
-        try:
-            with self._source.open(self._connection) as poller:
-                for day, batch in poller.poll(part, tally):
-                    yield _with_day(batch, day, target)
-        except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold secrets
-            raise Failure.of(error).error() from None
+        with _opened(self._source, self._connection) as poller:
+            for day, batch in polled(poller, part, tally):
+                yield _with_day(batch, day, target)
         for day in part.days:
             rows, dropped = tally.for_day(day).rows, sorted(tally.for_day(day).counts.items())
             counts = ", ".join(f"{name} {count:,}" for name, count in dropped)
             say(f"day {day}, partition {part.index}: {rows:,} rows read; {counts or 'nothing dropped'}")
+
+
+@contextmanager
+def _opened(source: Source, connection: Connection) -> Iterator[Poller]:
+    """Open a source. Its errors leave the block as ours, and that it cannot be closed fails nothing."""
+    try:
+        with closing_quietly(source.open(connection), say) as poller:
+            yield poller
+    except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold secrets
+        raise Failure.of(error).error() from None
 
 
 def _config(text: str) -> dict[str, object]:

@@ -16,8 +16,9 @@ from airflow_provider_connect.errors import ConnectError, Failure, worst
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
-from airflow_provider_connect.spark.progress import Poll, Progress, named, say
+from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
     MANIFEST,
@@ -83,15 +84,9 @@ class Freezer:
 
         :raises ConnectError: the plan is of other days, or Spark lost a task.
         """
-        parts = self.poller.plan(days)
-        for stray in {day for part in parts for day in part.days} - attempts.keys():
-            raise ConnectError(f"the source planned day {stray}, but was asked for {named(days)}")
-        forgotten = attempts.keys() - {day for part in parts for day in part.days}
-        if forgotten and len(days) > 1:
-            # It would be published as an empty day, which is what no partition means where a plan is for one day.
-            names = ", ".join(str(day) for day in days if day in forgotten)
-            raise ConnectError(f"the source planned nothing for {names}, but was asked for {named(days)}")
-        poll = Poll(days, {part.index: progress_file(attempts[part.days[0]], part.index) for part in parts})
+        parts = planned(self.poller, days)
+        firsts = {part.index: part.days[0] for part in parts}
+        poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
         with self.progress.polling(poll):
             texts = self.poll_parts([self._task(part, attempts) for part in parts])
         outcomes = [PollOutcome.model_validate_json(text) for text in texts]

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection, read_connections
-from airflow_provider_connect.errors import ConfigError, Failure, RetriableError, closing_quietly
+from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
-from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
+from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.progress import Progress, say
@@ -115,7 +116,7 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
                 keeps_stage=own is not None,
                 progress=progress,
                 freezer=freezer,
-                put_shares=_putter(sc, job, key, root.url, connections) if _has_put(publisher) else None,
+                put_shares=_putter(sc, job, key, root.url, connections) if publisher.has_put else None,
                 task_lives=watchdog.sees_task,
             )
             reports = _all_days(days, poller.days_per_plan, min(source.parallel_days, sc.defaultParallelism))
@@ -183,10 +184,6 @@ def _swept(place: str, sweep: Callable[[], int]) -> int:
     except Exception as error:  # noqa: BLE001
         say(f"files of dead attempts under {place} could not be swept: {Failure.of(error).message}")
         return 0
-
-
-def _has_put(publisher: Publisher) -> bool:
-    return type(publisher).put is not Publisher.put
 
 
 def _all_days(days: Days, together: int, width: int) -> list[DayReport]:

@@ -18,12 +18,14 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, Failure, RetriableError, closing_quietly
+from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_file, progress_file, rejects_file
@@ -139,9 +141,7 @@ def _poll_once(
             for day, attempt in attempts.items()
         }
         digests = {day: Digest(schema) for day in attempts}
-        for day, batch in stack.enter_context(closing(prefetch(poller.poll(task.part, tally), depth=1))):
-            if day not in writers:
-                raise ConnectError(f"the source sent rows of day {day}, which its partition does not name")
+        for day, batch in stack.enter_context(closing(prefetch(polled_rows(poller, task.part, tally), depth=1))):
             writers[day].write(batch)
             digests[day].add(batch)
     polled = {}

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.stage.storage import Folder
@@ -28,15 +29,26 @@ def named(days: Sequence[Day]) -> str:
     return f"day {days[0]}" if len(days) == 1 else f"days {days[0]}..{days[-1]}"
 
 
+class Sign(NamedTuple):
+    """Where a partition gives signs of life.
+
+    :param day: the first of its days, for which its retries count.
+    :param file: its path, relative to the stage root.
+    """
+
+    day: Day
+    file: str
+
+
 @dataclass(frozen=True, eq=False)
 class Poll:
     """One poll of the days of a plan.
 
-    :param signs: the file with each partition's signs of life, by its index.
+    :param signs: those of each partition, by its index.
     """
 
     days: Sequence[Day]
-    signs: Mapping[int, str]
+    signs: Mapping[int, Sign]
 
 
 @dataclass
@@ -52,7 +64,7 @@ class Progress:
     done: int = 0
     _polls: dict[Poll, float] = field(default_factory=dict)
     _publishing: dict[Day, tuple[int, float]] = field(default_factory=dict)
-    _retries: dict[Day, dict[str, int]] = field(default_factory=dict)
+    _retries: dict[Sign, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _end: threading.Event = field(default_factory=threading.Event)
 
@@ -77,16 +89,16 @@ class Progress:
     def retried(self, poll: Poll, part: int, reasons: Sequence[str]) -> None:
         """Print the reason for each retry of a partition, each once: executors repeat earlier ones."""
         with self._lock:
-            printed = self._retries.setdefault(poll.days[0], {})
-            already = printed.get(poll.signs[part], 0)
-            printed[poll.signs[part]] = max(already, len(reasons))
+            sign = poll.signs[part]
+            already = self._retries.get(sign, 0)
+            self._retries[sign] = max(already, len(reasons))
         for number, reason in enumerate(reasons[already:], already + 1):
             say(f"{named(poll.days)}: retry {number} of partition {part}: {reason}")
 
     def retries(self, day: Day) -> int:
-        """Return the number of a day's retries; those of days polled together count for the first of them."""
+        """Return how often a day's partitions were polled again; one of several days counts for its first."""
         with self._lock:
-            return sum(self._retries.get(day, {}).values())
+            return sum(retries for sign, retries in self._retries.items() if sign.day == day)
 
     @contextmanager
     def publishing(self, day: Day, rows: int) -> Iterator[None]:
@@ -120,7 +132,7 @@ class Progress:
         notes = []
         for part, sign in poll.signs.items():
             try:
-                seen = json.loads(self.root.read(sign))
+                seen = json.loads(self.root.read(sign.file))
             except (OSError, ConnectError, ValueError):
                 continue  # not begun, or just being replaced
             rows += seen["rows"]

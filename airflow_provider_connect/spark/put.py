@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.errors import Failure, closing_quietly, worst
+from airflow_provider_connect.closing import closing_quietly
+from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.manifest import StagedFile

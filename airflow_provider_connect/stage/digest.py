@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConnectError
@@ -14,6 +15,17 @@ RECORD_KEY = "record_key"
 """The column that holds a row's key."""
 _DIGITS = 32
 _MODULUS = 1 << 128
+
+
+def combined(digests: Iterable[str | None]) -> str | None:
+    """Return the digest of all parts together; None if a part has none."""
+    found = list(digests)
+    known = [int(digest, 16) for digest in found if digest is not None]
+    return _text(sum(known)) if len(known) == len(found) else None
+
+
+def _text(key_sum: int) -> str:
+    return f"{key_sum % _MODULUS:0{_DIGITS}x}"
 
 
 class Digest:
@@ -29,12 +41,12 @@ class Digest:
         :raises ConnectError: if a key is not 32 hex digits.
         """
         if self._column >= 0:
-            self._sum = (self._sum + key_sum(batch.column(self._column))) % _MODULUS
+            self._sum += key_sum(batch.column(self._column))
 
     @property
     def text(self) -> str | None:
         """The digest as 32 hex digits; None where rows have no key."""
-        return f"{self._sum:032x}" if self._column >= 0 else None
+        return _text(self._sum) if self._column >= 0 else None
 
 
 def key_sum(keys: pa.StringArray) -> int:

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field
 
+from airflow_provider_connect.stage.digest import combined
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
@@ -87,7 +87,7 @@ class Polled(Wire):
             seconds=max((part.seconds for part in parts), default=0.0),
             earliest=min((part.earliest for part in parts if part.earliest), default=None),
             latest=max((part.latest for part in parts if part.latest), default=None),
-            digest=_added(part.digest for part in parts),
+            digest=combined(part.digest for part in parts),
         )
 
 
@@ -139,16 +139,6 @@ class Manifest(Wire):
             if folder != attempt_folder(attempt) or not name.startswith("rejects-"):
                 raise ValueError("it names a file of rejects that is not this attempt's")
         return found
-
-
-def _added(digests: Iterable[str | None]) -> str | None:
-    """Return the digest of all parts together; None if a part has no digest."""
-    total = 0
-    for digest in digests:
-        if digest is None:
-            return None
-        total += int(digest, 16)
-    return f"{total % 2**128:032x}"
 
 
 def attempt_folder(attempt: str) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, data_file, manifest_file, rejects_file
@@ -37,6 +38,8 @@ MONDAY = dt.date(2026, 10, 5)
 DAYS = (Day(date=MONDAY),)
 NOON = dt.datetime(2026, 10, 7, 12, tzinfo=dt.UTC)
 
+T = TypeVar("T")
+
 Row = tuple[dt.date, str]
 """What a reader sees of a row: its day and its event."""
 
@@ -48,11 +51,14 @@ class Target:
     :param rows: read the target as its users do, not through the sink; return day and ``event`` of every row that
         they see. In any order.
     :param connections: by id, as the sink's options name them.
+    :param age: make all that lies in the target look days old. Give it if the sink's sweep goes by age; without it, the
+        suite's sweeps find nothing.
     """
 
     sink: Sink
     rows: Callable[[], Sequence[Row]]
     connections: Connections = field(default_factory=dict)
+    age: Callable[[], None] = field(default=lambda: None)
 
 
 def intent(number: int, clear_number: int = 0) -> Intent:
@@ -140,8 +146,7 @@ class Bench:
     def shares(self, staged: Publish, publisher: Publisher | None = None) -> list[tuple[StagedFile, ...]]:
         """Deal out a day; no shares where the sink has nothing to put."""
         publisher = publisher or self.publisher
-        puts = type(publisher).put is not Publisher.put
-        return publisher.shares(staged.manifest.polled.files) if puts else []
+        return publisher.shares(staged.manifest.polled.files) if publisher.has_put else []
 
     def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
         """Put a share as an executor does: with a publisher of its own."""
@@ -182,6 +187,14 @@ class Bench:
 def as_sent(value: Any) -> Any:
     """Return a value as it comes out at the other end between driver and executor: pickled and read again."""
     return pickle.loads(pickle.dumps(value))
+
+
+def outcome(call: Callable[[], T]) -> T | ConnectError:
+    """Return what a call returns, or the error of ours that it raises."""
+    try:
+        return call()
+    except ConnectError as error:
+        return error
 
 
 @contextmanager

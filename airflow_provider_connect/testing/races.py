@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
-from airflow_provider_connect.testing.bench import MONDAY, Bench, number_of, restless_threads
+from airflow_provider_connect.testing.bench import MONDAY, Bench, number_of, outcome, restless_threads
 from airflow_provider_connect.testing.connectors import secrets_of
 from airflow_provider_connect.window import ONE_DAY
 
@@ -66,7 +66,7 @@ class RaceCases:
         token = bench.publisher.begin(staged)
         receipts = []
         for share in bench.shares(staged):
-            sent = _in_threads([lambda share=share: _outcome(lambda: bench.put(token, share))] * 2)  # type: ignore[misc]
+            sent = _in_threads([lambda share=share: outcome(lambda: bench.put(token, share))] * 2)  # type: ignore[misc]
             good = [receipt for receipt in sent if not isinstance(receipt, ConnectError)]
             assert good, sent
             receipts.append(good[-1])
@@ -81,7 +81,7 @@ def _all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | Co
 
     def publish(one: Publish) -> LedgerRow | ConnectError:
         with bench.another_process() as publisher:
-            token = _outcome(lambda: publisher.begin(one))
+            token = outcome(lambda: publisher.begin(one))
             sent = [] if isinstance(token, ConnectError) else _sent(bench, one, publisher, token)
             ready.wait(WAIT_SECONDS)
             if isinstance(token, ConnectError):
@@ -101,14 +101,7 @@ def _all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | Co
 
 def _sent(bench: Bench, staged: Publish, publisher: Publisher, token: Any) -> list[Any]:
     """Send a day; return a receipt or an error for each share."""
-    return [_outcome(lambda share=share: bench.put(token, share)) for share in bench.shares(staged, publisher)]  # type: ignore[misc]
-
-
-def _outcome(call: Callable[[], T]) -> T | ConnectError:
-    try:
-        return call()
-    except ConnectError as error:
-        return error
+    return [outcome(lambda share=share: bench.put(token, share)) for share in bench.shares(staged, publisher)]  # type: ignore[misc]
 
 
 def _in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:

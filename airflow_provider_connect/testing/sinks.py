@@ -32,6 +32,7 @@ from airflow_provider_connect.testing.connectors import (
     as_fixtures,
     secrets_of,
 )
+from airflow_provider_connect.testing.gaps import GapCases
 from airflow_provider_connect.testing.races import RaceCases
 from airflow_provider_connect.testing.recovery import RecoveryCases
 from airflow_provider_connect.window import ONE_DAY
@@ -39,7 +40,7 @@ from airflow_provider_connect.window import ONE_DAY
 TUESDAY = MONDAY + ONE_DAY
 
 
-class SinkConformance(RaceCases, RecoveryCases, ConnectorConformance):
+class SinkConformance(RaceCases, RecoveryCases, GapCases, ConnectorConformance):
     """The sink suite, for a sink that shows each day once and whole, and replaces it when it is run again.
 
     A subclass gives a fixture ``target``: a :class:`.Target` that is the test's own, empty, of a sink that has not

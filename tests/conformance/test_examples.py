@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,10 @@ import pytest
 from airflow_provider_connect import registry
 from airflow_provider_connect.errors import DataError, OvertakenError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.testing import Bench, Served, SinkConformance, SourceConformance, Target
+from airflow_provider_connect.testing.gate import Gate
 from tests.equipment.examples.connectors import DATE, EXAMPLES, load, shop_server, store_server
 from tests.equipment.examples.index_store import IndexStore
 from tests.equipment.examples.json_server import JsonServer, LostError
@@ -22,6 +24,42 @@ from tests.equipment.examples.shop import Shop
 
 PAGE = EXAMPLES.parent / "connectors.md"
 LATER_SECONDS = 2 * 86_400.0
+
+
+ALIAS_STORE = load("alias_store")
+
+
+def _switches_from_what_it_finds_then(self: Any, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+    """Decide first, and look again at what is to be replaced: no compare-and-set."""
+    _, rows = self._ledger.look(publish.day.date)
+    row = row_of(publish, next_generation(publish, rows[-1] if rows else None))
+    here, _ = self._ledger.look(publish.day.date)
+    note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
+    self._ledger.write(token, note, -1)
+    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", {"from": here, "to": token})
+    return row
+
+
+def _shows_before_it_notes(self: Any, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+    """Write the ledger row after the data can be seen."""
+    here, rows = self._ledger.look(publish.day.date)
+    for row in rows:
+        if row.token == publish.intent.token:
+            return row
+    row = row_of(publish, next_generation(publish, rows[-1] if rows else None))
+    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", {"from": here, "to": token})
+    note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
+    self._ledger.write(token, note, -1)
+    return row
+
+
+def _deletes_what_has_no_note(self: Any, index: str, day: Any) -> bool:
+    """Sweep what has not come to a commit yet, without a word to the commit that comes next."""
+    _, note = self._ledger.note(index)
+    if "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"]):
+        return False
+    self._api.ask(f"/indexes/{index}/delete", body={}, allowed=(404,))
+    return True
 
 
 class TestPagesApi(SourceConformance):
@@ -69,30 +107,29 @@ class TestAliasStore(SinkConformance):
     def server(self, served_store: tuple[JsonServer, Target]) -> JsonServer:
         return served_store[0]
 
-    @pytest.mark.parametrize("when", ["before", "after"])
-    @pytest.mark.parametrize("step", range(12))
-    def test_a_driver_that_dies_at_any_request_leaves_one_whole_day(
-        self, bench: Bench, server: JsonServer, when: str, step: int
+    @pytest.mark.parametrize(
+        ("wrong", "case"),
+        [
+            ({"commit": _switches_from_what_it_finds_then}, "one_whole_answer_is_seen_whoever_publishes"),
+            ({"commit": _shows_before_it_notes}, "a_day_is_seen_once_whatever_ends"),
+            ({"_bury": _deletes_what_has_no_note}, "a_commit_between_two_requests_of_a_sweep"),
+        ],
+    )
+    def test_the_suite_finds_what_is_wrong_between_two_requests(
+        self,
+        bench: Bench,
+        gated: Bench,
+        gate: Gate,
+        monkeypatch: pytest.MonkeyPatch,
+        wrong: dict[str, Any],
+        case: str,
     ) -> None:
-        bench.publish(bench.stage(DATE, ["old"], 1))
-        day = bench.stage(DATE, ["a", "b"], 2, rejected=1)
-        requests, alive = 0, server.before
-
-        def die(method: str, path: str) -> None:
-            nonlocal requests
-            requests += 1
-            if requests > step:
-                raise LostError
-
-        setattr(server, when, die)
-        with suppress(RetriableError):  # what the last steps did took effect before
-            bench.publish(day)
-        setattr(server, when, alive)
-        seen, row = bench.readable(), bench.ledger.row(DATE)
-        assert (row.generation, seen) in [(1, [(DATE, "old")]), (2, [(DATE, "a"), (DATE, "b")])]
-        with bench.another_process() as other:
-            assert bench.publish(day, other).generation == 2
-        assert bench.readable() == [(DATE, "a"), (DATE, "b")]
+        for name, method in wrong.items():
+            monkeypatch.setattr(ALIAS_STORE._Publisher, name, method)
+        (found,) = [name for name in dir(self) if name.startswith(f"test_{case}")]
+        options: dict[str, Any] = {"whose": 3} if "whoever" in case else {"for_good": True} if "ends" in case else {}
+        with pytest.raises((AssertionError, KeyError)):
+            getattr(self, found)(bench, gated, gate, **options)
 
     def test_an_attempt_that_was_swept_cannot_be_published_any_more(self, bench: Bench, store: IndexStore) -> None:
         day = bench.stage(DATE, ["a"], 1)

@@ -6,16 +6,15 @@ Nothing is tried again here. An answer counts only if it is whole: framed, and p
 from __future__ import annotations
 
 import datetime as dt
-import ipaddress
 import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth, bearer_auth
 from airflow_provider_connect.clients.http.client import Answer, Body, excerpt, json_body, request, retry_after_seconds
+from airflow_provider_connect.clients.http.host import base_url, host_problem
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
@@ -48,16 +47,8 @@ def connection_problems(connection: Connection, credentials: Credentials) -> lis
         found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
     if not connection.password or not connection.password.get_secret_value():
         found.append(f"{where}: password is empty; it holds what the API asks for")
-    try:
-        parts = urlsplit(_with_scheme(connection.host or ""))
-        name = parts.hostname or ""
-        is_bare = parts.port is None or connection.port is None
-    except ValueError:
-        name, is_bare = "", False
-    if not name or not is_bare or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
-        found.append(f"{where}: host must be 'name' or 'https://name', without user, path or query, its port beside it")
-    elif parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(name)):
-        found.append(f"{where}: host must be reached by https: plain http would show the credentials to the network")
+    if (problem := host_problem(connection.host or "", connection.port)) is not None:
+        found.append(f"{where}: {problem}")
     return found
 
 
@@ -71,8 +62,7 @@ class JsonApi:
         if found := connection_problems(connection, credentials):
             raise ConfigError("; ".join(found))
         login, password = connection.login or SecretStr(""), connection.password or SecretStr("")
-        host = _with_scheme(connection.host or "").rstrip("/")
-        self._url = host if connection.port is None else f"{host}:{connection.port}"
+        self._url = base_url(connection.host or "", connection.port)
         self._auth = basic_auth(login, password) if credentials == "basic" else bearer_auth(password)
         self._secrets = Secrets(self._auth.secrets)
 
@@ -133,14 +123,3 @@ class JsonApi:
             return RetriableError(message, retry_after_seconds=after)
         what = "check the connection's credentials and rights" if answer.status in (401, 403) else "check the options"
         return ConfigError(f"{answer.host} answered {answer.status}: {what}{quoted}")
-
-
-def _with_scheme(host: str) -> str:
-    return host if "://" in host else f"https://{host}"
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import ipaddress
 import json
 import re
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.clients.http.auth import Auth, basic_auth, proxy_auth
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
 from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
+from airflow_provider_connect.clients.http.host import base_url, host_problem
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.secrets import Secrets
@@ -114,20 +114,8 @@ def _choice_problems(connection: Connection) -> list[str]:
 
 
 def _host_problem(connection: Connection) -> list[str]:
-    if not connection.host:
-        return []
-    try:
-        parts = urlsplit(_with_scheme(connection.host))
-        name, port = parts.hostname, parts.port
-    except ValueError:
-        return ["host is neither a name nor a URL"]
-    if not name or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
-        return ["host must be 'name' or 'https://name', without user, path or query"]
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(name)):
-        return ["host must be reached by https: plain http would show the credentials to the network"]
-    if port is not None and connection.port is not None and port != connection.port:
-        return ["host and port name two different ports"]
-    return []
+    problem = host_problem(connection.host, connection.port) if connection.host else None
+    return [problem] if problem else []
 
 
 def _proxy_problem(connection: Connection) -> list[str]:
@@ -148,17 +136,6 @@ def _ca_bundle_problem(connection: Connection) -> list[str]:
     return [f"extra field {problem}"] if problem else []
 
 
-def _with_scheme(host: str) -> str:
-    return host if "://" in host else f"https://{host}"
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
-
-
 def _region(connection: Connection) -> str:
     return connection.option("region") or "us"
 
@@ -166,9 +143,7 @@ def _region(connection: Connection) -> str:
 def _url(connection: Connection) -> str:
     if not connection.host:
         return f"https://{HOSTS[_region(connection)]}"
-    parts = urlsplit(_with_scheme(connection.host))
-    has_port = parts.port is not None or connection.port is None
-    return f"{parts.scheme}://{parts.netloc if has_port else f'{parts.netloc}:{connection.port}'}"
+    return base_url(connection.host, connection.port)
 
 
 class _Meaning(NamedTuple):

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.job import DayReport
-from airflow_provider_connect.spark import job
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved, polling
 
@@ -226,7 +225,7 @@ def test_without_a_put_nothing_is_sent(lab: Lab) -> None:
     report = moved(dataclasses.replace(days, put_shares=None))
     assert report.status == "published"
     assert lab.steps == ["begin", "commit"]
-    assert job._has_put(days.publisher)
+    assert days.publisher.has_put
 
 
 def test_why_the_only_day_failed_is_left_to_the_task(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:

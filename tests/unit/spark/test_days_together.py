@@ -232,6 +232,15 @@ def test_a_partition_that_fails_fails_the_days_it_names_and_no_other_of_its_plan
     assert not list(lab.stage.glob("day=2026-10-06/*"))
 
 
+def test_a_failed_day_reports_the_retries_of_its_own_partitions(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_connect.patience.CLOCK", NoTime())
+    faults = {1: ["RetriableError", "DataError"]}
+    days = lab.days(source={"together": 2, "retry_budget_seconds": 60.0, "faults": faults}, window=(MONDAY, TUESDAY))
+    plan_each_day_apart(days, monkeypatch)
+    reports = job._all_days(days, 2, 1)
+    assert [(report.status, report.retries) for report in reports] == [("published", 0), ("failed", 1)]
+
+
 def test_a_day_ends_with_the_worst_failure_among_its_own_partitions(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days(source={"together": 3, "faults": {1: ["DataError"], 2: ["wait:9"]}}, window=WEEK[:3])
     parts = [InputPartition(days=cut, index=index) for index, cut in enumerate([WEEK[:1], WEEK[:2], WEEK[1:3]])]

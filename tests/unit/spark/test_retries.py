@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.operators.outcome import table
-from airflow_provider_connect.spark.progress import Poll
+from airflow_provider_connect.spark.progress import Poll, Sign
 from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import DAY, Lab
 
@@ -37,7 +37,7 @@ def test_a_day_that_fails_after_retries_tells_them_too(lab: Lab, capsys: pytest.
 
 
 def test_what_was_told_while_the_day_was_polled_is_not_told_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    progress, poll = lab.days().progress, Poll([DAY], {0: "_connect/attempts/t-1/progress-00000.json"})
+    progress, poll = lab.days().progress, Poll([DAY], {0: Sign(DAY, "_connect/attempts/t-1/progress-00000.json")})
     for reasons in (["waits a", "waits b"], ["waits a", "waits b", "waits c"], ["waits a"]):
         progress.retried(poll, 0, reasons)
     assert lines(capsys) == [f"retry {number} of partition 0" for number in (1, 2, 3)]
