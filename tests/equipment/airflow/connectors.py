@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sink import Connections, Ledger, LedgerRow, Publish, Publisher, Sink, StreamKey
+from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
-from airflow_provider_connect.window import DaySet
+from tests.equipment.line_ledger import LineLedger
 
 
 class TinySource(Source):
@@ -33,29 +33,11 @@ class TinySource(Source):
         raise AssertionError("only Spark polls")
 
 
-class TinyLedger(Ledger):
-    """A file with one row a line, which tests and their spark-submit append to."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def rows(self) -> list[LedgerRow]:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        return [LedgerRow.model_validate_json(line) for line in lines]
+class TinyLedger(LineLedger):
+    """A file which tests and their spark-submit append to."""
 
     def append(self, day: dt.date, generation: int = 1) -> None:
-        row = LedgerRow(day=day, generation=generation, token="t", rows=10)
-        with self.path.open("a") as file:
-            file.write(row.model_dump_json() + "\n")
-
-    def row(self, day: dt.date) -> LedgerRow | None:
-        return next((row for row in reversed(self.rows()) if row.day == day), None)
-
-    def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        return next((row for row in reversed(self.rows()) if (row.day, row.token) == (day, token)), None)
-
-    def days(self) -> DaySet:
-        return DaySet.of(row.day for row in self.rows())
+        self.add(LedgerRow(day=day, generation=generation, token="t", rows=10))
 
 
 class TinySink(Sink):

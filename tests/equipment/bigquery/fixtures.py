@@ -85,6 +85,19 @@ def dataset(google_connection: Connection) -> Iterator[str]:
         yield name
 
 
+def fresh_table(api: Api, dataset: str, fields: list[dict[str, Any]]) -> Place:
+    """Make a table without rows.
+
+    :param fields: as BigQuery's REST API writes them.
+    """
+    from google.cloud import bigquery
+
+    place = Place(api.project, dataset, "rows")
+    columns = [bigquery.SchemaField.from_api_repr(field) for field in fields]
+    api.call("making the table", api.client.create_table, bigquery.Table(place.id, columns))
+    return place
+
+
 @dataclass
 class Target:
     """A sink whose table is this test's own, and a reader of it."""

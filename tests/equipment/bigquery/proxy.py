@@ -2,7 +2,8 @@
 
 Calls have a name: ``"POST /projects/p/jobs"`` for REST (the path after ``/bigquery/v2``, uploads as
 ``"POST /upload/projects/p/jobs"``), ``"AppendRows"`` and so on for gRPC, where each message of AppendRows is a call of
-its own. A rule breaks the calls whose name its pattern finds, all or the n-th ones.
+its own. A rule breaks the calls whose name its pattern finds, all or the n-th ones. A slow call is made late, and a
+change is given the answer as JSON for REST, as bytes for gRPC.
 """
 
 from __future__ import annotations
@@ -11,27 +12,18 @@ import json
 import queue
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import grpc
 import requests
 
+from tests.equipment.broken_calls import Breaker, Call, Change, Cut, Hold, Lose, Rule, Slow
+
 SERVICE = "/google.cloud.bigquery.storage.v1.BigQueryWrite/"
-
-
-@dataclass(frozen=True)
-class Lose:
-    """The call has its effect, the answer never arrives: the connection is cut."""
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The connection is cut before the call has an effect."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +31,6 @@ class Silent:
     """The call has no effect and no answer."""
 
     seconds: float = 60.0
-
-
-@dataclass(frozen=True)
-class Slow:
-    """The call takes longer."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Hold:
-    """The call waits until it is released, and is made then."""
-
-    let_go: threading.Event
 
 
 @dataclass(frozen=True)
@@ -90,13 +68,6 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Change:
-    """The call is made, and the answer passes through a function (JSON for REST, bytes for gRPC)."""
-
-    change: Callable[[Any], Any]
-
-
-@dataclass(frozen=True)
 class Gate:
     """Each call asks whether it may be made.
 
@@ -107,35 +78,21 @@ class Gate:
 
 
 @dataclass
-class Rule:
-    pattern: str
-    action: Any
-    nth: tuple[int, ...] | None = None
-    seen: int = 0
+class NamedCall(Call):
+    """A call by its name.
 
-
-@dataclass
-class Call:
-    """One call, recorded on arrival: once a client has the answer, the call is counted."""
+    :param body: of REST calls that send JSON.
+    """
 
     name: str
-    body: bytes = b""  # of REST calls that send JSON
-    started: float = field(default_factory=time.monotonic)
-    seconds: float = 0.0
-
-    def end(self) -> None:
-        self.seconds = time.monotonic() - self.started
+    body: bytes = b""
 
 
 @dataclass
-class BigQueryProxy:
+class BigQueryProxy(Breaker[NamedCall]):
     """A proxy to something with ``project``, ``rest_url`` and ``grpc_target``; it has the same three itself."""
 
     behind: Any
-    rules: list[Rule] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    stopping: threading.Event = field(default_factory=threading.Event)
 
     @property
     def project(self) -> str:
@@ -176,38 +133,20 @@ class BigQueryProxy:
         self.grpc.stop(None).wait()
         self.start_grpc()
 
-    def breaks(self, pattern: str, action: Any, *nth: int) -> Rule:
+    def breaks(self, pattern: str, action: Any, *nth: int) -> Rule[NamedCall]:
         """Break the calls whose name the pattern finds: the n-th ones, counted from 1 and from now, or all."""
-        rule = Rule(pattern, action, nth or None)
-        self.rules.append(rule)
-        return rule
-
-    def heal(self) -> None:
-        self.rules.clear()
+        return self.add_rule(_named(pattern), action, nth)
 
     def count(self, pattern: str) -> int:
-        with self.lock:
-            return sum(bool(re.search(pattern, call.name)) for call in self.calls)
+        return len(self.found(_named(pattern)))
 
     def seconds(self, pattern: str) -> float:
         """Total time of the calls behind the proxy: the service's own time."""
-        with self.lock:
-            return sum(call.seconds for call in self.calls if re.search(pattern, call.name))
+        return sum(call.seconds for call in self.found(_named(pattern)))
 
-    def action(self, name: str) -> Any:
-        with self.lock:
-            found = None
-            for rule in self.rules:
-                if re.search(rule.pattern, name):
-                    rule.seen += 1
-                    if found is None and (rule.nth is None or rule.seen in rule.nth):
-                        found = rule.action
-            return found
 
-    def note(self, name: str, body: bytes = b"") -> Call:
-        with self.lock:
-            self.calls.append(Call(name, body))
-            return self.calls[-1]
+def _named(pattern: str) -> Callable[[NamedCall], bool]:
+    return lambda call: re.search(pattern, call.name) is not None
 
 
 _UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
@@ -231,8 +170,8 @@ def _rest_handler(proxy: BigQueryProxy) -> type[BaseHTTPRequestHandler]:
             path = self.path.split("?")[0].replace("/bigquery/v2", "")
             name = f"{self.command} {path}"
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            noted = proxy.note(name, body if body.startswith(b"{") else b"")
-            action = proxy.action(name)
+            call = NamedCall(name, body if body.startswith(b"{") else b"")
+            action = proxy.note(call)
             if isinstance(action, Slow):
                 proxy.stopping.wait(action.seconds)
             if isinstance(action, Hold):
@@ -250,7 +189,7 @@ def _rest_handler(proxy: BigQueryProxy) -> type[BaseHTTPRequestHandler]:
                 self.pass_gate(action, body)
             else:
                 self.forward(action, body)
-            noted.end()
+            call.end()
 
         def pass_gate(self, gate: Gate, body: bytes) -> None:
             refused = gate.enter(body)
@@ -308,20 +247,19 @@ class _Handler(grpc.GenericRpcHandler):
         )
 
     def unary(self, method: str, request: bytes, context: grpc.ServicerContext) -> bytes:
-        def call() -> bytes:
+        def make() -> bytes:
             return self.proxy.channel.unary_unary(method)(request, timeout=60)
 
-        name = method.removeprefix(SERVICE)
-        noted = self.proxy.note(name)
+        call = NamedCall(method.removeprefix(SERVICE))
         try:
-            return self.broken(self.proxy.action(name), call, context)
+            return self.broken(self.proxy.note(call), make, context)
         except grpc.RpcError as error:
             context.abort(error.code(), error.details())
             raise
         finally:
-            noted.end()
+            call.end()
 
-    def broken(self, action: Any, call: Callable[[], bytes], context: grpc.ServicerContext) -> bytes:
+    def broken(self, action: Any, make: Callable[[], bytes], context: grpc.ServicerContext) -> bytes:
         if isinstance(action, (Slow, Silent)):
             self.proxy.stopping.wait(action.seconds)
         if isinstance(action, Hold):
@@ -332,7 +270,7 @@ class _Handler(grpc.GenericRpcHandler):
             context.abort(action.code, action.message)
         if isinstance(action, Answer):
             return action.body
-        answer = call()
+        answer = make()
         if isinstance(action, Lose):
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         if isinstance(action, FailAfter):
@@ -343,19 +281,19 @@ class _Handler(grpc.GenericRpcHandler):
         outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         behind = self.proxy.channel.stream_stream(f"{SERVICE}AppendRows")(iter(outgoing.get, None))
 
-        def call(request: bytes) -> bytes:
+        def make(request: bytes) -> bytes:
             outgoing.put(request)
             return next(behind)
 
         try:
             for request in incoming:
-                noted = self.proxy.note("AppendRows")
+                call = NamedCall("AppendRows")
                 try:
-                    yield self.broken(self.proxy.action("AppendRows"), lambda r=request: call(r), context)
+                    yield self.broken(self.proxy.note(call), lambda r=request: make(r), context)
                 except grpc.RpcError as error:
                     context.abort(error.code(), error.details())
                 finally:
-                    noted.end()
+                    call.end()
         finally:
             outgoing.put(None)
             behind.cancel()

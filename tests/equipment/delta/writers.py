@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +13,7 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks.delta import DeltaSink
 from tests.equipment.frozen import KEY, MONDAY, SCHEMA, events, freeze
+from tests.equipment.processes import at_once
 
 
 def publish(sink: DeltaSink, day: dt.date, number: int) -> LedgerRow:
@@ -57,22 +57,9 @@ def run(path: str, mode: str, writers: int, processes: int = 4) -> list[list[Any
     command = [sys.executable, "-W", "error", __file__, path, mode]
     processes = min(writers, processes)
     shares = [[str(n) for n in range(1 + i, 1 + writers, processes)] for i in range(processes)]
-    pipe = subprocess.PIPE
-    running = [subprocess.Popen([*command, *share], stdin=pipe, stdout=pipe, text=True) for share in shares]
-    try:
-        for process in running:
-            assert process.stdout
-            assert process.stdout.readline() == "ready\n"
-        for process in running:
-            assert process.stdin
-            process.stdin.write("go\n")
-            process.stdin.flush()
+    with at_once([[*command, *share] for share in shares]) as running:
         lines = [line for process in running if process.stdout for line in process.stdout]
         assert [process.wait() for process in running] == [0] * processes
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
     return [json.loads(line) for line in lines]
 
 

@@ -29,10 +29,10 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.window import Day
-from tests.equipment.frozen import KEY, MONDAY, SCHEMA, events, freeze
+from tests.equipment.frozen import MONDAY, events, freeze
 from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.proxy import Api, KafkaProxy
+from tests.equipment.kafka.steps import Steps
 
 PARTITIONS = 3
 CATCH_UP_SECONDS = 30.0
@@ -207,7 +207,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class SinkBench:
+class SinkBench(Steps):
     """A sink with its connections and a watched topic.
 
     :param bootstrap: the broker's address without the proxy.
@@ -244,16 +244,6 @@ class SinkBench:
             how["seen"] = seen_in(straight.ledger.newest(day, "day"))
         return freeze(self.root, day, *files, **how)
 
-    def preflight(self, *days: dt.date) -> list[str]:
-        return self.publisher.preflight(SCHEMA, [Day(date=day) for day in days or [MONDAY]], "day")
-
-    def begin(self, staged: Publish) -> Any:
-        return self.publisher.begin(staged)
-
-    def put(self, token: Any, staged: Publish) -> list[Any]:
-        shares = self.publisher.shares(staged.manifest.polled.files)
-        return [self.publisher.put(token, staged.stage, share) for share in shares]
-
     def publish(self, staged: Publish) -> LedgerRow:
         """Take the steps of the driver and the executors; after an error, clean up nothing."""
         row = self.ledger.published(staged.day.date, staged.intent.token)
@@ -269,15 +259,6 @@ class SinkBench:
             with contextlib.suppress(RetriableError):
                 return self.publish(staged)
         return self.publish(staged)
-
-    @property
-    def publisher(self) -> Any:
-        """A new publisher for each step, as driver and executors have."""
-        return self.sink.open(KEY, self.connections)
-
-    @property
-    def ledger(self) -> Any:
-        return self.publisher.ledger
 
     def records(self, day: dt.date, isolation: Any = "read_committed") -> list[Any]:
         """Return a day's records of all generations, as a new reader sees them."""

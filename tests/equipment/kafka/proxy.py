@@ -8,7 +8,8 @@ A client goes where the broker's metadata sends it, so the broker needs a listen
 
 The protocol, as far as needed here: a request is int32 length, int16 api key, int16 version, int32 correlation id;
 an answer is int32 length, int32 correlation id, and comes in the order of the requests of its connection
-(https://kafka.apache.org/protocol, 2026-11). Plain TCP only.
+(https://kafka.apache.org/protocol, 2026-11). Plain TCP only. A slow call has its effect at once, only its answer is
+late; a change is given the answer after its correlation id.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import contextlib
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
+
+from tests.equipment.broken_calls import Breaker, Call, Change, Cut, Hold, Lose, Rule, Slow
 
 
 class Api(IntEnum):
@@ -40,32 +42,8 @@ class Api(IntEnum):
 
 
 @dataclass(frozen=True)
-class Lose:
-    """The call has its effect, the answer never arrives: the connection is cut in its place."""
-
-
-@dataclass(frozen=True)
 class Drop:
     """The call has its effect, the answer never arrives, the connection stays: the client waits until its timeout."""
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The connection is cut before the call has an effect."""
-
-
-@dataclass(frozen=True)
-class Slow:
-    """The call has its effect at once, the answer comes later."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Hold:
-    """The call waits until it is released, and is made then."""
-
-    let_go: threading.Event
 
 
 @dataclass(frozen=True)
@@ -75,47 +53,28 @@ class Refuse:
     code: int
 
 
-@dataclass(frozen=True)
-class Change:
-    """The call is made, and the answer (after its correlation id) passes through a function."""
-
-    change: Callable[[bytes], bytes]
-
-
 FIRST_FLEXIBLE = {Api.INIT_PRODUCER_ID: 2, Api.END_TXN: 3}
 """The first version whose answer header ends with a tag buffer."""
 
 
 @dataclass
-class Rule:
-    api: int
-    action: Any
-    nth: tuple[int, ...] | None = None
-    containing: bytes = b""
-    seen: int = 0
+class ApiCall(Call):
+    """A call of an API; its time is 0 until its answer has been returned.
 
-
-@dataclass
-class Call:
-    """One call, recorded before it is forwarded; ``seconds`` is 0 until its answer has been returned."""
+    :param body: all after the correlation id.
+    """
 
     api: int
     version: int
-    body: bytes  # all after the correlation id
-    started: float = field(default_factory=time.monotonic)
-    seconds: float = 0.0
+    body: bytes
 
 
 @dataclass
-class KafkaProxy:
+class KafkaProxy(Breaker[ApiCall]):
     """A proxy to a broker's port on this machine; the broker may come and go."""
 
     upstream: int
-    rules: list[Rule] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    connections: list[_Connection] = field(default_factory=list)
+    connections: list[_Connection] = field(default_factory=list, init=False)
 
     @property
     def port(self) -> int:
@@ -139,17 +98,9 @@ class KafkaProxy:
         self.listener.close()
         self.cut()
 
-    def breaks(self, api: int, action: Any, *nth: int, containing: bytes = b"") -> Rule:
+    def breaks(self, api: int, action: Any, *nth: int, containing: bytes = b"") -> Rule[ApiCall]:
         """Break the calls of an api whose body holds some bytes: the n-th ones, counted from 1 and from now, or all."""
-        rule = Rule(api, action, nth or None, containing)
-        with self.lock:
-            self.rules.append(rule)
-        return rule
-
-    def heal(self) -> None:
-        """Break no further calls; those that wait continue to wait."""
-        with self.lock:
-            self.rules.clear()
+        return self.add_rule(_of_api(api, containing), action, nth)
 
     def forget(self) -> None:
         """Break nothing more, cut all connections and forget all calls."""
@@ -168,20 +119,7 @@ class KafkaProxy:
             connection.join()
 
     def count(self, api: int, containing: bytes = b"") -> int:
-        with self.lock:
-            return sum(call.api == api and containing in call.body for call in self.calls)
-
-    def note(self, call: Call) -> Any:
-        """Record a call; return how to break it, None if it passes."""
-        with self.lock:
-            self.calls.append(call)
-            found = None
-            for rule in self.rules:
-                if rule.api == call.api and rule.containing in call.body:
-                    rule.seen += 1
-                    if found is None and (rule.nth is None or rule.seen in rule.nth):
-                        found = rule.action
-            return found
+        return len(self.found(_of_api(api, containing)))
 
     def _accept(self) -> None:
         while not self.stopping.is_set():
@@ -201,12 +139,16 @@ class KafkaProxy:
                 self.connections = [each for each in self.connections if each.lives()] + [connection]
 
 
+def _of_api(api: int, containing: bytes) -> Callable[[ApiCall], bool]:
+    return lambda call: call.api == api and containing in call.body
+
+
 class _Connection:
     """A client's connection and its counterpart to the broker, with a thread for each direction."""
 
     def __init__(self, proxy: KafkaProxy, client: socket.socket, broker: socket.socket) -> None:
         self.proxy, self.client, self.broker = proxy, client, broker
-        self.pending: dict[int, tuple[Call, Any]] = {}
+        self.pending: dict[int, tuple[ApiCall, Any]] = {}
         self.ended = threading.Event()
         self.sending = threading.Lock()  # of answers: both threads send them
         self.open = 2
@@ -248,7 +190,7 @@ class _Connection:
         while True:
             frame = _frame(self.client)
             api, version, correlation = struct.unpack_from(">hhi", frame)
-            call = Call(api, version, frame[8:])
+            call = ApiCall(api, version, frame[8:])
             action = self.proxy.note(call)
             if isinstance(action, Hold):
                 while not action.let_go.wait(0.05):
@@ -276,7 +218,7 @@ class _Connection:
                 self.ended.wait(action.seconds)
             if isinstance(action, Change):
                 body = action.change(body)
-            call.seconds = time.monotonic() - call.started
+            call.end()
             self._give(correlation, body)
 
     def _give(self, correlation: int, body: bytes) -> None:
@@ -299,7 +241,7 @@ def _exactly(end: socket.socket, length: int) -> bytes:
     return bytes(data)
 
 
-def _refusal(call: Call, code: int) -> bytes:
+def _refusal(call: ApiCall, code: int) -> bytes:
     header = b"\0" if call.version >= FIRST_FLEXIBLE[Api(call.api)] else b""
     no_throttle = struct.pack(">i", 0)
     # The fields after the code differ by version; zeros mean "none" in each.

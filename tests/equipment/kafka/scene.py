@@ -22,16 +22,17 @@ from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.readers.kafka import records as read
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.window import Day
-from tests.equipment.frozen import KEY, MONDAY, SCHEMA, freeze
+from tests.equipment.frozen import MONDAY, SCHEMA, freeze
+from tests.equipment.kafka.bench import connection_to
 from tests.equipment.kafka.fixtures import records
+from tests.equipment.kafka.steps import Steps
 
 SETTLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A sink, its connections, and the steps of its driver and executors.
+class Scene(Steps):
+    """A sink, its connections, and its topics.
 
     :param name: begins the names of all topics of this scene.
     """
@@ -60,33 +61,12 @@ class Scene:
         found = {"seen": seen_in(self.ledger.newest(day, "day")), "schema": self.schema}
         return freeze(self.root, day, *files, **found | how)
 
-    def preflight(self, *days: dt.date) -> list[str]:
-        return self.publisher.preflight(self.schema, [Day(date=day) for day in days or [MONDAY]], "day")
-
-    def begin(self, staged: Publish) -> Any:
-        return self.publisher.begin(staged)
-
-    def put(self, token: Any, staged: Publish, *numbers: int) -> list[Any]:
-        """Send shares, all of them unless numbers are given."""
-        shares = self.publisher.shares(staged.manifest.polled.files)
-        chosen = [shares[number] for number in numbers] or shares
-        return [self.publisher.put(token, staged.stage, share) for share in chosen]
-
     def commit(self, token: Any, staged: Publish, receipts: list[Any]) -> LedgerRow:
         return self.publisher.commit(staged, token, receipts)
 
     def publish(self, staged: Publish) -> LedgerRow:
         token = self.begin(staged)
         return self.commit(token, staged, self.put(token, staged))
-
-    @property
-    def publisher(self) -> Any:
-        """A new publisher for each step, as driver and executors have."""
-        return self.sink.open(KEY, self.connections)
-
-    @property
-    def ledger(self) -> Any:
-        return self.publisher.ledger
 
     def entry(self, day: dt.date = MONDAY) -> dict[str, Any]:
         """Return a day's ledger entry, as JSON."""
@@ -151,5 +131,4 @@ def scene_of(bootstrap: str, root: Path, **options: Any) -> Scene:
     """Return a scene with its own topic and ledger, not yet created."""
     name = f"s-{uuid.uuid4().hex[:12]}"
     own = {"topic": f"{name}-events", "ledger_topic": f"{name}-ledger", "key_fields": ("event",), "timeout_seconds": 20}
-    connection = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": bootstrap})
-    return Scene(KafkaSink(**own | options), {"kafka_default": connection}, bootstrap, root, name)
+    return Scene(KafkaSink(**own | options), {"kafka_default": connection_to(bootstrap)}, bootstrap, root, name)

@@ -31,7 +31,7 @@ class Lab:
         self.root, self.stage = root, root / "stage"
         self.stage.mkdir()
 
-    def days(
+    def job(
         self,
         *,
         token: str = "aaaa",
@@ -39,36 +39,37 @@ class Lab:
         source: dict[str, Any] | None = None,
         sink: Any = (),
         on_empty: OnEmpty = "fail",
-        keeps_stage: bool = True,
         run: str = "d/r/t",
         clear_number: int = 0,
-        task_lives: bool = True,
         target: str | None = None,
         window: tuple[Day, ...] = (DAY,),
-    ) -> Days:
-        options = {"folder": str(self.root), "retry_budget_seconds": 0.0} | (source or {})
-        job = JobConfig(
+    ) -> JobConfig:
+        return JobConfig(
             source_name="tiny",
-            source=options,
+            source={"folder": str(self.root), "retry_budget_seconds": 0.0} | (source or {}),
             sink_name="tiny",
             sink={"folder": target or str(self.root), "fails": sink},
             days=window,
             intent=Intent(token=token, run=run, clear_number=clear_number),
             attempt=f"{token}-{attempt}",
-            report="/unused/report.json",
+            report=str(self.root / "run" / "report.json"),
+            staging=str(self.stage),
             on_empty=on_empty,
             progress_seconds=1,
         )
-        made, root = registry.sink_class("tiny").of(job.sink), Folder(str(self.stage))
-        reads = registry.source_class("tiny").of(options)
-        poller, progress = reads.open(CONNECTION), Progress(root, 60, len(window))
+
+    def days(self, *, keeps_stage: bool = True, task_lives: bool = True, **options: Any) -> Days:
+        """Return the days of a job, for tests that change a part of them before they move."""
+        job, root = self.job(**options), Folder(str(self.stage))
+        source, sink = registry.source_class("tiny").of(job.source), registry.sink_class("tiny").of(job.sink)
+        poller, progress = source.open(CONNECTION), Progress(root, 60, len(job.days))
         schema = poller.schema()
         send = functools.partial(put.run, sink_name="tiny", sink=job.sink, key=KEY, stage=root.url, connections={})
         return Days(
             job=job,
-            source=reads,
-            sink=made,
-            publisher=made.open(KEY, {}),
+            source=source,
+            sink=sink,
+            publisher=sink.open(KEY, {}),
             key=KEY,
             schema=schema,
             root=root,
@@ -76,8 +77,8 @@ class Lab:
             progress=progress,
             freezer=Freezer(
                 job=job,
-                source=reads,
-                sink=made,
+                source=source,
+                sink=sink,
                 connection=CONNECTION,
                 poller=poller,
                 root=root,

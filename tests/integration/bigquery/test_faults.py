@@ -15,7 +15,7 @@ from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import ConflictError, ExistsError, MissingError
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from tests.equipment.bigquery.fixtures import connection_to
+from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Cut, Lose, Refuse, RefuseAfter, Silent, Slow
 
 pytestmark = pytest.mark.slow
@@ -34,12 +34,7 @@ def api(proxy: BigQueryProxy) -> Iterator[Api]:
 
 @pytest.fixture
 def table(api: Api, dataset: str) -> Place:
-    from google.cloud import bigquery
-
-    place = Place(api.project, dataset, "rows")
-    fields = [bigquery.SchemaField("n", "INT64")]
-    api.call("making the table", api.client.create_table, bigquery.Table(place.id, fields))
-    return place
+    return fresh_table(api, dataset, [{"name": "n", "type": "INT64"}])
 
 
 def job_of(table: Place) -> str:

@@ -20,7 +20,7 @@ from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery.ways_in import load_job as _load_job
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import PACE_SECONDS, load
-from tests.equipment.bigquery.fixtures import connection_to
+from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Lose, Refuse, RefuseAfter
 
 pytestmark = pytest.mark.slow
@@ -46,12 +46,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def table(api: Api, dataset: str) -> Place:
-    from google.cloud import bigquery
-
-    place = Place(api.project, dataset, "rows")
-    fields = [bigquery.SchemaField.from_api_repr(field) for field in FIELDS]
-    api.call("making the table", api.client.create_table, bigquery.Table(place.id, fields))
-    return place
+    return fresh_table(api, dataset, FIELDS)
 
 
 def parquet(path: Path, start: int, rows: int = 100, text: str = "") -> str:

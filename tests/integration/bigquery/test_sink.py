@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -346,16 +345,7 @@ def test_the_key_is_asked_for_and_jobs_carry_their_labels(fronted: SinkBench, pr
 
 
 def bodies(proxy: BigQueryProxy, pattern: str) -> list[bytes]:
-    return [call.body for call in settled(proxy) if call.body and re.search(pattern, call.name)]
-
-
-def settled(proxy: BigQueryProxy) -> list[Any]:
-    """Return the calls once the last of them is noted, which happens after its answer has gone."""
-    seen = -1
-    while seen != len(proxy.calls):
-        seen = len(proxy.calls)
-        time.sleep(0.1)
-    return list(proxy.calls)
+    return [call.body for call in proxy.calls if call.body and re.search(pattern, call.name)]
 
 
 # Cost
@@ -371,7 +361,7 @@ def test_a_publish_costs_the_same_calls_whatever_its_size_and_the_docs_say_how_m
         staged = fronted.stage(MONDAY, events(*map(str, range(rows))), order=order)
         proxy.calls.clear()
         fronted.publish(staged, driver)
-        names = [call.name for call in settled(proxy)]
+        names = [call.name for call in proxy.calls]
         rest = [name for name in names if " " in name]
         jobs = [name for name in rest if name.endswith("/jobs")]
         counted.append((len(rest), len(names) - len(rest) - names.count("AppendRows"), len(jobs)))

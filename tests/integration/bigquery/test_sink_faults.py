@@ -9,7 +9,6 @@ import contextlib
 import datetime as dt
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -31,6 +30,7 @@ from tests.equipment.bigquery.bench import SinkBench
 from tests.equipment.bigquery.fixtures import connection_to, fresh_dataset
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Fail, Hold, Lose, Refuse, Rule, Slow
 from tests.equipment.frozen import MONDAY, SCHEMA, events, intent
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -236,7 +236,7 @@ def overtaken(sink: SinkBench, front: BigQueryProxy, call: str, late: Publish, o
     with ThreadPoolExecutor(1) as threads:
         future = threads.submit(sink.publish, late)
         try:
-            wait_until_held(held)
+            wait_until(lambda: held.seen, "the call that was to be held was never made")
             return future, sink.publish(other)
         finally:
             let_go.set()
@@ -272,10 +272,3 @@ def test_a_driver_that_comes_back_late_after_another_intent_is_overtaken(
     tokens = [intent(1).token] * (call == DROP) + [intent(2).token]
     assert sink.holds_exactly(day, *ROWS) == tokens
     sweep_all(sink)
-
-
-def wait_until_held(held: Any) -> None:
-    deadline = time.monotonic() + 30
-    while not held.seen:
-        assert time.monotonic() < deadline, "the call that was to be held was never made"
-        time.sleep(0.01)

@@ -19,8 +19,9 @@ from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError, StreamReceipt
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from tests.equipment.bigquery.fixtures import connection_to
+from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Cut, Fail, FailAfter, Hold, Lose, Silent
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -42,12 +43,7 @@ def api(proxy: BigQueryProxy) -> Iterator[Api]:
 
 @pytest.fixture
 def table(api: Api, dataset: str) -> Place:
-    from google.cloud import bigquery
-
-    place = Place(api.project, dataset, "rows")
-    fields = [bigquery.SchemaField("n", "INT64"), bigquery.SchemaField("text", "STRING")]
-    api.call("making the table", api.client.create_table, bigquery.Table(place.id, fields))
-    return place
+    return fresh_table(api, dataset, [{"name": "n", "type": "INT64"}, {"name": "text", "type": "STRING"}])
 
 
 def append(api: Api, table: Place, *batches: pa.RecordBatch, **options: Any) -> StreamReceipt:
@@ -250,10 +246,11 @@ def test_streams_are_sealed_side_by_side(api: Api, table: Place, proxy: BigQuery
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(finalize_and_commit, api, table, receipts)
         try:
-            deadline = time.monotonic() + 30
-            while proxy.count("FinalizeWriteStream") < len(receipts):
-                assert time.monotonic() < deadline, "one waits for the answer to another"
-                time.sleep(0.01)
+            wait_until(
+                lambda: proxy.count("FinalizeWriteStream") >= len(receipts),
+                "one waits for the answer to another",
+                seconds=30,  # the proxy holds a call for 60
+            )
         finally:
             let_go.set()
         done.result()

@@ -20,7 +20,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.upload import one_file
-from tests.equipment.bigquery.fixtures import connection_to
+from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Lose, Refuse, RefuseAfter
 
 pytestmark = pytest.mark.slow
@@ -41,12 +41,7 @@ def api(proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
 
 @pytest.fixture
 def table(api: Api, dataset: str) -> Place:
-    from google.cloud import bigquery
-
-    place = Place(api.project, dataset, "rows")
-    fields = [bigquery.SchemaField.from_api_repr(field) for field in FIELDS]
-    api.call("making the table", api.client.create_table, bigquery.Table(place.id, fields))
-    return place
+    return fresh_table(api, dataset, FIELDS)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import socket
 import threading
 import time
@@ -26,6 +25,7 @@ from tests.equipment.frozen import KEY, MONDAY, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, connection_to, drop_topic, make_topic, running_bench, set_topic
 from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.proxy import Api, Hold, KafkaProxy, Refuse, Slow
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -183,15 +183,20 @@ def test_a_load_that_takes_longer_than_its_transaction_may_last_is_given_up_in_t
 def test_a_transaction_that_the_broker_has_ended_for_its_age(through: SinkBench, kafka_proxy: KafkaProxy) -> None:
     bench = through.having(transaction_timeout_seconds=2.0)
     staged, let_go = bench.stage(MONDAY, events(*ROWS)), threading.Event()
-    kafka_proxy.breaks(Api.END_TXN, Hold(let_go), 1)
+    rule = kafka_proxy.breaks(Api.END_TXN, Hold(let_go))  # all of them: the client asks again
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(bench.publish, staged)
-        time.sleep(4.5)
-        let_go.set()
+        try:
+            wait_until(lambda: rule.seen or done.done())
+            bench.watch.caught_up()
+            assert kafka_proxy.count(Api.INIT_PRODUCER_ID) == 1, "a next try has ended it, not the broker"
+        finally:
+            let_go.set()
         with contextlib.suppress(RetriableError):
             done.result(30)
     bench.publish_at_last(staged)
     bench.holds(MONDAY, ROWS)
+    assert len(bench.records(MONDAY, "read_uncommitted")) > len(ROWS), "the first commit went through"
 
 
 def test_a_transaction_longer_than_the_broker_allows_is_refused_before_anything(bench: SinkBench) -> None:
@@ -231,10 +236,14 @@ def test_what_is_wrong_with_a_topic_is_said_before_the_source_is_asked(broker: K
 
 def test_enough_replicas_are_missing_for_a_while(through: SinkBench, kafka_proxy: KafkaProxy) -> None:
     """Also where the broker loses its producer's state: a try that fails leaves nothing behind."""
-    for code in (19, 56, 67):  # NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, INVALID_PRODUCER_ID_MAPPING's neighbours
-        kafka_proxy.breaks(Api.END_TXN, Refuse(code), 1)
-    through.publish_at_last(through.stage(MONDAY, events(*ROWS)))
-    through.holds(MONDAY, ROWS)
+    # NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, INVALID_PRODUCER_ID_MAPPING's neighbours
+    for number, code in enumerate((19, 56, 67)):
+        day = MONDAY + number * ONE_DAY
+        rule = kafka_proxy.breaks(Api.END_TXN, Refuse(code), 1)
+        through.publish_at_last(through.stage(day, events(*ROWS)))
+        assert rule.seen, code
+        kafka_proxy.heal()
+        through.holds(day, ROWS)
 
 
 # The registry
@@ -262,9 +271,11 @@ def test_a_registry_that_is_away_is_asked_before_the_first_record(bench: SinkBen
 def test_dead_tries_are_seen_by_those_alone_who_read_uncommitted_records(
     through: SinkBench, kafka_proxy: KafkaProxy
 ) -> None:
-    staged = through.stage(MONDAY, events(*ROWS))
-    for code, _ in itertools.product((48, 49), range(2)):
-        kafka_proxy.breaks(Api.END_TXN, Refuse(code), 1)
-        through.publish_at_last(staged)
-    through.holds(MONDAY, ROWS)
-    assert len(through.records(MONDAY, "read_uncommitted")) > len(ROWS)
+    for number, code in enumerate((48, 49)):
+        day = MONDAY + number * ONE_DAY
+        rule = kafka_proxy.breaks(Api.END_TXN, Refuse(code), 1)
+        through.publish_at_last(through.stage(day, events(*ROWS)))
+        assert rule.seen, code
+        kafka_proxy.heal()
+        through.holds(day, ROWS)
+        assert len(through.records(day, "read_uncommitted")) > len(ROWS), code

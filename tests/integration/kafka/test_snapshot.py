@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +19,13 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
-from airflow_provider_connect.spark import poll, put
-from airflow_provider_connect.spark.days import Days
-from airflow_provider_connect.spark.freezer import Freezer
-from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.manifest import Seen
-from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 from tests.equipment.kafka.bench import Watch, set_topic
 from tests.equipment.kafka.fixtures import Target, records
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.equipment.kafka.scene import scene_of
+from tests.equipment.spark.here import drive
 
 pytestmark = pytest.mark.slow
 
@@ -62,54 +57,22 @@ class Shop:
         on_empty: OnEmpty = "fail",
         **options: Any,
     ) -> DayReport:
-        """Move a snapshot as the driver does; the executors' halves are called directly."""
-        sink_options = self.options | options
         job = JobConfig(
             source_name="shelf",
             source={"items": items, "parts": parts},
             sink_name="kafka",
-            sink=sink_options,
+            sink=self.options | options,
             days=(Day(date=day),),
             intent=Intent(token=f"{order:032x}", run=f"dag/run-{order}/task"),
             attempt=f"{order:016x}-1",
-            report="/unused/report.json",
+            report=str(self.root / "run" / "report.json"),
+            staging=str(self.root / "stage"),
             on_empty=on_empty,
             progress_seconds=1,
         )
-        source, sink = connectors.source_class("shelf").of(job.source), connectors.sink_class("kafka").of(sink_options)
-        root, connection = Folder(str(self.root)), Connection(conn_id="shelf")
-        progress = Progress(root, 60, 1)
-        send = functools.partial(
-            put.run, sink_name="kafka", sink=sink_options, key=KEY, stage=root.url, connections=self.connections
-        )
-        with source.open(connection) as poller, sink.open(KEY, self.connections) as publisher:
-            schema = poller.schema()
-            assert publisher.preflight(schema, job.days, source.kind) == []
-            freezer = Freezer(
-                job=job,
-                source=source,
-                sink=sink,
-                connection=connection,
-                poller=poller,
-                root=root,
-                progress=progress,
-                poll_parts=lambda tasks: list(poll.run(tasks, schema=schema, connection=connection)),
-            )
-            days = Days(
-                job=job,
-                source=source,
-                sink=sink,
-                publisher=publisher,
-                key=KEY,
-                schema=schema,
-                root=root,
-                keeps_stage=False,
-                progress=progress,
-                freezer=freezer,
-                put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
-                task_lives=lambda: True,
-            )
-            [report] = days.move(job.days)
+        whole = drive(job, self.connections | {"shelf": Connection(conn_id="shelf")})
+        assert whole.days, whole.failure
+        [report] = whole.days
         return report
 
     def sent(self) -> list[tuple[str, int | None]]:

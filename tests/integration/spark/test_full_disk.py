@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,11 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import DayReport, JobConfig
-from airflow_provider_connect.sink import Intent, StreamKey
-from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.sink import Intent, LedgerRow
+from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
 from airflow_provider_connect.spark import poll
-from airflow_provider_connect.spark.days import Days
-from airflow_provider_connect.spark.freezer import Freezer
-from airflow_provider_connect.spark.progress import Progress
-from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
+from tests.equipment.spark.here import drive
 from tests.equipment.stores.small_disk import PAGE_BYTES, Disk, small_disk
 
 pytestmark = pytest.mark.slow
@@ -39,16 +35,26 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         yield mounted
 
 
+def nothing() -> None:
+    pass
+
+
 @dataclass
 class Mover:
-    """Moves days in this process, through the real halves of driver and executor."""
+    """Moves days into one table."""
 
     standin: StandIn
     table: Path
+    run_folder: Path
     attempts: int = 0
 
     def move(
-        self, day: Day, *, before_poll: Any = None, before_manifest: Any = None, before_commit: Any = None
+        self,
+        day: Day,
+        *,
+        before_poll: Callable[[], None] = nothing,
+        before_manifest: Callable[[], None] = nothing,
+        before_commit: Callable[[], None] = nothing,
     ) -> DayReport:
         account = self.standin.account
         connection = Connection(
@@ -60,65 +66,34 @@ class Mover:
             password=account.secret,
             extra={"project_id": str(account.project_id)},
         )
-        source, sink = MixpanelSource(retry_budget_seconds=0), DeltaSink(path=str(self.table))
         self.attempts += 1
         token = f"{day.date:%Y%m%d}" * 4
         job = JobConfig(
-            source_name=source.name,
-            source=source.serialize(),
-            sink_name=sink.name,
-            sink=sink.serialize(),
+            source_name="mixpanel",
+            source={"retry_budget_seconds": 0},
+            sink_name="delta",
+            sink={"path": str(self.table)},
             days=(day,),
             intent=Intent(token=token, run="dag/run/task"),
             attempt=f"{token[:16]}-{self.attempts:06x}",
-            report=str(self.table.parent / "report.json"),
+            report=str(self.run_folder / "report.json"),
             labels={"note": "x" * 8 * PAGE_BYTES},  # so that the commit needs more room than what goes before it
         )
+        polls, commits = poll.run, DeltaPublisher.commit
 
-        def poll_parts(tasks: list[str]) -> list[str]:
-            if before_poll:
-                before_poll()
-            outcomes = list(poll.run(tasks, schema=schema, connection=connection))
-            if before_manifest:
-                before_manifest()
-            return outcomes
+        def run(*tasks: Any, **how: Any) -> Iterator[str]:
+            before_poll()
+            yield from polls(*tasks, **how)
+            before_manifest()
 
-        def put_shares(*_: Any) -> list[Any]:
-            if before_commit:
-                before_commit()
-            return []
+        def commit(*publish: Any) -> LedgerRow:
+            before_commit()
+            return commits(*publish)
 
-        key = StreamKey(connector=source.name, stream=source.stream_key)
-        poller, publisher = source.open(connection), sink.open(key, {})
-        schema = poller.schema()
-        root = Folder(str(self.table))
-        if not self.table.exists():
-            assert publisher.preflight(schema, (day,), "day") == []
-        progress = Progress(root, 60, 1)
-        days = Days(
-            job=job,
-            source=source,
-            sink=sink,
-            publisher=publisher,
-            key=key,
-            schema=schema,
-            root=root,
-            keeps_stage=True,
-            progress=progress,
-            freezer=Freezer(
-                job=job,
-                source=source,
-                sink=sink,
-                connection=connection,
-                poller=poller,
-                root=root,
-                progress=progress,
-                poll_parts=poll_parts,
-            ),
-            put_shares=put_shares,
-            task_lives=lambda: True,
-        )
-        (report,) = days.move([day])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(poll, "run", run)
+            patch.setattr(DeltaPublisher, "commit", commit)
+            [report] = drive(job, {connection.conn_id: connection}).days
         return report
 
     def state(self) -> tuple[int, dict[str, int]]:
@@ -129,10 +104,10 @@ class Mover:
 
 
 @pytest.fixture
-def mover(disk):
+def mover(disk, tmp_path):
     project = Project(seed=3, events_per_day=ROWS, duplicates_per_day=50)
     with StandIn(project, now=lambda: dt.datetime(2026, 11, 20, tzinfo=dt.UTC)) as standin:
-        mover = Mover(standin, disk.path / "table")
+        mover = Mover(standin, disk.path / "table", tmp_path / "run")
         assert mover.move(FIRST).status == "published"
         yield mover
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import psutil
@@ -14,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.demo.mixpanel.faults import Fault
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -30,14 +30,6 @@ def statuses(report):
 
 def polls(standin):
     return sum(sum(by_status.values()) for by_status in standin.stats["requests"].values())
-
-
-def wait_for(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 def test_a_week_and_an_empty_day_then_a_retry_a_reload_and_the_first_run_again(submit, tmp_path: Path):
@@ -134,18 +126,18 @@ def test_whoever_dies_leaves_no_part_of_a_day_and_a_later_try_polls_or_publishes
     """The task, the worker, the driver and the JVM, one try after the other, on the same table and stage."""
     submit.standin.faults.replace([fault("silent", WEEK[0], seconds=60)])
     running = submit.start(WEEK[:1])
-    wait_for(lambda: polls(submit.standin) or list(submit.table.glob("_connect/attempts/*/progress-*")))
+    wait_until(lambda: polls(submit.standin) or list(submit.table.glob("_connect/attempts/*/progress-*")))
     family = [running.process.pid, *(child.pid for child in psutil.Process(running.process.pid).children(True))]
     running.abandon()
     running.wait(30)
-    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in family), 10)
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), seconds=10)
     assert running.process.returncode != 0
 
     for victim in ("worker", "driver", "jvm"):
         before = progress(submit)
         submit.standin.faults.replace([fault("slow", WEEK[0], seconds=0.05, size_bytes=4096)])
         running = submit.start(WEEK[:1])
-        wait_for(lambda before=before: progress(submit) - before)
+        wait_until(lambda before=before: progress(submit) - before)
         for pid in _find(running.process.pid, victim):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

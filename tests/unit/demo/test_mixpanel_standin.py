@@ -24,6 +24,7 @@ from airflow_provider_connect.demo.mixpanel.access import Account, Limits
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
 from airflow_provider_connect.demo.mixpanel.server import StandIn
+from tests.equipment.waiting import wait_until
 
 DATE = dt.date(2026, 10, 5)
 PROJECT = Project(seed=3, events_per_day=60, duplicates_per_day=4)
@@ -217,7 +218,7 @@ def test_limits_what_runs_at_once(session: requests.Session) -> None:
         both = [threading.Thread(target=_ask_alone, args=(standin,)) for _ in range(2)]
         for thread in both:
             thread.start()
-        _wait_until(lambda: standin.stats["running"] == 2)
+        wait_until(lambda: standin.stats["running"] == 2)
         refused = ask(standin, session)
         for thread in both:
             thread.join()
@@ -225,20 +226,13 @@ def test_limits_what_runs_at_once(session: requests.Session) -> None:
         assert "3/2 queries running concurrently" in refused.json()["error"]
         assert standin.stats["concurrent_peak"] == 2
         assert ask(standin, session).status_code == 200
-        _wait_until(lambda: standin.stats["running"] == 0)
+        wait_until(lambda: standin.stats["running"] == 0)
 
 
 def _ask_alone(standin: StandIn) -> None:
     with requests.Session() as session:
         session.trust_env = False
         ask(standin, session)
-
-
-def _wait_until(condition: Any, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_counts_requests_and_keeps_no_credentials(session: requests.Session) -> None:
@@ -328,11 +322,11 @@ def test_the_command_leaves_with_its_parent(tmp_path: Path, extra: tuple[str, ..
     with parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
-        _wait_until(port_file.exists)
+        wait_until(port_file.exists)
         if not extra:
             parent.kill()
         try:
-            _wait_until(lambda: not _runs(child))
+            wait_until(lambda: not _runs(child), seconds=10)
         finally:
             parent.kill()
             if _runs(child):

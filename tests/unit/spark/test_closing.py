@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.connection import write_connections
-from airflow_provider_connect.job import JobConfig, JobReport
-from airflow_provider_connect.sink import Intent
-from airflow_provider_connect.spark import job
-from tests.equipment.spark.lab import CONNECTION, DAY, Lab
+from tests.equipment.spark.here import drive
+from tests.equipment.spark.lab import CONNECTION, Lab
 
 SECRET = "hush-hush"
+TINY = {"tiny": CONNECTION}
 
 
 def refuse(thing: Any) -> None:
@@ -27,43 +22,6 @@ def refuse(thing: Any) -> None:
 def _poller_cannot_close(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     source = registry.source_class("tiny").of({"folder": str(lab.root)})
     monkeypatch.setattr(type(source.open(CONNECTION)), "close", refuse)
-
-
-class Context:
-    """Stands where the Spark context stands: does each task at once, in this process."""
-
-    defaultParallelism = 1  # noqa: N815  # its own name
-
-    def parallelize(self, items: list[Any], slices: int) -> Any:
-        def map_partitions(run: Callable[[Iterable[Any]], Iterable[Any]]) -> Any:
-            return SimpleNamespace(collect=lambda: [answer for item in items for answer in run([item])])
-
-        return SimpleNamespace(mapPartitions=map_partitions)
-
-    def setLogLevel(self, level: str) -> None:  # noqa: N802  # its own name
-        pass
-
-
-def drive(lab: Lab, monkeypatch: pytest.MonkeyPatch, *fails: str, **source: Any) -> JobReport:
-    """Run the driver, and return its report."""
-    monkeypatch.setattr(job, "_start_spark", lambda: Context)
-    folder: Path = lab.root / "run"
-    folder.mkdir()
-    config = JobConfig(
-        source_name="tiny",
-        source={"folder": str(lab.root), "retry_budget_seconds": 0.0} | source,
-        sink_name="tiny",
-        sink={"folder": str(lab.root), "fails": fails},
-        days=(DAY,),
-        intent=Intent(token="aaaa", run="d/r/t"),
-        attempt="aaaa-1",
-        report=str(folder / "report.json"),
-        staging=str(lab.stage),
-    )
-    (folder / job.JOB_FILE).write_text(config.model_dump_json())
-    write_connections(folder / job.CONNECTIONS_FILE, {"tiny": CONNECTION})
-    job.main(["job.py", str(folder / job.JOB_FILE)])
-    return JobReport.model_validate_json((folder / "report.json").read_text())
 
 
 @pytest.mark.usefixtures("_poller_cannot_close")
@@ -95,21 +53,21 @@ def test_neither_does_it_hide_why_the_share_failed(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("_poller_cannot_close")
-def test_the_driver_reports_its_days_whatever_cannot_be_closed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = drive(lab, monkeypatch, "close:KeyError")
+def test_the_driver_reports_its_days_whatever_cannot_be_closed(lab: Lab) -> None:
+    report = drive(lab.job(sink=["close:KeyError"]), TINY)
     assert report.failure is None
     assert [day.status for day in report.days] == ["published"]
 
 
 @pytest.mark.usefixtures("_poller_cannot_close")
-def test_and_tells_why_a_day_failed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = drive(lab, monkeypatch, "close:KeyError", faults={0: ["DataError"]})
+def test_and_tells_why_a_day_failed(lab: Lab) -> None:
+    report = drive(lab.job(sink=["close:KeyError"], source={"faults": {0: ["DataError"]}}), TINY)
     assert report.failure is not None
     assert report.failure.type == "DataError"
     assert [day.status for day in report.days] == ["failed"]
 
 
-def test_the_driver_closes_what_it_opened(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    drive(lab, monkeypatch)
+def test_the_driver_closes_what_it_opened(lab: Lab) -> None:
+    drive(lab.job(), TINY)
     notes = (lab.root / "poller").read_text().split()
     assert notes.count("open") == notes.count("close") == 2, "one on the driver, one in the task"

@@ -4,13 +4,13 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.stage.storage import Folder, normalised, storage_error
+from tests.equipment.stores.nobody import as_nobody
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,8 @@ def test_a_file_in_the_way_is_a_persons_to_mend(tmp_path: Path) -> None:
         Folder(str(tmp_path / "file" / "t")).write("x", b"1")
 
 
-@pytest.fixture
-def nobody() -> Iterator[None]:
-    """Root may write everywhere, so root becomes somebody else for a test."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    yield
-    os.seteuid(user)
-
-
-@pytest.mark.usefixtures("nobody")
 def test_a_folder_without_the_right_is_named() -> None:
-    with pytest.raises(ConfigError, match="/usr/x"):
+    with as_nobody(), pytest.raises(ConfigError, match="/usr/x"):
         Folder("/usr").write("x", b"1")
 
 

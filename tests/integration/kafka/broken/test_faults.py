@@ -26,7 +26,8 @@ from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import KEY, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, shared_bench
-from tests.equipment.kafka.proxy import Api, Call, Change, Cut, Drop, Hold, KafkaProxy, Lose, Refuse, Slow
+from tests.equipment.kafka.proxy import Api, ApiCall, Change, Cut, Drop, Hold, KafkaProxy, Lose, Refuse, Slow
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -143,7 +144,7 @@ def test_a_commit_that_nobody_answers_is_decided_by_the_next_try(
     bench.holds(day, ROWS)
 
 
-def resent(broker: KafkaBroker, call: Call) -> bytes:
+def resent(broker: KafkaBroker, call: ApiCall) -> bytes:
     """Make a call once more, as a network that has kept it for long would; return the answer behind its header."""
     port = broker.listeners["PROXIED"].port
     with socket.create_connection(("127.0.0.1", port), timeout=10) as late:
@@ -163,7 +164,7 @@ def test_a_commit_that_comes_late_changes_nothing(
     kafka_proxy.breaks(Api.END_TXN, Hold(never), 1, containing=own)
     kafka_proxy.breaks(Api.END_TXN, Hold(let_go), *range(2, 10), containing=own)
 
-    def commits() -> list[Call]:
+    def commits() -> list[ApiCall]:
         """Return the first call of each producer: a client may make its own again."""
         found = {
             call.body: call for call in reversed(kafka_proxy.calls) if call.api == Api.END_TXN and own in call.body
@@ -172,10 +173,7 @@ def test_a_commit_that_comes_late_changes_nothing(
 
     with ThreadPoolExecutor(1) as pool:
         publishing = pool.submit(hasty.having(timeout_seconds=4.0).publish, hasty.stage(day, events(*ROWS)))
-        deadline = time.monotonic() + 20
-        while len(commits()) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: len(commits()) >= 2)
         [first, _] = commits()
         [code] = struct.unpack_from(">h", resent(broker, first), 4)
         assert code in (FENCED, BAD_EPOCH)
@@ -264,10 +262,7 @@ class Late:
         rule = self.proxy.breaks(self.api, Hold(self.let_go), 1, containing=self.bench.naming(self.api))
         self.pool = ThreadPoolExecutor(1)
         self.publishing = self.pool.submit(self.bench.publish, self.staged)
-        deadline = time.monotonic() + 20
-        while not rule.seen:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: rule.seen)
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.proxy import Api, Change, Cut, Drop, Hold, Lose, Refuse, Slow
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -106,8 +107,7 @@ def test_a_held_call_is_made_when_it_is_let_go(kafka_proxy, broker, topic):
     made = begun(kafka_proxy, topic)
     thread = threading.Thread(target=made.commit_transaction, args=(30,))
     thread.start()
-    while not kafka_proxy.count(Api.END_TXN):
-        time.sleep(0.01)
+    wait_until(lambda: kafka_proxy.count(Api.END_TXN))
     assert values(broker, topic) == []
     let_go.set()
     thread.join()

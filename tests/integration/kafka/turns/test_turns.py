@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +26,7 @@ from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import KEY, TUESDAY, events
 from tests.equipment.kafka.bench import Child, SinkBench, shared_bench
 from tests.equipment.kafka.proxy import Api, Hold, KafkaProxy, Slow
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -66,13 +67,6 @@ def open_at_once(proxy: KafkaProxy, names: list[bytes]) -> int:
         begun = min(call.started for call in mine if call.api == Api.ADD_PARTITIONS_TO_TXN)
         moments += [(begun, 1), (max(call.started for call in mine if call.api == Api.END_TXN), -1)]
     return max(itertools.accumulate(step for _, step in sorted(moments)))
-
-
-def wait_until(happened: Callable[[], Any], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("turns", ["topic", "off"])

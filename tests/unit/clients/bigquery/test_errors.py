@@ -336,4 +336,4 @@ def test_what_this_attempt_has_made_and_is_gone_is_made_again() -> None:
 
 def test_a_column_named_location_is_not_the_datasets_location() -> None:
     for message in ("Column location is not present", "Field location: bad type", "the location of a row is required"):
-        assert "another location" not in str(classify(rest(400, "invalid", message), "publishing"))
+        assert "in one location" not in str(classify(rest(400, "invalid", message), "publishing"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.delta.lab import KEY, MAY, SCHEMA, Lab, age, rows_of
+from tests.equipment.stores.nobody import as_nobody
 
 
 @pytest.fixture
@@ -161,47 +160,30 @@ def test_a_log_that_delta_cannot_find_although_it_is_there_is_not_taken_for_no_t
         lab.ledger.days()
 
 
-@pytest.fixture
-def nobody() -> Iterator[None]:
-    """Root may read everything, so root becomes somebody else for a test."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    yield
-    os.seteuid(user)
-
-
 @pytest.mark.parametrize("closed", [".", "_delta_log", "_delta_log/00000000000000000000.json"])
 def test_a_log_this_user_may_not_read_is_named_and_not_taken_for_no_table(
-    closed: str, request: pytest.FixtureRequest
+    closed: str,
 ) -> None:
     with tempfile.TemporaryDirectory() as open_to_all:
         Path(open_to_all).chmod(0o755)
         lab = Lab(Path(open_to_all) / "table").make()
         (lab.root / closed).chmod(0)
-        request.getfixturevalue("nobody")
-        with pytest.raises(ConfigError, match=f"{lab.root}.*EACCES"):
+        with as_nobody(), pytest.raises(ConfigError, match=f"{lab.root}.*EACCES"):
             lab.ledger.days()
-        os.seteuid(os.getuid())
         (lab.root / closed).chmod(0o755)
 
 
-def test_a_table_that_nobody_has_noted_is_written_below_a_folder_this_user_may_not_list(
-    request: pytest.FixtureRequest,
-) -> None:
+def test_a_table_that_nobody_has_noted_is_written_below_a_folder_this_user_may_not_list() -> None:
     with tempfile.TemporaryDirectory() as above:
         Path(above).chmod(0o777)
-        request.getfixturevalue("nobody")
-        user = os.geteuid()
-        lab = Lab(Path(above) / "table").make()
-        shutil.rmtree(lab.root / "_connect/log")
-        os.seteuid(os.getuid())
+        with as_nobody():
+            lab = Lab(Path(above) / "table").make()
+            shutil.rmtree(lab.root / "_connect/log")
         Path(above).chmod(0o333)
-        os.seteuid(user)
-        with pytest.raises(PermissionError):
-            list(Path(above).iterdir())
-        assert lab.publish(MAY, ["a"]).rows == 1
-        os.seteuid(os.getuid())
+        with as_nobody():
+            with pytest.raises(PermissionError):
+                list(Path(above).iterdir())
+            assert lab.publish(MAY, ["a"]).rows == 1
         Path(above).chmod(0o755)
 
 

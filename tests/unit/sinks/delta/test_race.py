@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +23,7 @@ from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, data_file
 from airflow_provider_connect.window import Day
+from tests.equipment.processes import at_once
 
 KEY = StreamKey(connector="lab", stream="race")
 FIRST = dt.date(2026, 5, 1)
@@ -92,30 +91,10 @@ def publish_until_it_lands(
             overtaken_by.add(error.by)
 
 
-@contextmanager
-def workers(root: Path, mode: str, count: int, size: int = 1) -> Iterator[list[subprocess.Popen[str]]]:
+def workers(root: Path, mode: str, count: int, size: int = 1) -> AbstractContextManager[list[subprocess.Popen[str]]]:
     """Start workers that go at the same instant; none outlives the block."""
     command = [sys.executable, "-W", "error", __file__, str(root)]
-    pipe = subprocess.PIPE
-    running = [
-        subprocess.Popen(
-            [*command, str(i), mode, str(count), str(size)], stdin=pipe, stdout=pipe, text=True, env={**os.environ}
-        )
-        for i in range(count)
-    ]
-    try:
-        for process in running:
-            assert process.stdout
-            assert process.stdout.readline() == "ready\n"
-        for process in running:
-            assert process.stdin
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        yield running
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
+    return at_once([[*command, str(i), mode, str(count), str(size)] for i in range(count)])
 
 
 def state(root: Path) -> dict[dt.date, list[int]]:

@@ -7,30 +7,10 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import next_generation, row_of
-from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, Sink
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink
+from tests.equipment.line_ledger import LineLedger
 
 ERRORS: dict[str, Any] = {cls.__name__: cls for cls in (DataError, RetriableError, SupersededError, KeyError)}
-
-
-class TinyLedger(Ledger):
-    """A row a line."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def rows(self) -> list[LedgerRow]:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
-        return [LedgerRow.model_validate_json(line) for line in lines]
-
-    def row(self, day: Any) -> LedgerRow | None:
-        return next((row for row in reversed(self.rows()) if row.day == day), None)
-
-    def published(self, day: Any, token: str) -> LedgerRow | None:
-        return next((row for row in reversed(self.rows()) if (row.day, row.token) == (day, token)), None)
-
-    def days(self) -> DaySet:
-        return DaySet.of(row.day for row in self.rows())
 
 
 class TinySink(Sink):
@@ -59,8 +39,8 @@ class TinyPublisher(Publisher):
         self.options = options
 
     @property
-    def ledger(self) -> TinyLedger:
-        return TinyLedger(Path(self.options.folder) / "ledger")
+    def ledger(self) -> LineLedger:
+        return LineLedger(Path(self.options.folder) / "ledger")
 
     def begin(self, publish: Publish) -> Any:
         self._step("begin")
@@ -75,8 +55,7 @@ class TinyPublisher(Publisher):
         self._step("commit", repr(receipts))
         ledger = self.ledger
         row = row_of(publish, next_generation(publish, ledger.row(publish.day.date)))
-        with ledger.path.open("a") as file:
-            file.write(row.model_dump_json() + "\n")
+        ledger.add(row)
         self._fail("committed")
         return row
 

@@ -1,0 +1,44 @@
+"""The driver in this process. All of it is real, but for Spark: each task is done at once, where the driver runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import write_connections
+from airflow_provider_connect.job import JobConfig, JobReport
+from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.spark import job as driver
+
+
+class SparkHere:
+    """Stands where the Spark context stands."""
+
+    defaultParallelism = 1  # noqa: N815  # its own name
+
+    def parallelize(self, items: list[Any], slices: int) -> Any:
+        def map_partitions(run: Callable[[Iterable[Any]], Iterable[Any]]) -> Any:
+            return SimpleNamespace(collect=lambda: [answer for item in items for answer in run([item])])
+
+        return SimpleNamespace(mapPartitions=map_partitions)
+
+    def setLogLevel(self, level: str) -> None:  # noqa: N802  # its own name
+        pass
+
+
+def drive(job: JobConfig, connections: Connections) -> JobReport:
+    """Run the driver as spark-submit does, for a task that lives; the job's files lie beside its report."""
+    report = Path(job.report)
+    report.parent.mkdir(exist_ok=True)
+    job_file = report.with_name(driver.JOB_FILE)
+    job_file.write_text(job.model_dump_json())
+    write_connections(report.with_name(driver.CONNECTIONS_FILE), connections)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "_start_spark", lambda: SparkHere)
+        patch.setattr(driver.watchdog, "sees_task", lambda: True)
+        driver.main(["job.py", str(job_file)])
+    return JobReport.model_validate_json(report.read_text())
