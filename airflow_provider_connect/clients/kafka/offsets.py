@@ -21,9 +21,17 @@ _ADVICE = "see who deletes it; a new run makes it again with create_disposition=
 Ends = dict[str, dict[int, int]]
 
 
-def ends(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, heard: Heard | None = None) -> Ends:
+def ends(
+    admin: AdminClient,
+    topics: Iterable[str],
+    timeout_seconds: float,
+    heard: Heard | None = None,
+    *,
+    committed: bool = False,
+) -> Ends:
     """Return the offset after the last record of each partition, records of open transactions included.
 
+    :param committed: return the offsets instead that readers of committed records can get to.
     :raises UnknownTopicError: a topic is not there.
     :raises RetriableError: the broker is away.
     """
@@ -33,7 +41,7 @@ def ends(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, hear
     patience = Patience(timeout_seconds, (_AGAIN_SECONDS,))
     while True:
         try:
-            found = _asked(admin, names, max(1.0, patience.left_seconds))
+            found = _asked(admin, names, max(1.0, patience.left_seconds), committed=committed)
         except (KafkaException, UnknownTopicError) as error:
             failure = classify(error, "asking for the topics' ends", heard)
             if patience.is_over or not _may_pass(failure, patience.spent_seconds):
@@ -53,14 +61,14 @@ def _may_pass(failure: Exception, waited_seconds: float) -> bool:
     return isinstance(failure, RetriableError)
 
 
-def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float) -> Ends:
+def _asked(admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *, committed: bool) -> Ends:
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
 
     latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     found: Ends = {topic: dict.fromkeys(_partitions(admin, topic, timeout_seconds), -1) for topic in topics}
     places = {TopicPartition(topic, number): latest for topic, numbers in found.items() for number in numbers}
-    level = IsolationLevel.READ_UNCOMMITTED
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     for place, answer in admin.list_offsets(places, isolation_level=level, request_timeout=timeout_seconds).items():
         try:
             found[place.topic][place.partition] = answer.result().offset

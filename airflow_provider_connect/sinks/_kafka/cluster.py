@@ -48,9 +48,9 @@ class Cluster:
                 self._admin = admin(self.connection, self.heard)
             return self._admin
 
-    def ends(self, topics: Iterable[str]) -> Ends:
-        """Return where topics end."""
-        return ends(self.admin, topics, self.options.timeout_seconds, self.heard)
+    def ends(self, topics: Iterable[str], *, committed: bool = False) -> Ends:
+        """Return where topics end: for all readers, or for those of committed records."""
+        return ends(self.admin, topics, self.options.timeout_seconds, self.heard, committed=committed)
 
     @property
     def ledger(self) -> KafkaLedger:

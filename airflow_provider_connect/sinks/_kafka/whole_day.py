@@ -17,6 +17,7 @@ from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.seen import tell_if_hidden
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
 from airflow_provider_connect.stage.manifest import StagedFile
@@ -47,12 +48,16 @@ class WholeDay(Attempt):
             transaction = self.transaction()
             try:
                 with transaction:
-                    return self._send(files, transaction, turn)
+                    sent = self._send(files, transaction, turn)
             except FencedError as error:
                 raise self._fenced(transaction, turn, error) from None
             finally:
                 if turn is not None:
                     turn.leave(is_over=transaction.is_over)
+        # Who comes next begins behind this day, and is not in its way. Without turns others are, and nothing is wrong.
+        if turn is not None and transaction.seconds and sent.entry is not None:
+            tell_if_hidden(self.cluster, sent.entry, self.id, self.claims.where)
+        return sent
 
     def commit(self, receipts: list[Sent]) -> LedgerRow:
         """Return what the only transaction has published."""

@@ -262,7 +262,8 @@ class SinkBench(Steps):
 
     def records(self, day: dt.date, isolation: Any = "read_committed") -> list[Any]:
         """Return a day's records of all generations, as a new reader sees them."""
-        return [each for each in records(self.bootstrap, self.sink.topic, isolation) if each.day == str(day)]
+        found = records(self.bootstrap, self.sink.topic, isolation)
+        return [each for each in found if each.headers.get("connect.day") == str(day)]
 
     def holds(self, day: dt.date, *generations: tuple[str, ...]) -> LedgerRow:
         """Fail unless the day's generations have these events once each, for every reader, and the ledger says so."""

@@ -66,7 +66,7 @@ class KafkaCluster:
 
     def node_of(self, role: Role, topic: str) -> KafkaBroker:
         """Return the leader of a topic's first partition, the transactions' coordinator, or the controller."""
-        seen = self._look()
+        seen = self.look()
         if role == "controller":
             return self.nodes[seen.controller_id]
         of = topic if role == "leader" else "__transaction_state"
@@ -84,11 +84,11 @@ class KafkaCluster:
 
     def wait_until(self, done: Callable[[ClusterMetadata], bool]) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        while not done(self._look()):
+        while not done(self.look()):
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
-    def _look(self) -> ClusterMetadata:
+    def look(self) -> ClusterMetadata:
         deadline = time.monotonic() + READY_SECONDS
         while True:
             try:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._kafka import seen
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.frozen import KEY, MONDAY, SCHEMA, TUESDAY, events
@@ -30,7 +31,8 @@ ROWS, NEWER = ("a", "b", "b", "c"), ("n",)
 
 
 @pytest.fixture
-def bench(broker: KafkaBroker, tmp_path: Path) -> Iterator[SinkBench]:
+def bench(broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SinkBench]:
+    monkeypatch.setattr(seen, "SEEN_SECONDS", 0.2)  # tests hold the ledger on purpose
     with running_bench(broker.bootstrap, tmp_path, timeout_seconds=SECONDS) as made:
         yield made
 

@@ -190,7 +190,8 @@ class KafkaLedger(Ledger):
                     raise RetriableError(
                         f"ledger topic {self.name!r}: an open transaction of {hiding.connector}/{hiding.stream} "
                         f"{hiding.day} into {hiding.topic!r} hides records of this stream for "
-                        f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction timeout"
+                        f"{self.timeout_seconds:.0f} s already; a retry of that day ends it, or its transaction "
+                        "timeout; if neither does, see 'Readers that stop' in docs/kafka_errors.md"
                     )
 
     def newest_claim(self, key: LedgerKey) -> Claim | None:
