@@ -6,6 +6,9 @@ SINK ?= delta
 REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables types sink real real_rules)
 # Each worker goes through a half in order, so that a file's servers start in one of them, and helps the other at the end.
 TWO := -n 2 --dist worksteal
+# No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.
+FAST := -m 'not slow and not campaign' tests/unit tests/conformance
+SLOW := -m 'slow and not campaign'
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -35,11 +38,11 @@ check: $(READY)  ## Format, lint, the walls between the rooms, types and the fas
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy
 	@$(BIN)/mypy docs/examples/*.py
-	@$(BIN)/pytest -q $(TWO) --durations=5 -m 'not slow and not campaign'
+	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
 test: check  ## Everything: the above, then real Spark and a real Airflow.
-	@$(BIN)/pytest -q $(TWO) --durations=25 -m 'slow and not campaign' --ignore=tests/system
-	@$(BIN)/pytest -q --durations=15 -m 'slow and not campaign' tests/system
+	@$(BIN)/pytest -q $(TWO) --durations=25 $(SLOW) tests/integration tests/conformance
+	@$(BIN)/pytest -q --durations=15 $(SLOW) tests/system
 
 real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=my-project make real (its own datasets, dropped at the end).
 	@test -n "$$GOOGLE_CLOUD_PROJECT_FOR_TESTS" || { echo "GOOGLE_CLOUD_PROJECT_FOR_TESTS is not set: name a Google Cloud project in which application default credentials may make datasets and run jobs" >&2; exit 2; }

@@ -69,6 +69,14 @@ class Day(Wire):
 def days_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> list[Day]:
     """Cut the window ``[start, end)`` into the days it holds.
 
+    :raises ConfigError: see :func:`ends_of_window`.
+    """
+    return [day for day in span(*ends_of_window(start, end, zone_name), zone_name) if day.hours > 0]
+
+
+def ends_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> tuple[dt.date, dt.date]:
+    """Return the first and the last date of the window ``[start, end)``.
+
     :raises ConfigError: if it is empty, or either end is not the start of a day in the zone.
     """
     tz = zone(zone_name)
@@ -88,7 +96,7 @@ def days_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> list
                 f"the data interval {name} at {instant.astimezone(tz).isoformat()}, which is not the start of a day "
                 f"in {zone_name}: use schedule=daily({zone_name!r}), or give days="
             )
-    return [day for day in span(first, stop - ONE_DAY, zone_name) if day.hours > 0]
+    return first, stop - ONE_DAY
 
 
 def span(first: dt.date, last: dt.date, zone_name: str) -> list[Day]:
@@ -110,7 +118,19 @@ def groups(days: Sequence[Day], size: int) -> list[tuple[Day, ...]]:
 def parse_days(text: str, zone_name: str) -> list[Day]:
     """Read ``2026-10-05``, or ``2026-10-05..2026-10-11`` with both ends included.
 
-    :raises ConfigError: if the text is neither, or runs backwards.
+    :raises ConfigError: if the text is neither, runs backwards, or names a date that the zone never had.
+    """
+    days = span(*parse_ends(text), zone_name)
+    skipped = [str(day) for day in days if day.hours == 0]
+    if skipped:
+        raise ConfigError(f"days={text!r}: {zone_name} never had {', '.join(skipped)} (its calendar skipped that date)")
+    return days
+
+
+def parse_ends(text: str) -> tuple[dt.date, dt.date]:
+    """Return the first and the last date of what :func:`parse_days` reads.
+
+    :raises ConfigError: if the text is none of it, or runs backwards.
     """
     parts = [part.strip() for part in text.split("..")]
     try:
@@ -121,11 +141,7 @@ def parse_days(text: str, zone_name: str) -> list[Day]:
         raise ConfigError(f"days={text!r} is neither 'YYYY-MM-DD' nor 'YYYY-MM-DD..YYYY-MM-DD'") from None
     if last < first:
         raise ConfigError(f"days={text!r} ends before it starts")
-    days = span(first, last, zone_name)
-    skipped = [str(day) for day in days if day.hours == 0]
-    if skipped:
-        raise ConfigError(f"days={text!r}: {zone_name} never had {', '.join(skipped)} (its calendar skipped that date)")
-    return days
+    return first, last
 
 
 class DaySet(Wire):

@@ -6,6 +6,7 @@ Ivy, which is part of pyspark, fetches the jars; Java is found as for Spark. A b
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -29,6 +30,7 @@ CLUSTER_ID = "Y29ubmVjdC1kZW1vLWthZg"  # 16 bytes, base64url
 FORMAT_SECONDS = 60
 START_SECONDS = 90
 STOP_SECONDS = 20
+ARCHIVE_SECONDS = 120
 STORE_PASSWORD = "changeit"  # noqa: S105  # Java's customary one: the store holds public certificates only
 JVM_FLAGS = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 LOGGING = """\
@@ -152,6 +154,29 @@ def _write_properties(path: Path, settings: dict[str, str]) -> None:
     path.write_text("\n".join(escaped) + "\n", encoding="utf-8")
 
 
+def class_archive(home: Path) -> Path:
+    """Return where a broker's classes lie ready for this Java: they save it half of the work of a start.
+
+    A broker makes it once, at its end. Some Javas cannot: then no file is there.
+    """
+    program = java().resolve()
+    key = hashlib.sha256(f"{program} {program.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    saying = "Kafka's classes, ready for this Java,"
+    return server.fetched_once(home / f"classes-{key}", VERSION, _archive, saying) / "broker.jsa"
+
+
+def _archive(folder: Path) -> None:
+    made = folder / "making.jsa"
+    broker = KafkaBroker(folder / "broker", flags=(f"-XX:ArchiveClassesAtExit={made}",))
+    broker.start()
+    assert broker.process is not None
+    server.stop(broker.process, ARCHIVE_SECONDS)
+    # Cut short, it would end by the signal itself, and leave half an archive.
+    if broker.process.returncode == 128 + signal.SIGTERM and made.exists():
+        made.rename(folder / "broker.jsa")
+    shutil.rmtree(broker.folder)
+
+
 @dataclass(frozen=True)
 class Listener:
     """Another listener of a broker, beside the plain one.
@@ -174,12 +199,14 @@ class KafkaBroker:
     :param settings: of the broker; they add to the ones here or override them.
     :param env: more environment variables for its process.
     :param listeners: more listeners, by name (capitals), beside ``BROKER``, which needs no login.
+    :param flags: more of Java's flags; by default those that take its classes from :func:`class_archive`.
     """
 
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     listeners: dict[str, Listener] = field(default_factory=dict)
+    flags: tuple[str, ...] | None = None
     port: int = field(default_factory=server.free_port)
     controller_port: int = field(default_factory=server.free_port)
     process: subprocess.Popen[bytes] | None = None
@@ -210,7 +237,13 @@ class KafkaBroker:
             shutil.copytree(home / "formatted", self._data)
         config = self.folder / "server.properties"
         _write_properties(config, SETTINGS | self._places() | self.settings)
-        command = [str(java()), *JVM_FLAGS, f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"]
+        flags = self._archive_flags(home) if self.flags is None else self.flags
+        command = [
+            str(java()),
+            *JVM_FLAGS,
+            *flags,
+            f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}",
+        ]
         self.process = server.start(
             [*command, "-cp", class_path(home), "kafka.Kafka", str(config)],
             self._asking(),
@@ -220,6 +253,11 @@ class KafkaBroker:
             seconds=START_SECONDS,
             env=self.env,
         )
+
+    @staticmethod
+    def _archive_flags(home: Path) -> tuple[str, ...]:
+        archive = class_archive(home)
+        return (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
 
     @property
     def _data(self) -> Path:

@@ -16,7 +16,7 @@ from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of, with_outlet
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import remove, run_folder
-from airflow_provider_connect.operators.window import as_text, require_begun, resolve_days
+from airflow_provider_connect.operators.window import as_text, resolve_days
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, RetryPolicy
@@ -179,8 +179,7 @@ class ConnectOperator(SparkSubmitOperator):
         """
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
 
-        days = resolve_days(self.days, context["dag_run"], self.source.timezone)
-        require_begun(days, dt.datetime.now(dt.UTC))
+        days = resolve_days(self.days, context["dag_run"], self.source.timezone, dt.datetime.now(dt.UTC))
         self.days = as_text(days)
         return Order(
             source=self.source,

@@ -11,45 +11,61 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.window import ONE_DAY, Day, days_of_window, parse_days, start_of, zone
+from airflow_provider_connect.window import (
+    ONE_DAY,
+    Day,
+    days_of_window,
+    ends_of_window,
+    parse_days,
+    parse_ends,
+    start_of,
+    zone,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk.types import DagRunProtocol
 
 
-def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str) -> list[Day]:
+def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, now: dt.datetime) -> list[Day]:
     """Return the days to move, oldest first.
+
+    Days that lie ahead are refused before any is made: a mistyped year would be hundreds of thousands. Whether a day
+    that has begun can be read already is for the source to say.
 
     :param days: the operator's rendered option; None or empty means the run's own day.
     :param run: ``context["dag_run"]``.
     :param zone_name: the source's zone, whose calendar days are meant.
-    :raises ConfigError: if the run names no day, or its interval is not a whole number of them.
+    :raises ConfigError: if the run names no day, its interval is not a whole number of them, or one of them has not
+        begun.
     """
     if days is not None and not isinstance(days, str):
         raise ConfigError(f"days must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not {type(days)}")
     if days and days.strip():
+        _require_begun(*parse_ends(days), zone_name, now)
         return parse_days(days, zone_name)
     if run.partition_key:
-        return [_day_of_key(run.partition_key, zone_name)]
+        day = _day_of_key(run.partition_key, zone_name)
+        _require_begun(day.date, day.date, zone_name, now)
+        return [day]
     if run.data_interval_start is None or run.data_interval_end is None:
         raise ConfigError(
             f"run {run.run_id!r} has no data interval and no partition key, so it does not say which day to move: "
             f"use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, trigger with "
             "data_interval_start and data_interval_end, or give days="
         )
-    return days_of_window(run.data_interval_start, run.data_interval_end, zone_name)
+    window = (run.data_interval_start, run.data_interval_end, zone_name)
+    _require_begun(*ends_of_window(*window), zone_name, now)
+    return days_of_window(*window)
 
 
-def require_begun(days: Sequence[Day], now: dt.datetime) -> None:
-    """Refuse days that lie ahead. Whether a day that has begun can be read already is for the source to say.
-
-    :raises ConfigError: with the days.
-    """
-    ahead = [day for day in days if day.start > now]
-    if ahead:
-        raise ConfigError(
-            f"days {as_text(ahead)} lie ahead: in {ahead[0].zone} they begin at {ahead[0].start.isoformat()}"
-        )
+def _require_begun(first: dt.date, last: dt.date, zone_name: str, now: dt.datetime) -> None:
+    if start_of(last, zone_name) <= now:
+        return
+    ahead = max(first, now.astimezone(zone(zone_name)).date())
+    while (start := start_of(ahead, zone_name)) <= now:
+        ahead += ONE_DAY
+    days = str(last) if ahead == last else f"{ahead}..{last}"
+    raise ConfigError(f"days {days} lie ahead: in {zone_name} they begin at {start.isoformat()}")
 
 
 def as_text(days: Sequence[Day]) -> str:

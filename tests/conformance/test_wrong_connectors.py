@@ -26,15 +26,13 @@ class TestRightSink(SinkConformance):
         return Target(sink=sink, rows=lambda: read(sink.path))
 
 
-@pytest.fixture(scope="module")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """By class of cases, those that failed: run as in a project of a stranger's, without our own setup."""
-    folder = tmp_path_factory.mktemp("wrong")
+def failed(folder: Path) -> dict[str, set[str]]:
+    """Return by class of cases those that failed: run as in a project of a stranger's, without our own setup."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     run = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-c", str(folder / "pytest.ini"), f"--rootdir={ROOT}"),
-            *("--noconftest", "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *("--noconftest", "--import-mode=importlib", "--tb=native", "-p", "no:cacheprovider", "-p", "no:xdist"),
             *(f"--junit-xml={folder}/found.xml", "-k", "not import", wrong_sinks.__file__, wrong_sources.__file__),
         ],
         cwd=ROOT,
@@ -50,14 +48,13 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("name", wrong_sinks.EXPECTED)
-def test_a_wrong_sink_fails_the_cases_that_are_about_it_and_no_other(failed: dict[str, set[str]], name: str) -> None:
-    assert failed[name] == wrong_sinks.EXPECTED[name]
-
-
-@pytest.mark.parametrize("name", wrong_sources.EXPECTED)
-def test_a_wrong_source_fails_the_cases_that_are_about_it(failed: dict[str, set[str]], name: str) -> None:
-    polls = {case for case in failed[name] if case.partition("[")[0] in POLLS}
-    assert polls == wrong_sources.EXPECTED[name]
-    assert "test_a_day_that_is_not_over_is_refused_before_any_request[0]" in failed[name]
-    assert "test_an_endpoint_that_is_away_is_retriable_soon_and_no_secret_is_told" in failed[name]
+@pytest.mark.slow
+def test_wrong_connectors_fail_the_cases_that_are_about_them(tmp_path: Path) -> None:
+    """In one test: a run of all the cases takes long, and each worker would make its own."""
+    found = failed(tmp_path)
+    # A wrong sink fails no other case.
+    assert {name: found[name] for name in wrong_sinks.EXPECTED} == wrong_sinks.EXPECTED
+    for name, expected in wrong_sources.EXPECTED.items():
+        assert {case for case in found[name] if case.partition("[")[0] in POLLS} == expected, name
+        assert "test_a_day_that_is_not_over_is_refused_before_any_request[0]" in found[name]
+        assert "test_an_endpoint_that_is_away_is_retriable_soon_and_no_secret_is_told" in found[name]

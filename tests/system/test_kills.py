@@ -14,6 +14,8 @@ import pytest
 from tests.equipment.airflow.kills import BROKER, VICTIMS, ZOMBIE, Kill, kill_and_recover
 from tests.system.conftest import System
 
+pytestmark = pytest.mark.slow
+
 CAMPAIGNS = {
     "delta": ("by_hand", VICTIMS),
     "bigquery": ("bigquery_by_hand", VICTIMS),
@@ -21,7 +23,6 @@ CAMPAIGNS = {
 }
 
 
-@pytest.mark.slow
 def test_three_kills_at_once(system: System):
     """A driver and a worker die in test_kafka.py, and without Airflow in test_job.py."""
     first = dt.date(2026, 8, 1)

@@ -17,7 +17,9 @@ def run(folder: Path, text: str, *options: str) -> tuple[int, str]:
     (folder / "test_it.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
     command += ["-p", "tests.equipment.time_limits", "-p", "no:cacheprovider", *options, "test_it.py"]
-    env = {"PYTHONPATH": str(ROOT)}
+    command += ["-p", "pytest_timeout", "-p", "xdist.plugin"]
+    # Other plugins take as long to load as all the rest.
+    env = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 

@@ -266,11 +266,11 @@ def test_killed_task_leaves_no_folder(task: Task, spark_submit: SparkSubmit, mon
     assert left == [True, False]
 
 
-@pytest.mark.parametrize("days", ["2999-01-01", "2026-10-05..2099-01-01"])
+@pytest.mark.parametrize("days", ["2999-01-01", "2026-10-05..2999-01-01"])
 def test_a_day_that_lies_ahead_is_refused_before_spark_starts(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, days: str
 ) -> None:
-    with pytest.raises(AirflowFailException, match=r"2[09]99-01-01 lie ahead"):
+    with pytest.raises(AirflowFailException, match="2999-01-01 lie ahead"):
         Task(ledger, days=days).run()
     assert not (spark_submit.folder / "seen.json").exists()
 
