@@ -17,7 +17,7 @@ Piece: TypeAlias = "bytes | pa.Array"
 """Bytes for all rows, or an array of ``large_binary`` whose NULLs add nothing."""
 
 Refuse = Callable[[Any, str], None]
-"""Takes a mask (Arrow or numpy) of rows and why they are refused: words that complete "rows with …", not a value."""
+"""Takes indices of rows (a list or numpy) and why they are refused: words that complete "rows with …", not a value."""
 
 
 class Refused:
@@ -29,26 +29,32 @@ class Refused:
     def in_column(self, column: str) -> Refuse:
         """Return what refuses rows because of a column."""
 
-        def refuse(mask: Any, reason: str) -> None:
-            for row in true_rows(mask).tolist():
-                self.rows.setdefault(row, (column, reason))
+        def refuse(rows: Any, reason: str) -> None:
+            for row in rows:
+                self.rows.setdefault(int(row), (column, reason))
 
         return refuse
 
+    def column(self, batch: pa.RecordBatch, field: pa.Field) -> tuple[pa.Array, Refuse]:
+        """Return a field's column, and what refuses its rows; refuse those with NULL if the schema rules it out."""
+        array, refuse = batch.column(field.name), self.in_column(field.name)
+        if not field.nullable and array.null_count:
+            refuse(true_rows(array.is_null()), "NULL, though the source's schema says that there is none")
+        return array, refuse
+
 
 def refuse_by_element(refuse: Refuse, lengths: Any) -> Refuse:
-    """Return what takes a mask of list elements, and refuses the rows that hold them.
+    """Return what takes indices of list elements, and refuses the rows that hold them.
 
     :param lengths: how many elements each row has; a numpy array.
     """
     import numpy as np
 
-    def refuse_rows(mask: Any, reason: str) -> None:
-        rows = np.zeros(len(lengths), bool)
-        rows[np.repeat(np.arange(len(lengths)), lengths)[true_rows(mask)]] = True
-        refuse(rows, reason)
+    def refuse_holders(elements: Any, reason: str) -> None:
+        if len(elements):
+            refuse(np.repeat(np.arange(len(lengths)), lengths)[elements], reason)
 
-    return refuse_rows
+    return refuse_holders
 
 
 def join(pieces: Sequence[Piece], rows: int) -> pa.Array:
@@ -89,12 +95,6 @@ def optional(array: pa.Array, body: Sequence[Piece], present: bytes, absent: byt
     return [pc.if_else(array.is_valid(), joined, pa.scalar(absent, joined.type))]
 
 
-def bytes_list(array: pa.Array) -> list[bytes | None]:
-    """Return an array of binaries as Python's bytes."""
-    found: list[bytes | None] = array.to_numpy(zero_copy_only=False).tolist()
-    return found
-
-
 def without_dictionary(array: pa.Array) -> pa.Array:
     """Return an array with the entries of its dictionary in place; parts inside may still have a dictionary."""
     import pyarrow as pa
@@ -115,16 +115,11 @@ def as_binary(array: pa.Array) -> pa.Array:
 
 def as_utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
     """Return strings as ``large_binary``; refuse rows that are not UTF-8, which Arrow and Parquet let through."""
-    import numpy as np
     import pyarrow as pa
 
-    texts = as_binary(array)
-    bad = not_utf8(texts.view(pa.large_string()))
-    if bad:
-        mask = np.zeros(len(texts), bool)
-        mask[bad] = True
-        refuse(mask, "a text that is not UTF-8")
-    return texts
+    texts = array.cast(pa.large_string())
+    refuse(not_utf8(texts), "a text that is not UTF-8")
+    return texts.cast(pa.large_binary())
 
 
 def as_numbers(array: pa.Array) -> Any:
@@ -190,10 +185,7 @@ def refuse_doubled_keys(keys: pa.Array, lengths: Any, refuse: Refuse) -> None:
     table = pa.table({"row": rows, "key": without_dictionary(keys)})
     counts = table.group_by(["row", "key"]).aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1))["row"].to_numpy()
-    if len(twice):
-        mask = np.zeros(len(lengths), bool)
-        mask[twice] = True
-        refuse(mask, "a map with a key that comes twice")
+    refuse(twice, "a map with a key that comes twice")
 
 
 def _offsets(lengths: Any) -> Any:

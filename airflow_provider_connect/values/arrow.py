@@ -36,6 +36,13 @@ def shape_of(kind: pa.DataType) -> Shape | None:
     return shape_of(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
 
 
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a dictionary's entries; any other type is returned as it is."""
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
 @lru_cache(maxsize=1)
 def _shapes_by_id() -> dict[int, Shape]:
     from pyarrow import lib

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from airflow_provider_connect.values.arrays import Piece, Refused, bytes_list, join
+from airflow_provider_connect.values.arrays import Piece, Refused, join
 from airflow_provider_connect.values.arrow import unwritable
-from airflow_provider_connect.values.names import name_problems
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,62 +49,58 @@ class Encoded:
     values: list[bytes | None]
     refused: dict[int, tuple[str, str]]
 
-    @classmethod
-    def from_pieces(cls, pieces: Sequence[Piece], rows: int, refused: Refused) -> Encoded:
-        """Join pieces to values."""
-        return cls.from_array(join(pieces, rows), refused)
-
-    @classmethod
-    def from_array(cls, array: pa.Array, refused: Refused) -> Encoded:
-        """Take binaries as values; a row that was refused has none."""
-        found = bytes_list(array)
-        for row in refused.rows:
-            found[row] = None
-        return cls(found, refused.rows)
-
 
 class Converter(ABC):
     """Turns Arrow batches into values, for one day and one schema. Cheap to make; uses no network.
 
     :param schema: the source's; other columns of a batch are ignored.
     :param day: first field of every structured value; None leaves it out.
-    :param record_name: full name of the record, for the languages that need one.
+    :param record_name: full name of the record, for the languages that need one: legal words, joined by dots.
+    :param value_field: the column that is the whole value; for the raw converters alone, which need it.
     """
 
     kind: ClassVar[Kind | None] = None
     form: ClassVar[str]
     """What values are written as, for messages."""
-    is_named: ClassVar[bool] = True
-    """Whether values need a record's name."""
 
-    def __init__(self, schema: pa.Schema, day: dt.date | None, record_name: str) -> None:
+    def __init__(
+        self, schema: pa.Schema, day: dt.date | None, record_name: str, value_field: str | None = None
+    ) -> None:
         self.schema = schema
         self.day = day
         self.record_name = record_name
+        self.value_field = value_field
 
     def problems(self) -> list[str]:
         """Name every column that this converter cannot write, with what to do; [] when there are none."""
-        return (name_problems(self.record_name) if self.is_named else []) + unwritable(self.schema, self.form)
+        found = unwritable(self.schema, self.form)
+        if self.day is not None and DAY in self.schema.names:
+            doubled = f"column {DAY!r} has the name of the field that holds the record's day: rename it in the source"
+            found.insert(0, doubled)
+        return found
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
         """Return a value for each row of ``batch``.
 
-        :param ref: the registered schema; None where :meth:`document` is None.
+        :param ref: the registered schema; None where :attr:`document` is None.
         """
         refused = Refused()
-        return Encoded.from_pieces(self.pieces(batch, ref, refused), batch.num_rows, refused)
+        values: list[bytes | None] = self.joined(batch, ref, refused).to_numpy(zero_copy_only=False).tolist()
+        for row in refused.rows:
+            values[row] = None
+        return Encoded(values, refused.rows)
+
+    def joined(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> pa.Array:
+        """Return each row's value (``large_binary``); what stands in refused rows does not matter."""
+        return join(self.pieces(batch, ref, refused), batch.num_rows)
 
     @abstractmethod
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
         """Return the pieces of the rows' values, and note the rows that cannot be written."""
 
-    def document(self) -> str | None:
-        """Return the schema to register, None where values carry no reference to one."""
-        return self.schema_text
-
     @cached_property
-    def schema_text(self) -> str | None:
-        """The schema, made once."""
+    def document(self) -> str | None:
+        """The schema to register, None where values carry no reference to one."""
         return None
 
 
@@ -120,14 +114,6 @@ def frame(ref: SchemaRef | None) -> bytes:
     if ref is None:
         raise TypeError("a converter with a schema needs the id that it was registered under")
     return b"\0" + ref.id.to_bytes(4, "big")
-
-
-def column_of(batch: pa.RecordBatch, field: pa.Field, refused: Refused) -> pa.Array:
-    """Return a field's column; rows are refused whose value is NULL where the schema rules that out."""
-    array = batch.column(field.name)
-    if not field.nullable and array.null_count:
-        refused.in_column(field.name)(array.is_null(), "NULL, though the source's schema says that there is none")
-    return array
 
 
 def missing(where: str) -> str:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RECORD = re.compile(rf"{_LEGAL.pattern}(\.{_LEGAL.pattern})*")
 
 
 def legal_name(name: str) -> str:
@@ -37,13 +36,6 @@ def split_name(record_name: str) -> tuple[str, str]:
     """Return namespace and name of a full name; the namespace may be empty."""
     namespace, _, name = record_name.rpartition(".")
     return namespace, name
-
-
-def name_problems(record_name: str) -> list[str]:
-    """Say what is wrong with the full name of a record."""
-    if _RECORD.fullmatch(record_name):
-        return []
-    return [f"record_name {record_name!r} is not a full name: words of letters, digits and _, joined by dots"]
 
 
 def children_by_legal_name(array: pa.StructArray) -> dict[str, pa.Array]:

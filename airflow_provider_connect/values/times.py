@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values.arrays import Refuse
-from airflow_provider_connect.values.arrow import shape_of
+from airflow_provider_connect.values.arrow import Shape, shape_of, true_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SHAPES: tuple[Shape, ...] = ("timestamp", "date", "time")
 EPOCH_ORDINAL = 719_163
 """``date.toordinal()`` of 1970-01-01."""
 _RANGES: dict[str | None, tuple[int, int, str]] = {
@@ -18,11 +19,6 @@ _RANGES: dict[str | None, tuple[int, int, str]] = {
     "time": (0, 86_399_999_999, "a time of day outside of 00:00 to 23:59:59.999999"),
 }
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
-def is_time(kind: pa.DataType) -> bool:
-    """Tell whether a type is a timestamp, a date or a time of day."""
-    return shape_of(kind) in _RANGES
 
 
 def whole_numbers(array: pa.Array, refuse: Refuse) -> Any:
@@ -38,10 +34,10 @@ def whole_numbers(array: pa.Array, refuse: Refuse) -> Any:
     if over > 1:
         numbers, rest = np.divmod(numbers, over)
         if rest.any():
-            refuse(rest != 0, "a time finer than a microsecond")
+            refuse(true_rows(rest != 0), "a time finer than a microsecond")
     bad = (numbers < -(-low // per)) | (numbers > high // per)
     if bad.any():
-        refuse(bad, outside)
+        refuse(true_rows(bad), outside)
         numbers = np.where(bad, 0, numbers)
     return numbers * per
 

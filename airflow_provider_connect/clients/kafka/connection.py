@@ -8,7 +8,7 @@ The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.clients.kafka.errors import Heard, kafka_error_of
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 T = TypeVar("T")
+_UNLESS_GIVEN = {
+    "client.id": "airflow-provider-connect",
+    # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
+    "log_level": 3,
+}
 GROUP = "airflow-connect"
 """The name that readers give themselves; they join no group and commit no offset."""
 
@@ -91,8 +96,8 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
     return [f"{where}: {text}" for text in [*found, *_verdict(library, connection, rest, known=bool(found))]]
 
 
-_UNKNOWN = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
-_INVALID = re.compile(r'for configuration property "(?P<name>[^"]*)"')
+_SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
+"""How librdkafka names a setting that it does not know, or whose value it refuses."""
 
 
 def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, known: bool) -> list[str]:
@@ -110,25 +115,15 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, know
         try:
             library.Producer(rest | {"enable.idempotence": True, "log_level": 0}, logger=log)
         except (library.KafkaException, TypeError, ValueError, AttributeError) as error:
-            unknown, name = _setting_in(error)
-            complaint = _complaint(error, log)
+            told, complaint = _SETTING.search(str(error)), _complaint(error, log)
         else:
             return found
-        given = next((one for one in rest if name in (one, *(old for old, new in ALIASES.items() if new == one))), None)
-        if given is None:
+        given = next((one for one in rest if told and one in (told["name"], ALIASES.get(told["name"]))), None)
+        if told is None or given is None:
             return found if known or found else [complaint]
         del rest[given]
-        found.append(
-            f"{given}: no such setting; {nearest(given)}" if unknown else f"{given}: librdkafka refuses its value"
-        )
-
-
-def _setting_in(error: Exception) -> tuple[bool, str | None]:
-    """Return whether librdkafka does not know a setting, and the setting's name if the text gives it."""
-    text = str(error)
-    unknown, invalid = _UNKNOWN.search(text), _INVALID.search(text)
-    found = unknown or invalid
-    return unknown is not None, found["name"] if found else None
+        why = f"no such setting; {nearest(given)}" if told["unknown"] else "librdkafka refuses its value"
+        found.append(f"{given}: {why}")
 
 
 def _complaint(error: Exception, log: SecretFreeLog) -> str:
@@ -136,39 +131,40 @@ def _complaint(error: Exception, log: SecretFreeLog) -> str:
     kafka = kafka_error_of(error)
     if kafka is None:
         return "a setting is of the wrong kind: all must be text, numbers or booleans"
-    _, name = _setting_in(error)
-    return f"{name}: librdkafka refuses it" if name else log.redacted(str(kafka.str()))
+    told = _SETTING.search(str(error))
+    return f"{told['name']}: librdkafka refuses it" if told else log.redacted(str(kafka.str()))
 
 
-def _conf(connection: Connection, heard: Heard | None, own: dict[str, Any]) -> dict[str, Any]:
+def _conf(
+    connection: Connection, heard: Heard | None, own: dict[str, Any], unless_given: Mapping[str, Any]
+) -> dict[str, Any]:
     given = settings(connection)
     if not given.get("bootstrap.servers"):
         raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
     if not_allowed := refused(given):  # checked here too: some of them load code as soon as a client is made
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
         raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
-    unless_given = {
-        "client.id": "airflow-provider-connect",
-        # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
-        "log_level": 3,
-    }
-    ours = {
-        "statistics.interval.ms": 0,
-        "error_cb": (heard or Heard()).hear,
-    }
-    return unless_given | given | {ALIASES.get(name, name): value for name, value in own.items()} | ours
+    ours = {"statistics.interval.ms": 0, "error_cb": (heard or Heard()).hear}
+    return {**_UNLESS_GIVEN, **unless_given, **given, **{ALIASES.get(name, name): own[name] for name in own}, **ours}
 
 
-def _client(make: Callable[..., T], connection: Connection, heard: Heard | None, own: dict[str, Any]) -> T:
+def _client(
+    make: Callable[..., T],
+    connection: Connection,
+    heard: Heard | None,
+    own: dict[str, Any],
+    unless_given: Mapping[str, Any] = _UNLESS_GIVEN,
+) -> T:
     """Make a client.
 
     :param heard: collects what the client reports besides its calls' own errors.
     :param own: settings that win over the connection's: ``{"transactional.id": …}``.
+    :param unless_given: settings over which the connection's win.
     :raises ConfigError: librdkafka refuses a setting; the message names it.
     """
     from confluent_kafka import KafkaException
 
-    conf, log = _conf(connection, heard, own), SecretFreeLog(secrets(connection))
+    conf, log = _conf(connection, heard, own, unless_given), SecretFreeLog(secrets(connection))
     try:
         return make(conf, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
@@ -176,11 +172,13 @@ def _client(make: Callable[..., T], connection: Connection, heard: Heard | None,
         raise ConfigError("; ".join(wrong)) from None
 
 
-def producer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Producer:
+def producer(
+    connection: Connection, heard: Heard | None = None, unless_given: Mapping[str, Any] = _UNLESS_GIVEN, /, **own: Any
+) -> Producer:
     """Make an idempotent producer; see :func:`_client`."""
     kind: type[Producer] = _library().Producer
     sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
-    return _client(kind, connection, heard, sure | own)
+    return _client(kind, connection, heard, sure | own, unless_given)
 
 
 def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Consumer:
@@ -201,12 +199,12 @@ def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) 
     return _client(kind, connection, heard, sure | own)
 
 
-def admin(connection: Connection, heard: Heard | None = None, /, **own: Any) -> AdminClient:
+def admin(connection: Connection, heard: Heard | None = None) -> AdminClient:
     """Make a client for topics and their settings; see :func:`_client`."""
     _library()
     from confluent_kafka.admin import AdminClient
 
-    return _client(AdminClient, connection, heard, own)
+    return _client(AdminClient, connection, heard, {})
 
 
 def _library() -> Any:

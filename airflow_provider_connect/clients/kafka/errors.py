@@ -192,7 +192,8 @@ def is_fenced(error: BaseException) -> bool:
 
     The broker does not say which of the two (measured on 4.3); the ledger does.
     """
-    return isinstance(error, FencedError) or _name_of(error) in _FENCED
+    kafka = kafka_error_of(error)
+    return isinstance(error, FencedError) or (kafka is not None and kafka.name() in _FENCED)
 
 
 def kafka_error_of(error: BaseException) -> KafkaError | None:
@@ -202,11 +203,6 @@ def kafka_error_of(error: BaseException) -> KafkaError | None:
     if isinstance(error, KafkaException) and error.args:
         error = error.args[0]
     return error if isinstance(error, KafkaError) else None
-
-
-def _name_of(error: BaseException) -> str:
-    kafka = kafka_error_of(error)
-    return str(kafka.name()) if kafka is not None else ""
 
 
 def classify(error: BaseException, doing: str, heard: Heard | None = None) -> ConnectError:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.kafka.connection import producer
-from airflow_provider_connect.clients.kafka.connection import settings as connection_settings
 from airflow_provider_connect.clients.kafka.errors import Heard, classify, kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
@@ -22,6 +21,11 @@ QUEUE_KBYTES = 48 * 1024
 QUEUE_RECORDS = 100_000
 """How many records it holds at most: librdkafka takes about 300 bytes for each, and as many for its headers."""
 _POLL_SECONDS = 0.1
+_UNLESS_GIVEN = {
+    "linger.ms": 20,
+    "compression.type": "lz4",
+    "partitioner": "murmur2_random",  # as Java's clients choose
+}
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -35,21 +39,13 @@ class Outbox:
     """Hands records to a producer, and counts those it took."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
-        defaults = {
-            "linger.ms": 20,
-            "compression.type": "lz4",
-            "partitioner": "murmur2_random",  # as Java's clients choose
-            "queue.buffering.max.messages": 1_000_000,
-            "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES,
-        }
+        bounds = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES}
         self.heard = Heard()
         self.timeout_seconds = timeout_seconds
         self.accepted = 0
         self._queued: deque[tuple[int, int]] = deque()
         self._queued_records = self._queued_bytes = 0
-        given = connection_settings(connection)
-        ours = {name: value for name, value in defaults.items() if name not in given}
-        self._producer: Producer = producer(connection, self.heard, **(ours | settings))
+        self._producer: Producer = producer(connection, self.heard, _UNLESS_GIVEN, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
         """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
@@ -152,6 +148,8 @@ class Outbox:
 
     def _wait(self, done: Callable[[], bool], wait: Callable[[float], int] | None = None) -> None:
         """Wait while the broker goes on taking records."""
+        if done():
+            return
         waiting, patience = len(self._producer), Patience(self.timeout_seconds)
         while not done():
             with self.sending():
@@ -166,8 +164,17 @@ class Outbox:
     @contextlib.contextmanager
     def sending(self, topic: str | None = None) -> Iterator[None]:
         """Turn what the client raises into our errors."""
+        from confluent_kafka import KafkaException
+
         with kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.heard):
-            yield
+            try:
+                yield
+            except KafkaException as error:
+                self.ask_for_reason(error)
+                raise
+
+    def ask_for_reason(self, error: Exception) -> None:
+        """Raise the client's error that explains this one, if there is one."""
 
 
 def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,27 +38,21 @@ CONSUMER_ONLY = frozenset({
 })  # fmt: skip
 """Settings for consumers that use the same connection; we ignore them."""
 
-_KNOWN = (
-    *CONSUMER_ONLY, "acks", "batch.num.messages", "batch.size", "bootstrap.servers", "broker.address.family",
-    "broker.address.ttl", "client.dns.lookup", "client.id", "client.rack", "compression.level",
-    "compression.type",
-    "connections.max.idle.ms", "debug", "delivery.timeout.ms", "enable.idempotence", "enable.metrics.push",
-    "enable.ssl.certificate.verification", "https.ca.location", "https.ca.pem", "isolation.level", "linger.ms",
-    "log_level", "max.in.flight.requests.per.connection", "message.copy.max.bytes", "message.max.bytes",
-    "metadata.max.age.ms", "metadata.recovery.strategy", "partitioner",
-    "receive.message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retries",
-    "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.keytab", "sasl.kerberos.principal",
-    "sasl.kerberos.service.name", "sasl.mechanism", "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.assertion.private.key.pem", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.config", "sasl.oauthbearer.extensions", "sasl.oauthbearer.grant.type", "sasl.oauthbearer.method",
-    "sasl.oauthbearer.scope", "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username",
-    "security.protocol", "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails",
-    "socket.nagle.disable", "socket.timeout.ms", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location",
-    "ssl.certificate.pem", "ssl.cipher.suites", "ssl.crl.location", "ssl.endpoint.identification.algorithm",
-    "ssl.key.location", "ssl.key.password", "ssl.key.pem", "ssl.keystore.location", "ssl.keystore.password",
+_OTHERS = (
+    "batch.num.messages", "broker.address.family", "broker.address.ttl", "client.dns.lookup", "client.id",
+    "client.rack", "compression.level", "connections.max.idle.ms", "debug", "enable.metrics.push", "https.ca.pem",
+    "log_level", "message.copy.max.bytes", "metadata.max.age.ms", "metadata.recovery.strategy", "partitioner",
+    "receive.message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms",
+    "retry.backoff.max.ms", "retry.backoff.ms", "sasl.kerberos.service.name",
+    "sasl.oauthbearer.assertion.private.key.pem", "sasl.oauthbearer.config", "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.grant.type", "sasl.oauthbearer.method", "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username", "security.protocol",
+    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable",
+    "socket.timeout.ms", "ssl.ca.pem", "ssl.certificate.pem", "ssl.cipher.suites",
+    "ssl.endpoint.identification.algorithm", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password",
     "topic.metadata.refresh.interval.ms",
 )  # fmt: skip
-# Only to guess what a misspelt name should be.
+# Known to librdkafka, and not mentioned elsewhere here; only to guess what a misspelt name should be.
 
 _BY_OPTION = {
     "transactional.id": "the sink makes its own, one for each day: leave it out",
@@ -104,7 +99,8 @@ _BY_LOCATION = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": "pem"}
 
 def nearest(name: str) -> str:
     """Return a hint for a name that librdkafka does not know."""
-    close = difflib.get_close_matches(name, [*_KNOWN, *_BY_OPTION, *ALIASES], n=1, cutoff=0.6)
+    mentioned = (_OTHERS, CONSUMER_ONLY, _BY_OPTION, ALIASES, ALIASES.values(), _VALUES, _FILES, _IN_A_COMMAND)
+    close = difflib.get_close_matches(name, set(chain.from_iterable(mentioned)), n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else "see librdkafka's CONFIGURATION.md for the names"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_connect.clients.kafka.offsets import written
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.publishing import overtaken
 from airflow_provider_connect.sink import LedgerRow
@@ -39,11 +38,8 @@ class AtLeastOnce(Attempt):
 
     def put(self, files: tuple[StagedFile, ...]) -> Sent:
         """Send a share, and wait until the broker has it."""
-        outbox = self._outbox()
-        before = self.cluster.ends(self.topics)
-        sent = Sender(self.options, self.plan, outbox, files, self.plan.generation or 1).send()
-        outbox.flush()
-        return replace(sent, offsets=written(before, self.cluster.ends(self.topics)))
+        sender = Sender(self.options, self.plan, self._outbox(), files, self.plan.generation or 1)
+        return self.send(sender, self.cluster.ends(self.topics))
 
     def commit(self, receipts: list[Sent]) -> LedgerRow:
         """Write the day's record.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from airflow_provider_connect.clients.kafka.offsets import Ends, written
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.publishing import next_generation, row_of
@@ -14,11 +17,11 @@ from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
-from airflow_provider_connect.sinks._kafka.put import Sent
+from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
 from airflow_provider_connect.sinks._kafka.topics.rules import DEFAULT_MAX_MESSAGE_BYTES
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.tolerance import Tolerance
 
 _MAX_BATCH_BYTES = 1_000_000
 
@@ -80,9 +83,27 @@ class Attempt(ABC):
             "batch.size": min([_MAX_BATCH_BYTES, *sizes]),
         }
 
+    def send(
+        self, sender: Sender, before: Ends, snapshot: Snapshot | None = None, *, with_source_rejects: bool = False
+    ) -> Sent:
+        """Send a share, and wait until the broker has all of it; say where it lies.
+
+        :param before: where the topics ended before.
+        :raises DataError: rows cannot become records, and are not tolerated.
+        :raises RetriableError: the broker is away, or the client took another number of records.
+        """
+        started = time.monotonic()
+        sent = sender.send(snapshot)
+        aside = self.send_source_rejects(sender.outbox) if with_source_rejects else 0
+        sender.outbox.flush()
+        sent.require_all(sender.files, sender.outbox, aside)
+        offsets = written(before, self.cluster.ends(self.topics))
+        seconds = time.monotonic() - started
+        return replace(sent, rejected=sent.rejected + aside, offsets=offsets, seconds=seconds)
+
     def standing(self) -> Entry | None:
         """Read the day's newest publish; wait for open transactions that hide it."""
-        return self.ledger.entries(self.key.day, {self.key}).get(self.key)
+        return self.ledger.entries(self.key).get(self.key)
 
     def own(self, standing: Entry | None) -> LedgerRow | None:
         """Return what this attempt's intent has published already; None if nothing."""
@@ -129,5 +150,4 @@ class Attempt(ABC):
         :raises DataError: there are too many.
         """
         rejected = sum(sent.rejected for sent in receipts)
-        tolerance = Tolerance(self.options.errors_tolerance, self.options.max_rejects)
-        tolerance.require(rejected, f"{self.claims.where}: {rejected:,} rows are no records")
+        self.options.tolerance.require(rejected, f"{self.claims.where}: {rejected:,} rows are no records")

@@ -40,11 +40,12 @@ class Claims:
         """Return who began last to publish the day; None if nobody ever did."""
         return self.ledger.newest_claim(self.key)
 
-    def record(self, earlier: Claim | None, generation: int | None = None) -> tuple[bytes, bytes]:
-        """Return key and value of a claim, which remembers what those before it may have left behind."""
+    def record(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> tuple[bytes, bytes]:
+        """Return key and value of a claim, which remembers what those before it may have left behind.
+
+        :param parts: how many transactions of their own the day's files get.
+        """
         publish = self.plan.publish
-        in_parts = self.options.delivery == "exactly_once" and self.options.atomicity == "partition"
-        parts = len(publish.manifest.polled.files) if in_parts else 0
         claim = Claim(
             token=publish.intent.token,
             run=publish.intent.run,

@@ -10,10 +10,12 @@ from urllib.parse import quote
 from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.sink import Sink
-from airflow_provider_connect.sinks._kafka.converters import Converter, ConverterName, converter
+from airflow_provider_connect.sinks._kafka.converters import ConverterName, converter
 from airflow_provider_connect.sinks._kafka.keys import KeyConverterName, Keys
 from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, template_column
 from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules
+from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.values.encoded import Converter
 from airflow_provider_connect.window import SourceKind
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class KafkaOptions(Sink):
     )
     record_name: str | None = Field(
         default=None,
-        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$",
         description="Full name of the record in its schema, 'com.example.Event'; by default made from the topic. For "
         "avro, json_schema, protobuf and json_schema_envelope.",
     )
@@ -209,6 +211,11 @@ class KafkaOptions(Sink):
     @property
     def _key_is_registered(self) -> bool:
         return self.key_converter in _REGISTRY_CONVERTERS
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """How many rows may be set aside."""
+        return Tolerance(self.errors_tolerance, self.max_rejects)
 
     @property
     def target(self) -> str:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
-from airflow_provider_connect.clients.kafka.offsets import written
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
@@ -36,7 +35,8 @@ class Parts(Attempt):
                 return replace(self.plan, generation=own.generation)
             generation = self.claims.free_generation(standing.row if standing else None, earlier)
             transaction.begin()
-            transaction.send(self.options.ledger_topic, *self.claims.record(earlier, generation), [])
+            claim = self.claims.record(earlier, generation, parts=len(self.publish.manifest.polled.files))
+            transaction.send(self.options.ledger_topic, *claim, [])
             transaction.commit()
         self._end_parts(earlier_parts)
         return replace(self.plan, generation=generation)
@@ -58,7 +58,7 @@ class Parts(Attempt):
         transaction = self.transaction(part)
         try:
             with transaction:
-                entries = self.ledger.entries(self.key.day, {self.key, key})
+                entries = self.ledger.entries(self.key, key)
                 standing, known = entries.get(self.key), entries.get(key)
                 if self.settled(standing) is not None and standing is not None:
                     return Sent.from_entry(standing)  # whoever completes the day finds it there
@@ -67,12 +67,7 @@ class Parts(Attempt):
                     return Sent.from_entry(known)
                 before = self.cluster.ends(self.topics)
                 transaction.begin()
-                sent = Sender(self.options, self.plan, transaction, files, generation).send()
-                transaction.flush()
-                sent.require_all(files, transaction)
-                sent = replace(
-                    sent, offsets=written(before, self.cluster.ends(self.topics)), seconds=transaction.seconds
-                )
+                sent = self.send(Sender(self.options, self.plan, transaction, files, generation), before)
                 entry = self.entry(generation, sent)
                 self.write(transaction, entry, key)
                 transaction.commit()

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.clients.kafka.transaction import SHARE_OF_TIME
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
-from airflow_provider_connect.sinks._kafka.converters import Converter, Kind, SchemaRef
 from airflow_provider_connect.sinks._kafka.history import mixed, published_elsewhere
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.names import topic_names
 from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.registry import Registry, Subject, key_subject, value_subject
 from airflow_provider_connect.sinks._kafka.topics.found import Topics
 from airflow_provider_connect.sinks._kafka.topics.rules import Writing
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.values.encoded import Converter, SchemaRef
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
-    from airflow_provider_connect.sinks._kafka.registry import Registry
 
 ROWS_PER_SECOND = 10_000
 """Assumed where the ledger knows no measured day."""
@@ -34,9 +35,6 @@ _UNMEASURED_SHARE = 0.5
 """Of a transaction's time, what a day may take by an assumed rate."""
 MOST_TOPICS = 1000
 """Of one day: each costs questions before the first record and a place in the ledger's record, of at most 1 MB."""
-
-Subject = tuple[str, str, Kind]
-"""A subject of the registry, the schema that it is to take, and of which kind that is."""
 
 
 class Planner:
@@ -120,9 +118,8 @@ class Planner:
         """
         if self.options.registry_conn_id is None:
             return []
-        value, key = self._value_subject(name), self._key_subject(name)
-        with self._registry() as registry:
-            return (registry.value_problems(*value) if value else []) + (registry.key_problems(*key) if key else [])
+        with closing(self._registry()) as registry:
+            return registry.problems(self._value_subject(name), self._key_subject(name))
 
     def _schemas(self, names: Sequence[str]) -> tuple[dict[str, SchemaRef], dict[str, SchemaRef]]:
         """Return the registered schema of each topic's values, and that of its keys; nothing for a converter without.
@@ -132,17 +129,12 @@ class Planner:
         """
         if self.options.registry_conn_id is None:
             return {}, {}
-        values = {name: subject for name in names if (subject := self._value_subject(name)) is not None}
-        keys = {name: subject for name in names if (subject := self._key_subject(name)) is not None}
-        with self._registry() as registry:
-            return (
-                {name: registry.for_values(*subject) for name, subject in values.items()},
-                {name: registry.for_keys(*subject) for name, subject in keys.items()},
-            )
+        subjects = [(name, self._value_subject(name), self._key_subject(name)) for name in names]
+        with closing(self._registry()) as registry:
+            values = {name: registry.for_values(*value) for name, value, _ in subjects if value}
+            return values, {name: registry.for_keys(*key) for name, _, key in subjects if key}
 
     def _registry(self) -> Registry:
-        from airflow_provider_connect.sinks._kafka.registry import Registry  # noqa: PLC0415  # few need it
-
         options = self.options
         assert options.registry_conn_id is not None
         connection = self.cluster.connections[options.registry_conn_id]
@@ -150,20 +142,16 @@ class Planner:
 
     def _value_subject(self, topic: str) -> Subject | None:
         """Return what is to be registered of a topic's values; None where they have no registered schema."""
-        from airflow_provider_connect.sinks._kafka.registry import value_subject  # noqa: PLC0415  # few need it
-
         options = self.options
         if not options.value_is_registered:
             return None
         subject = value_subject(options.subject_strategy, topic, options.full_record_name)
-        return subject, *_document(options.converter(self.schema, dt.date.min))
+        return _subject(subject, options.converter(self.schema, dt.date.min))
 
     def _key_subject(self, topic: str) -> Subject | None:
         """Do the same for its keys."""
-        from airflow_provider_connect.sinks._kafka.registry import key_subject  # noqa: PLC0415  # few need it
-
         made = self.options.keys(self.schema).converter
-        return None if made is None or made.kind is None else (key_subject(topic), *_document(made))
+        return None if made is None or made.kind is None else _subject(key_subject(topic), made)
 
     def _content(self, publish: Publish) -> Literal["rows", "changes"]:
         """Return what is sent of the source's rows.
@@ -183,11 +171,11 @@ class Planner:
         return "changes"
 
 
-def _document(made: Converter) -> tuple[str, Kind]:
-    document = made.document()
+def _subject(name: str, made: Converter) -> Subject:
+    document = made.document
     assert document is not None
     assert made.kind is not None
-    return document, made.kind
+    return name, document, made.kind
 
 
 def check_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
-from airflow_provider_connect.sinks._kafka.converters import problems as value_problems
 from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.names import topic_names
@@ -40,7 +40,7 @@ class Preflight:
     def problems(self) -> list[str]:
         """Return all problems that can be found at once; make topics when there are none."""
         found = self._columns() + self.planner.snapshot_problems(self.kind)
-        found = found or self._problems_of(self._cluster)
+        found = found or self._problems_of(self._reach)
         if not found:
             found = self._problems_of(self._rights) or self._problems_of(self._foreseen)
             found += self._problems_of(self._transactions)
@@ -56,7 +56,8 @@ class Preflight:
             found += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
         return found
 
-    def _problems_of(self, step: Callable[[], list[str]]) -> list[str]:
+    @staticmethod
+    def _problems_of(step: Callable[[], list[str]]) -> list[str]:
         try:
             return step()
         except (ConfigError, DataError) as error:
@@ -67,21 +68,17 @@ class Preflight:
         import pyarrow as pa
 
         options, schema = self.options, self.schema
-        named = [("key_fields", name) for name in options.key_fields]
-        named += [
-            (option, name)
-            for option, name in (
-                ("topic", options.route_column),
-                ("timestamp_field", options.timestamp_field),
-                ("delete_where", options.delete_where),
-                ("value_field", options.value_field),
-            )
-            if name is not None
+        named = [
+            *(("key_fields", name) for name in options.key_fields),
+            ("topic", options.route_column),
+            ("timestamp_field", options.timestamp_field),
+            ("delete_where", options.delete_where),
+            ("value_field", options.value_field),
         ]
         found = [
             f"{option}: the source has no column {name!r}; it has {', '.join(schema.names)}"
             for option, name in named
-            if name not in schema.names
+            if name is not None and name not in schema.names
         ]
         if found:
             return found
@@ -90,14 +87,12 @@ class Preflight:
         if options.delete_where and not pa.types.is_boolean(schema.field(options.delete_where).type):
             found.append(f"delete_where: column {options.delete_where!r} holds no booleans")
         found += options.keys(schema).problems()
-        return found + value_problems(
-            options.value_converter, schema, record_name=options.full_record_name, value_field=options.value_field
-        )
+        return found + options.converter(schema, dt.date.min).problems()
 
     def _history(self) -> list[str]:
         return History(self.cluster, self.topics).problems()
 
-    def _cluster(self) -> list[str]:
+    def _reach(self) -> list[str]:
         self.topics.reach()
         return []
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
-from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Tolerated
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Refused
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.rows import batches
@@ -105,7 +104,7 @@ class Sender:
         self.outbox = outbox
         self.files = files
         self._records = Records(options, plan, generation)
-        self._tolerated = Tolerated(options)
+        self._rejected = 0
         self._outgoing = self._encoded()
 
     def prepare(self) -> None:
@@ -126,23 +125,27 @@ class Sender:
         """
         rows = tombstones = 0
         total = sum(file.rows for file in self.files)
-        started = time.monotonic()
         for outgoing in self._outgoing:
             rows += len(outgoing.values)
-            tombstones += outgoing.tombstones
+            tombstones += outgoing.values.count(None)
             if outgoing.refused:
-                self._tolerated.take(outgoing.refused)
-                DeadLetters(self.plan, self.outbox, self.options.topic).send_refused(outgoing.refused)
+                self.set_aside(outgoing.refused)
             self._hand_over(outgoing if snapshot is None else snapshot.changes(outgoing))
             self.outbox.check_time(rows, total)
-        return Sent(
-            rows,
-            self._tolerated.rejected,
-            tombstones,
-            snapshot.unchanged if snapshot else 0,
-            self._bury_vanished(snapshot) if snapshot else 0,
-            seconds=time.monotonic() - started,
-        )
+        sent = Sent(rows, self._rejected, tombstones)
+        return replace(sent, unchanged=snapshot.unchanged, vanished=self._bury_vanished(snapshot)) if snapshot else sent
+
+    def set_aside(self, refused: list[Refused]) -> None:
+        """Count rows that are no records, and send them to the dead letters.
+
+        :raises DataError: the options do not allow them, or not so many.
+        """
+        self._rejected += len(refused)
+        first = refused[0]
+        what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
+        what = f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}"
+        self.options.tolerance.require(self._rejected, what)
+        DeadLetters(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
     def _encoded(self) -> Iterator[Outgoing]:
         """Yield records slice by slice; how many rows a slice has follows from what those of the last came to.

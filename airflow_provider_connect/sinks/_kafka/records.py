@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.kafka.outbox import Headers
 from airflow_provider_connect.sink import Publish, StreamKey
-from airflow_provider_connect.sinks._kafka.converters import SchemaRef
-from airflow_provider_connect.sinks._kafka.keys import keys
+from airflow_provider_connect.sinks._kafka.keys import Keys
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed
 from airflow_provider_connect.sinks._kafka.topics.rules import Limits
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.rows import as_json
-from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.values.encoded import SchemaRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,10 +94,21 @@ class Outgoing:
     values: list[bytes | None]
     headers: list[Headers] | None
     timestamps: list[int] | None
-    partitions: list[int] | None = field(default=None, kw_only=True)
-    size_bytes: int
-    tombstones: int
+    partitions: list[int] | None = None
     refused: list[Refused] = field(default_factory=list)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The size of all keys and values."""
+        return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
+
+    def only(self, rows: list[int]) -> Outgoing:
+        """Return some of the records."""
+        columns = ("keys", "values", "headers", "timestamps", "partitions")
+        chosen: dict[str, Any] = {
+            name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
+        }
+        return replace(self, **chosen)
 
 
 class Records:
@@ -109,6 +119,9 @@ class Records:
         self.plan = plan
         self.converter = options.converter(plan.publish.schema, plan.publish.day.date)
         self.keys = options.keys(plan.publish.schema)
+        identifying = (RECORD_KEY,) if RECORD_KEY in plan.publish.schema.names else options.key_fields
+        are_keys = (options.key_converter, options.key_fields) == ("string", identifying)
+        self._ids = None if are_keys else Keys("string", plan.publish.schema, identifying, "")
         key = plan.publish.key
         self.constant: Headers = [
             ("connect.connector", key.connector.encode()),
@@ -153,18 +166,8 @@ class Records:
             Refused(positions[row], topic, *why, named.values[row], partial(as_json, batch, row))
             for row, why in sorted(bad.items())
         ]
-        good = None if not bad else [row for row in range(batch.num_rows) if row not in bad]
-        sent_keys, sent_values = _picked(named.values, good), _picked(values, good)
-        return Outgoing(
-            topic,
-            sent_keys,
-            sent_values,
-            None if headers is None else _picked(headers, good),
-            None if stamps is None else _picked(stamps, good),
-            sum(map(len, filter(None, sent_keys))) + sum(map(len, filter(None, sent_values))),
-            sent_values.count(None),
-            refusals,
-        )
+        made_of_all = Outgoing(topic, named.values, values, headers, stamps, refused=refusals)
+        return made_of_all.only([row for row in range(batch.num_rows) if row not in bad]) if bad else made_of_all
 
     def _gone(self, batch: pa.RecordBatch) -> set[int]:
         """Return the rows that the source says are deleted."""
@@ -185,10 +188,7 @@ class Records:
 
     def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
         """Return what identifies each row, as text: its ``record_key``; the key where the source gives none."""
-        fields = (RECORD_KEY,) if RECORD_KEY in batch.schema.names else self.options.key_fields
-        if self.keys.converter is None and fields == self.options.key_fields:
-            return named
-        return keys(batch, fields).values
+        return named if self._ids is None else self._ids.encode(batch, None).values
 
     def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
         constant = list(self.constant)
@@ -249,35 +249,8 @@ def _too_far(stamps: list[int], limits: Limits) -> Iterator[tuple[int, str]]:
             yield row, "a time farther from now than the topic's message.timestamp limits allow"
 
 
-def _picked(items: list[Any], rows: list[int] | None) -> list[Any]:
-    return items if rows is None else [items[row] for row in rows]
-
-
 def written_by(headers: Any, key: StreamKey) -> bool:
     """Tell from a record's headers whether a stream wrote it."""
     found = dict(headers or [])
     mine = (key.connector.encode(), key.stream.encode())
     return (found.get("connect.connector"), found.get("connect.stream")) == mine
-
-
-class Tolerated:
-    """Counts rows that are set aside, and stops where the options allow no more."""
-
-    def __init__(self, options: KafkaOptions) -> None:
-        self.options = options
-        self.rejected = 0
-
-    def take(self, refused: list[Refused]) -> None:
-        """Count rows that are no records.
-
-        :raises DataError: the options do not allow them, or not so many.
-        """
-        if not refused:
-            return
-        self.rejected += len(refused)
-        first = refused[0]
-        what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
-        tolerance = Tolerance(self.options.errors_tolerance, self.options.max_rejects)
-        tolerance.require(
-            self.rejected, f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}"
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, Self
+from typing import Literal
 
 from airflow_provider_connect.clients.kafka.registry import IncompatibleError, Registered, RegistryClient
 from airflow_provider_connect.connection import Connection
@@ -16,6 +16,8 @@ from airflow_provider_connect.values.protobuf.numbers import renumbered
 
 Strategy = Literal["topic", "record", "topic_record"]
 Registration = Literal["auto_register", "use_latest"]
+Subject = tuple[str, str, Kind]
+"""A subject's name, the schema that it is to take, and of which kind that is."""
 
 _MISFITS: dict[Kind, Callable[[str, str], list[str]]] = {
     "AVRO": avro_schema.misfits,
@@ -48,10 +50,8 @@ class Registry:
         self.registration = registration
         self._client = RegistryClient(connection, timeout_seconds)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
+    def close(self) -> None:
+        """Close its connections."""
         self._client.close()
 
     def for_values(self, subject: str, document: str, kind: Kind) -> SchemaRef:
@@ -64,15 +64,6 @@ class Registry:
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)
         return self._registered(subject, document, kind)
-
-    def value_problems(self, subject: str, document: str, kind: Kind) -> list[str]:
-        """Say why :meth:`for_values` would fail for a person to mend; [] when it would not. Registers nothing.
-
-        :raises RetriableError: the registry is away.
-        """
-        if self.registration == "use_latest":
-            return _why_not(self._newest_that_fits, subject, document, kind)
-        return _why_not(lambda: self._require_compatible(subject, self._continued(subject, document, kind), kind))
 
     def for_keys(self, subject: str, document: str, kind: Kind) -> SchemaRef:
         """Return the oldest of the subject's schemas that holds our keys: whatever is registered later, it stays.
@@ -91,12 +82,25 @@ class Registry:
             raise _not_shown_yet(subject)
         return found
 
-    def key_problems(self, subject: str, document: str, kind: Kind) -> list[str]:
-        """Say why :meth:`for_keys` would fail for a person to mend; [] when it would not. Registers nothing.
+    def problems(self, value: Subject | None, key: Subject | None) -> list[str]:
+        """Say why :meth:`for_values` or :meth:`for_keys` would fail for a person to mend. Registers nothing.
 
         :raises RetriableError: the registry is away.
         """
-        return _why_not(self._oldest_that_fits, subject, document, kind)
+        found = []
+        for step, subject in ((self._rehearse_values, value), (self._oldest_that_fits, key)):
+            try:
+                if subject is not None:
+                    step(*subject)
+            except (ConfigError, DataError) as error:
+                found.append(str(error))
+        return found
+
+    def _rehearse_values(self, subject: str, document: str, kind: Kind) -> None:
+        if self.registration == "use_latest":
+            self._newest_that_fits(subject, document, kind)
+        else:
+            self._require_compatible(subject, self._continued(subject, document, kind), kind)
 
     def _oldest_that_fits(self, subject: str, document: str, kind: Kind) -> SchemaRef | None:
         why: list[str] = []
@@ -168,15 +172,6 @@ class Registry:
         if differ := _MISFITS[kind](document, newest.document):
             raise DataError(f"subject {subject!r}, version {newest.version}: cannot hold the rows: {'; '.join(differ)}")
         return _reference(subject, newest, document)
-
-
-def _why_not(step: Callable[..., object], *given: object) -> list[str]:
-    """Return why a step fails for a person to mend; [] when it does not."""
-    try:
-        step(*given)
-    except (ConfigError, DataError) as error:
-        return [str(error)]
-    return []
 
 
 def _key_misfits(found: Registered | None, document: str, kind: Kind) -> list[str]:

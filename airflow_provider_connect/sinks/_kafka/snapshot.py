@@ -66,14 +66,7 @@ class Snapshot:
         rows = (~same).nonzero()[0].tolist()
         at = np.full(len(keys), _ANY_PARTITION)
         at[known] = self._partitions[places[known]]
-        return replace(
-            outgoing,
-            partitions=at[rows].tolist(),
-            keys=[outgoing.keys[row] for row in rows],
-            values=[outgoing.values[row] for row in rows],
-            headers=None if outgoing.headers is None else [outgoing.headers[row] for row in rows],
-            timestamps=None if outgoing.timestamps is None else [outgoing.timestamps[row] for row in rows],
-        )
+        return replace(outgoing, partitions=at.tolist()).only(rows)
 
     def _keep(self, refused: Sequence[Refused]) -> None:
         """Keep what the topic has of rows that are set aside: they are bad, but have not vanished."""

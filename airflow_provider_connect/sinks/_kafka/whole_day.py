@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
-from airflow_provider_connect.clients.kafka.offsets import written
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, Transaction
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import next_generation
@@ -100,16 +99,7 @@ class WholeDay(Attempt):
             (topic,) = self.topics
             snapshot = Snapshot(self.cluster, topic, before[topic], self.publish.on_empty)
         transaction.begin()
-        sent = sender.send(snapshot)
-        source_rejects = self.send_source_rejects(transaction)
-        transaction.flush()
-        sent.require_all(files, transaction, source_rejects)
-        sent = replace(
-            sent,
-            rejected=sent.rejected + source_rejects,
-            offsets=written(before, self.cluster.ends(self.topics)),
-            seconds=transaction.seconds,
-        )
+        sent = self.send(sender, before, snapshot, with_source_rejects=True)
         entry = self.entry(generation, sent, standing)
         self.write(transaction, entry)
         transaction.commit()

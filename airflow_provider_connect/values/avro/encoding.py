@@ -21,10 +21,10 @@ from airflow_provider_connect.values.arrays import (
     refuse_by_element,
     without_dictionary,
 )
-from airflow_provider_connect.values.arrow import is_text, lengths_and_elements, shape_of
+from airflow_provider_connect.values.arrow import Shape, is_text, lengths_and_elements, shape_of, true_rows
 from airflow_provider_connect.values.avro import schema as avro
 from airflow_provider_connect.values.decimals import big_endian, decimal_digits, width_bytes
-from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, column_of, frame
+from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, frame
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
 from airflow_provider_connect.values.varints import length_prefixed, little_endian, zigzag, zigzags
 
@@ -41,14 +41,14 @@ class AvroConverter(Converter):
     form = "Avro"
 
     @cached_property
-    def schema_text(self) -> str:
+    def document(self) -> str:
         """The Avro schema as JSON."""
         return avro.document(self.schema, self.record_name, self.day)
 
     def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
         """Return the schema's id and each row as one record, written by the registered schema."""
         pieces: list[Piece] = [frame(ref)]
-        record = json.loads((ref and ref.document) or self.schema_text)
+        record = json.loads((ref and ref.document) or self.document)
         writer = _Writer(avro.named_types(record))
         own = {legal_name(field.name): field for field in self.schema}
         for part in record["fields"]:
@@ -56,8 +56,8 @@ class AvroConverter(Converter):
             if name == DAY and self.day is not None:
                 pieces += writer.constant(self.day.toordinal() - times.EPOCH_ORDINAL, kind)
             elif name in own:
-                array = column_of(batch, own[name], refused)
-                pieces += writer.pieces(array, kind, refused.in_column(own[name].name))
+                array, refuse = refused.column(batch, own[name])
+                pieces += writer.pieces(array, kind, refuse)
             else:
                 pieces += writer.nothing(kind)
         return pieces
@@ -89,7 +89,7 @@ class _Writer:
         if null is not None:
             return optional(array, body, zigzag(place), zigzag(null))
         if array.null_count:
-            refuse(array.is_null(), "NULL, which the registered schema does not take")
+            refuse(true_rows(array.is_null()), "NULL, which the registered schema does not take")
         return [zigzag(place), *body] if isinstance(kind, list) else body
 
     def _value(self, array: pa.Array, kind: Any, refuse: Refuse) -> list[Piece]:
@@ -102,7 +102,7 @@ class _Writer:
             lengths, elements = lengths_and_elements(array)
             inner = self.pieces(elements, kind["items"], refuse_by_element(refuse, lengths))
             return _blocks(lengths, join(inner, len(elements)))
-        return _leaf(array, refuse)
+        return _leaf(array, shape, refuse)
 
     def _record(self, array: pa.StructArray, kind: Any, refuse: Refuse) -> list[Piece]:
         own = children_by_legal_name(array)
@@ -115,7 +115,7 @@ class _Writer:
     def _map(self, array: pa.MapArray, kind: Any, refuse: Refuse) -> list[Piece]:
         lengths, keys, items, inner = keys_and_items(array, refuse)
         if is_text(array.type.key_type):
-            found = [*_leaf(without_dictionary(keys), inner), *self.pieces(items, kind["values"], inner)]
+            found = [*_leaf(without_dictionary(keys), "text", inner), *self.pieces(items, kind["values"], inner)]
         else:
             entry: Any = avro.without_null(kind["items"], self.names)[0]
             types = {part["name"]: part["type"] for part in entry["fields"]}
@@ -135,18 +135,16 @@ def _blocks(lengths: Any, elements: pa.Array) -> list[Piece]:
     return [counts, joined_by_row(elements, lengths, b""), _END]
 
 
-def _leaf(array: pa.Array, refuse: Refuse) -> list[Piece]:
-    kind = array.type
-    shape = shape_of(kind)
+def _leaf(array: pa.Array, shape: Shape | None, refuse: Refuse) -> list[Piece]:
     if shape == "null":
         return []
     if shape == "text":
         return length_prefixed(as_utf8(array, refuse), signed=True)
     if shape == "binary":
         return length_prefixed(as_binary(array), signed=True)
-    if times.is_time(kind):
+    if shape in times.SHAPES:
         return [zigzags(times.whole_numbers(array, refuse))]
-    if decimal_digits(kind) is not None:
-        return [zigzag(width_bytes(kind)), big_endian(array)]
+    if decimal_digits(array.type) is not None:
+        return [zigzag(width_bytes(array.type)), big_endian(array)]
     numbers = as_numbers(array)
     return [zigzags(numbers) if shape == "integer" else little_endian(numbers)]

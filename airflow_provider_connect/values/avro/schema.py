@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_connect.values.arrow import is_text, shape_of
+from airflow_provider_connect.values.arrow import is_text, plain_type, shape_of
 from airflow_provider_connect.values.decimals import decimal_digits
 from airflow_provider_connect.values.encoded import DAY, differing, missing, wanted
 from airflow_provider_connect.values.names import comment_with_name, inner_name, legal_name, split_name
@@ -96,11 +96,7 @@ def _field(field: pa.Field, record: str, *, nullable: bool) -> dict[str, Any]:
 
 
 def _type(kind: pa.DataType, name: str) -> Avro:
-    from pyarrow import types
-
-    shape = shape_of(kind)
-    if types.is_dictionary(kind):
-        return _type(kind.value_type, name)
+    kind, shape = plain_type(kind), shape_of(kind)
     if shape == "struct":
         return {"type": "record", "name": name, "fields": [_field(field, name, nullable=True) for field in kind]}
     if shape == "map":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values import times
 from airflow_provider_connect.values.arrays import Piece, Refuse, Refused
-from airflow_provider_connect.values.arrow import is_text, shape_of
+from airflow_provider_connect.values.arrow import Shape, plain_type, shape_of, true_rows
 from airflow_provider_connect.values.decimals import big_endian, decimal_digits
 from airflow_provider_connect.values.encoded import DAY, SchemaRef
 from airflow_provider_connect.values.json.text import JsonConverter, Writer, base64_texts, quoted
@@ -40,20 +40,19 @@ _TYPES: dict[str | None, dict[str, Any]] = {
 
 
 class _ConnectWriter(Writer):
-    def leaf(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
-        if is_text(array.type):
+    def leaf(self, array: pa.Array, shape: Shape | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
+        if shape == "text":
             return quoted(array, refuse)
         if decimal_digits(array.type) is not None:
             return [b'"', base64_texts(big_endian(array)), b'"']
-        if times.is_time(array.type):
+        if shape in times.SHAPES:
             return [_milliseconds(array, refuse)]
-        return super().leaf(array, field, refuse)
+        return super().leaf(array, shape, field, refuse)
 
 
 class EnvelopeConverter(JsonConverter):
     """JSON objects, each with Kafka Connect's schema of itself."""
 
-    is_named = True
     writer = _ConnectWriter()
 
     @cached_property
@@ -80,7 +79,7 @@ def _milliseconds(array: pa.Array, refuse: Refuse) -> pa.Array:
     found = times.whole_numbers(array, refuse)
     if not pa.types.is_date(array.type):
         found, rest = np.divmod(found, 1000)
-        refuse(rest != 0, "a time finer than a millisecond, which Kafka Connect's logical types do not have")
+        refuse(true_rows(rest != 0), "a time finer than a millisecond, which Kafka Connect's logical types do not have")
     return pa.array(found).cast(pa.large_string()).cast(pa.large_binary())
 
 
@@ -94,11 +93,7 @@ def _inner(kind: pa.DataType, *, optional: bool = True) -> dict[str, Any]:
 
 
 def _type(kind: pa.DataType) -> dict[str, Any]:
-    from pyarrow import types
-
-    shape = shape_of(kind)
-    if types.is_dictionary(kind):
-        return _type(kind.value_type)
+    kind, shape = plain_type(kind), shape_of(kind)
     if shape == "struct":
         return {"type": "struct", "fields": [_field(field, optional=True) for field in kind]}
     if shape == "map":

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_connect.values.arrays import Piece, Refused
-from airflow_provider_connect.values.arrow import is_text, json_mark, shape_of
+from airflow_provider_connect.values.arrow import is_text, json_mark, plain_type, shape_of
 from airflow_provider_connect.values.encoded import DAY, Kind, SchemaRef, differing, frame, missing, wanted
 from airflow_provider_connect.values.json.text import JsonConverter
 from airflow_provider_connect.values.names import comment
@@ -43,14 +43,13 @@ class JsonSchemaConverter(JsonConverter):
     """Plain JSON objects behind the id of their schema."""
 
     kind: ClassVar[Kind | None] = "JSON"
-    is_named = True
 
     @cached_property
-    def schema_text(self) -> str:
+    def document(self) -> str:
         """The JSON Schema."""
         properties = {} if self.day is None else {DAY: _TYPES["date"]}
+        required = [*properties, *(field.name for field in self.schema if not field.nullable)]
         properties |= {field.name: _property(field, nullable=field.nullable) for field in self.schema}
-        required = [name for name in properties if name == DAY or not self.schema.field(name).nullable]
         head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": self.record_name}
         return json.dumps(head | _object(properties) | {"required": required}, ensure_ascii=False)
 
@@ -109,11 +108,7 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 
 def _type(kind: pa.DataType) -> Schema:
-    from pyarrow import types
-
-    shape = shape_of(kind)
-    if types.is_dictionary(kind):
-        return _type(kind.value_type)
+    kind, shape = plain_type(kind), shape_of(kind)
     if shape == "struct":
         properties = {field.name: _property(field, nullable=True) for field in kind}
         return _object(properties) | {"required": [field.name for field in kind]}

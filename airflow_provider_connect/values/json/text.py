@@ -34,8 +34,8 @@ from airflow_provider_connect.values.arrays import (
     refuse_by_element,
     without_dictionary,
 )
-from airflow_provider_connect.values.arrow import is_text, json_mark, lengths_and_elements, shape_of, true_rows
-from airflow_provider_connect.values.encoded import DAY, Converter, SchemaRef, column_of
+from airflow_provider_connect.values.arrow import Shape, is_text, json_mark, lengths_and_elements, shape_of, true_rows
+from airflow_provider_connect.values.encoded import DAY, Converter, SchemaRef
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -60,15 +60,14 @@ class Writer:
         array = without_dictionary(array)
         return optional(array, self._value(array, field, refuse), b"", NULL)
 
-    def leaf(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
+    def leaf(self, array: pa.Array, shape: Shape | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
         """Return the pieces of values without parts; what is returned for NULL is dropped."""
-        shape = shape_of(array.type)
         if shape == "text":
             mark = json_mark(field)
             return [documents(array, mark, refuse)] if mark else quoted(array, refuse)
         if shape == "binary":
             return [b'"', base64_texts(array), b'"']
-        if times.is_time(array.type):
+        if shape in times.SHAPES:
             return [b'"', times.iso_texts(array, refuse), b'"']
         return [number_texts(array, refuse)]
 
@@ -82,7 +81,7 @@ class Writer:
             lengths, elements = lengths_and_elements(array)
             inner = self.pieces(elements, array.type.value_field, refuse_by_element(refuse, lengths))
             return [b"[", joined_by_row(join(inner, len(elements)), lengths, b","), b"]"]
-        return self.leaf(array, field, refuse)
+        return self.leaf(array, shape, field, refuse)
 
     def _object(self, array: pa.StructArray, refuse: Refuse) -> list[Piece]:
         pieces: list[Piece] = []
@@ -105,7 +104,6 @@ class JsonConverter(Converter):
     """Plain JSON objects, without a schema: ``day`` if there is one, then the columns."""
 
     form = "JSON"
-    is_named = False
     writer = Writer()
     """What writes single columns."""
 
@@ -113,9 +111,8 @@ class JsonConverter(Converter):
         """Return the pieces of each row's object."""
         pieces: list[Piece] = [] if self.day is None else [b",", f'"{DAY}":'.encode(), self.day_value(self.day)]
         for field in self.schema:
-            array = column_of(batch, field, refused)
-            value = self.writer.pieces(array, field, refused.in_column(field.name))
-            pieces += [b",", json_string(field.name), b":", *value]
+            array, refuse = refused.column(batch, field)
+            pieces += [b",", json_string(field.name), b":", *self.writer.pieces(array, field, refuse)]
         return [b"{", *pieces[1:], b"}"]
 
     def day_value(self, day: dt.date) -> bytes:
@@ -131,19 +128,18 @@ def quoted(array: pa.Array, refuse: Refuse) -> list[Piece]:
 def documents(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
     """Return a column of JSON documents as it is; ``unchecked`` ones are parsed, and refused if they are not JSON."""
     import msgspec
-    import numpy as np
 
     if mark == "checked":
         return as_binary(array)
     texts = as_utf8(array, refuse)
     decoder = msgspec.json.Decoder(strict=False)
-    bad = np.zeros(len(texts), bool)
+    bad = []
     for row, text in enumerate(texts.to_pylist()):
         try:
             if text is not None:
                 decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            bad[row] = True
+            bad.append(row)
     refuse(bad, "a text that is not JSON")
     return texts
 
@@ -157,7 +153,7 @@ def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
         array = array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
         finite = pc.is_finite(array)
         if not pc.all(finite, min_count=0).as_py():
-            refuse(pc.invert(finite), "NaN or an infinity, which JSON does not have")
+            refuse(true_rows(pc.invert(finite)), "NaN or an infinity, which JSON does not have")
     return array.cast(pa.large_string()).cast(pa.large_binary())
 
 

@@ -23,8 +23,8 @@ from airflow_provider_connect.values.arrays import (
     refuse_doubled_keys,
     without_dictionary,
 )
-from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of
-from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, column_of, frame
+from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of, true_rows
+from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, frame
 from airflow_provider_connect.values.json.text import number_texts
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
 from airflow_provider_connect.values.protobuf import schema as protobuf
@@ -54,7 +54,7 @@ class ProtobufConverter(Converter):
         return super().problems() or protobuf.problems(self.schema, self.record_name, self.day)
 
     @cached_property
-    def schema_text(self) -> str:
+    def document(self) -> str:
         """The source text of the one file."""
         return source_text(self._descriptor)
 
@@ -74,8 +74,8 @@ class ProtobufConverter(Converter):
             day = self.day.isoformat().encode()
             pieces.append(_tag(fields[DAY], _PREFIXED) + varint(len(day)) + day)
         for field in sorted(self.schema, key=lambda field: fields[legal_name(field.name)].number):
-            array = column_of(batch, field, refused)
-            pieces += writer.pieces(array, fields[legal_name(field.name)], refused.in_column(field.name))
+            array, refuse = refused.column(batch, field)
+            pieces += writer.pieces(array, fields[legal_name(field.name)], refuse)
         return pieces
 
 
@@ -130,7 +130,7 @@ class _Writer:
         if shape_of(array.type) == "map":
             refuse_doubled_keys(elements.field("key"), lengths, refuse)
         elif elements.null_count and not protobuf.needs_message(elements.type):
-            inner(elements.is_null(), "NULL inside a list, which Protobuf does not have")
+            inner(true_rows(elements.is_null()), "NULL inside a list, which Protobuf does not have")
         if protobuf.needs_message(elements.type):
             body = self._message({protobuf.INNER: elements}, field, len(elements), inner)
             wire = _PREFIXED

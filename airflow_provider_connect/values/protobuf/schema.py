@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.values.arrow import shape_of
+from airflow_provider_connect.values.arrow import plain_type, shape_of
 from airflow_provider_connect.values.encoded import DAY, differing, missing, wanted
 from airflow_provider_connect.values.names import legal_name, split_name
 from airflow_provider_connect.values.protobuf import text as source
@@ -36,7 +36,7 @@ def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
     file.dependency.append(IMPORTED)
     message = file.message_type.add(name=name)
     if day is not None:
-        message.field.add(name=DAY, number=1, type=_types()["string"], label=1)
+        message.field.add(name=DAY, number=1, type=descriptor_pb2.FieldDescriptorProto.TYPE_STRING, label=1)
     for field in schema:
         _add(message, f".{record_name}", field.name, field.type)
     return file
@@ -145,12 +145,8 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
 
     :param path: full name of the message, with a dot in front.
     """
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        return _add(message, path, name, kind.value_type)
-    legal = legal_name(name)
-    field = message.field.add(name=legal, number=len(message.field) + 1)
+    kind = plain_type(kind)
+    field = message.field.add(name=legal_name(name), number=len(message.field) + 1)
     if needs_message(kind):
         field.label = field.LABEL_REPEATED
         _set_repeated(field, message, path, kind)
@@ -196,23 +192,15 @@ def _camel(name: str) -> str:
 def _set_type(field: Any, message: Any, path: str, kind: pa.DataType) -> None:
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        _set_type(field, message, path, kind.value_type)
-    elif types.is_struct(kind):
+    kind = plain_type(kind)
+    if types.is_struct(kind):
         inner = _nest(field, message, path, "Record")
         for part in kind:
             _add(inner, field.type_name, part.name, part.type)
     elif types.is_timestamp(kind) and kind.tz:
         field.type, field.type_name = field.TYPE_MESSAGE, TIMESTAMP
     else:
-        field.type = _types()[_scalar(kind)]
-
-
-def _types() -> dict[str, int]:
-    from google.protobuf import descriptor_pb2
-
-    values = descriptor_pb2.FieldDescriptorProto.Type.items()
-    return {name.removeprefix("TYPE_").lower(): value for name, value in values}
+        field.type = field.Type.Value(f"TYPE_{_scalar(kind).upper()}")
 
 
 def _scalar(kind: pa.DataType) -> str:

@@ -12,8 +12,9 @@ import pytest
 
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter
+from airflow_provider_connect.sinks._kafka.converters import converter
 from airflow_provider_connect.sinks._kafka.keys import Keys
+from airflow_provider_connect.values.encoded import SchemaRef
 from tests.equipment.kafka.bench import make_topic
 from tests.equipment.kafka.fixtures import KafkaBroker, records
 
@@ -145,7 +146,7 @@ def test_avros_own_java_reads_the_keys(kafka_java: Any) -> None:
     converter = Keys("avro", KEYED.schema, ("event", "n"), "com.example.EventKey").converter
     assert converter is not None
     avro = kafka_java.org.apache.avro
-    schema = avro.Schema.Parser().parse(converter.document())
+    schema = avro.Schema.Parser().parse(converter.document)
     key = keys_of("avro", "event", "n", ref=SchemaRef("t-key", 258, 1))
     assert key[:5] == b"\0\0\0\1\2"
     decoder = avro.io.DecoderFactory.get().binaryDecoder(key[5:], None)

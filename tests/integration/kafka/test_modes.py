@@ -76,6 +76,19 @@ def test_a_record_that_the_client_loses_is_noticed_before_the_commit(
     assert sink.publish(staged).rows == 3
 
 
+def test_a_record_that_the_client_loses_is_noticed_without_a_transaction_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = scene.having(delivery="at_least_once", headers=False)
+    assert sink.preflight() == []
+    staged = sink.stage(MONDAY, events("a", "b", "c"))
+    sent = Outbox.send_batch
+    monkeypatch.setattr(Outbox, "send_batch", lambda outbox, topic, batch, size: sent(outbox, topic, batch[1:], size))
+    with pytest.raises(RetriableError, match="3 rows were staged and 3 records should be sent, but the client took 2"):
+        sink.publish(staged)
+    assert sink.ledger.row(MONDAY) is None
+
+
 # A transaction for each staged file
 
 

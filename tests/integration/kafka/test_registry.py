@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
@@ -18,8 +19,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter, problems
+from airflow_provider_connect.sinks._kafka.converters import converter
 from airflow_provider_connect.sinks._kafka.registry import Registry, value_subject
+from airflow_provider_connect.values.encoded import SchemaRef
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.unit.values.test_protobuf import message_class
 
@@ -72,7 +74,7 @@ def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
 @pytest.fixture
 def ours(registry: SchemaRegistry) -> Iterator[Registry]:
     connection = Connection(conn_id="registry_default", conn_type="http", host=registry.url)
-    with Registry(connection, 10, "auto_register") as opened:
+    with closing(Registry(connection, 10, "auto_register")) as opened:
         yield opened
 
 
@@ -83,7 +85,7 @@ def topic() -> str:
 
 def resolve(ours: Registry, name: str, topic: str, schema: pa.Schema = SCHEMA, how: Any = "auto_register") -> SchemaRef:
     made = converter(name, schema, DAY, record_name=NAME)
-    document, kind = made.document(), made.kind
+    document, kind = made.document, made.kind
     assert document is not None
     assert kind is not None
     ours.registration = how
@@ -91,7 +93,7 @@ def resolve(ours: Registry, name: str, topic: str, schema: pa.Schema = SCHEMA, h
 
 
 def written(name: str, ref: SchemaRef, schema: pa.Schema = SCHEMA, rows: list[dict[str, Any]] = ROWS) -> list[bytes]:
-    assert problems(name, schema, record_name=NAME) == []
+    assert converter(name, schema, None, record_name=NAME).problems() == []
     found = converter(name, schema, DAY, record_name=NAME).encode(batch_of(schema, rows), ref)
     assert found.refused == {}
     return [value for value in found.values if value is not None]

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import Converter, Encoded, SchemaRef, converter, problems
+from airflow_provider_connect.sinks._kafka.converters import converter
 from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.values.avro.schema import misfits
+from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef
 from airflow_provider_connect.values.names import legal_name
 from tests.equipment.arrow_rows import batches, python_time
 
@@ -70,7 +71,7 @@ def same(found: Any, value: Any, kind: pa.DataType) -> bool:
 
 @given(batches())
 def test_what_fastavro_reads_is_what_the_rows_hold(batch: pa.RecordBatch) -> None:
-    document = made(batch.schema).document()
+    document = made(batch.schema).document
     assert document is not None
     found = encode(batch)
     assert found.refused == {}
@@ -87,7 +88,7 @@ def test_a_schema_says_what_is_nullable_and_what_a_field_was_called() -> None:
     schema = pa.schema(
         [pa.field("event", pa.string(), nullable=False, metadata={"comment": "Its name."}), pa.field("$os", pa.int64())]
     )
-    document = made(schema).document()
+    document = made(schema).document
     assert json.loads(document or "") == {
         "type": "record",
         "name": "Events",
@@ -110,12 +111,8 @@ def test_names_are_legal_and_never_the_same_for_two() -> None:
 
 def test_problems_name_the_columns() -> None:
     schema = pa.schema({"a": pa.duration("s"), "b": pa.list_(pa.struct([("x", pa.month_day_nano_interval())]))})
-    found = problems("avro", schema, record_name="my events")
-    assert [text.partition(":")[0] for text in found] == [
-        "record_name 'my events' is not a full name",
-        "column 'a'",
-        "column 'b'",
-    ]
+    found = converter("avro", schema, None, record_name="Events").problems()
+    assert [text.partition(":")[0] for text in found] == ["column 'a'", "column 'b'"]
 
 
 DATE = {"type": "int", "logicalType": "date"}
@@ -138,7 +135,7 @@ def test_values_are_written_by_the_registered_schema() -> None:
         ("day", ["null", DATE]),
         ("s", "string"),
     )
-    assert misfits(made(BATCH.schema).document() or "", json.dumps(registered)) == []
+    assert misfits(made(BATCH.schema).document or "", json.dumps(registered)) == []
     found = encode(BATCH, registered)
     assert found.refused == {1: ("s", "NULL, which the registered schema does not take")}
     assert found.values[1] is None
@@ -150,7 +147,7 @@ def test_a_named_type_may_be_used_again() -> None:
     schema = pa.schema({"p": pa.struct([("a", pa.int64())]), "q": pa.struct([("a", pa.int64())])})
     batch = pa.record_batch({"p": [{"a": 1}], "q": [None]}, schema=schema)
     registered = {"namespace": "ns"} | record(("day", DATE), ("p", INNER), ("q", ["null", "ns.In"]))
-    assert misfits(made(schema).document() or "", json.dumps(registered)) == []
+    assert misfits(made(schema).document or "", json.dumps(registered)) == []
     assert read(encode(batch, registered).values[0], json.dumps(registered)) == {"day": DAY, "p": {"a": 1}, "q": None}
 
 
@@ -179,7 +176,7 @@ def test_a_named_type_may_be_used_again() -> None:
 )
 def test_what_a_registered_schema_cannot_hold_is_named(fields: list[tuple[str, Any]], said: list[str]) -> None:
     registered = json.dumps(record(("day", DATE), *fields))
-    assert misfits(made(BATCH.schema).document() or "", registered) == said
+    assert misfits(made(BATCH.schema).document or "", registered) == said
 
 
 def test_a_value_without_the_id_of_its_schema_is_never_written() -> None:

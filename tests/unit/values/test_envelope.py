@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import Encoded, converter
+from airflow_provider_connect.sinks._kafka.converters import converter
 from airflow_provider_connect.values.arrow import is_text
+from airflow_provider_connect.values.encoded import Encoded
 from tests.equipment.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import Encoded, converter, problems
+from airflow_provider_connect.sinks._kafka.converters import converter
 from airflow_provider_connect.values.arrow import is_text, shape_of
+from airflow_provider_connect.values.encoded import Encoded
 from tests.equipment.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
@@ -171,15 +172,15 @@ def test_problems_name_the_columns() -> None:
             "c": pa.map_(pa.list_(pa.int8()), pa.int8()),
         }
     )
-    found = problems("json", schema, record_name="a.B", value_field="a")
+    found = converter("json", schema, DAY, record_name="a.B").problems()
     assert [text.partition(":")[0] for text in found] == [
-        "value_field is for the converters string and bytes; json writes all columns",
         "column 'day' has the name of the field that holds the record's day",
         "column 'a'",
         "column 'b'",
         "column 'c'",
     ]
-    assert problems("yaml", schema, record_name="a.B")[0].startswith("there is no converter 'yaml'")
+    without_day = converter("json", schema, None, record_name="a.B").problems()
+    assert without_day == found[1:]
 
 
 @pytest.mark.parametrize(
@@ -194,18 +195,17 @@ def test_problems_name_the_columns() -> None:
 )
 def test_a_raw_value_is_the_column_itself(name: str, array: pa.Array, values: list[bytes | None]) -> None:
     assert encode(pa.record_batch({"c": array}), name, "c") == Encoded(values, {})
-    assert problems(name, pa.schema({"c": array.type}), record_name="a.B", value_field="c") == []
+    made = converter(name, pa.schema({"c": array.type}), DAY, record_name="a.B", value_field="c")
+    assert made.problems() == []
 
 
 def test_a_raw_value_needs_a_column_that_can_be_one() -> None:
     schema = pa.schema({"n": pa.int64(), "b": pa.binary()})
     for name, field, said in [
-        ("string", None, "value_field is missing"),
-        ("string", "x", "no column 'x'"),
         ("string", "b", "column 'b' is binary"),
         ("bytes", "n", "column 'n' is int64"),
     ]:
-        (problem,) = problems(name, schema, record_name="a.B", value_field=field)
+        (problem,) = converter(name, schema, DAY, record_name="a.B", value_field=field).problems()
         assert said in problem
     made = encode(pa.record_batch({"c": BAD}), "string", "c")
     assert made == Encoded([b"ok", None, b"ok"], {1: ("c", UTF8)})
@@ -215,6 +215,6 @@ def test_a_raw_value_needs_a_column_that_can_be_one() -> None:
 def test_null_alone_inside_a_nested_type_is_refused_since_arrow_may_crash_on_it(name: str) -> None:
     kinds = [pa.map_(pa.string(), pa.null()), pa.struct([pa.field("a", pa.list_(pa.null()))]), pa.null(), pa.string()]
     schema = pa.schema([pa.field(f"c{number}", kind) for number, kind in enumerate(kinds)])
-    found = problems(name, schema, record_name="r.R")
+    found = converter(name, schema, DAY, record_name="r.R").problems()
     assert [text.split("'")[1] for text in found] == ["c0", "c1"]
     assert all("has no form for Arrow's" in text and "null" in text for text in found)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import Converter, SchemaRef, converter, problems
+from airflow_provider_connect.sinks._kafka.converters import converter
+from airflow_provider_connect.values.encoded import Converter, SchemaRef
 from airflow_provider_connect.values.json.schema import misfits
 from tests.equipment.arrow_rows import batches
 
@@ -24,7 +25,7 @@ def made(schema: pa.Schema, name: str = "json_schema") -> Converter:
 
 
 def document(schema: pa.Schema) -> Any:
-    return json.loads(made(schema).document() or "")
+    return json.loads(made(schema).document or "")
 
 
 @given(batches())
@@ -102,9 +103,15 @@ ABSENT = "the registered schema wants a value, and the source may have none"
     ],
 )
 def test_what_a_registered_schema_does_not_take_is_named(registered: dict[str, Any], said: list[str]) -> None:
-    assert sorted(misfits(made(OWN).document() or "", json.dumps(registered))) == said
+    assert sorted(misfits(made(OWN).document or "", json.dumps(registered))) == said
 
 
-def test_problems_name_the_columns_and_the_record() -> None:
-    found = problems("json_schema", pa.schema({"a": pa.duration("s")}), record_name="1.x")
-    assert [text.partition(":")[0] for text in found] == ["record_name '1.x' is not a full name", "column 'a'"]
+def test_problems_name_the_columns() -> None:
+    found = converter("json_schema", pa.schema({"a": pa.duration("s")}), None, record_name="x").problems()
+    assert [text.partition(":")[0] for text in found] == ["column 'a'"]
+
+
+def test_a_column_named_day_is_one_like_any_other_where_the_day_is_left_out() -> None:
+    made = converter("json_schema", pa.schema({"day": pa.string()}), None, record_name="x")
+    assert made.problems() == []
+    assert json.loads(made.document or "")["required"] == []

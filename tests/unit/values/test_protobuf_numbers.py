@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.sinks._kafka.converters import SchemaRef, converter
+from airflow_provider_connect.sinks._kafka.converters import converter
+from airflow_provider_connect.values.encoded import SchemaRef
 from airflow_provider_connect.values.protobuf.numbers import renumbered
 from airflow_provider_connect.values.protobuf.schema import messages_by_name, misfits, parse_registered
 from tests.unit.values.test_protobuf import DAY, NAME, TEXT, message_class, registered
@@ -17,7 +18,7 @@ INT = pa.int64()
 
 
 def document(columns: dict[str, pa.DataType], day: dt.date | None = DAY) -> str:
-    return converter("protobuf", pa.schema(columns), day, record_name=NAME).document() or ""
+    return converter("protobuf", pa.schema(columns), day, record_name=NAME).document or ""
 
 
 def numbers(text: str, message: str = f".{NAME}") -> dict[str, int]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
@@ -28,8 +28,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Entry, LedgerKey, parsed
-from airflow_provider_connect.sinks._kafka.ledger.view import KINDS, Handed, View, checked_key, view_of
+from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, Claim, Entry, LedgerKey, What, parsed
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, view_of
 from airflow_provider_connect.window import DaySet, SourceKind
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class KafkaLedger(Ledger):
         """Whether a snapshot replaces what the topic shows, of whatever day that is."""
         self.view = View(self.name, key, handed) if handed else view_of(connection, self.name, key)
 
-    def about(self, day: dt.date, what: Literal["day", "part", "claim"] = "day", part: int | None = None) -> LedgerKey:
+    def about(self, day: dt.date, what: What = "day", part: int | None = None) -> LedgerKey:
         """Return the key of a record of this stream."""
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, what, part)
 
@@ -116,22 +116,10 @@ class KafkaLedger(Ledger):
         behind = self.undecided(lambda key: self._mine(key, "claim"))
         return bool(behind or self.view.keys("claim", self.begin()))
 
-    def entries(self, day: dt.date, only: Collection[LedgerKey] | None = None) -> dict[LedgerKey, Entry]:
-        """Return what is published of a day, and of its parts.
-
-        :param only: the records that matter, and are waited for; all by default.
-        """
-        view = self.current(
-            lambda key: (
-                key in only
-                if only is not None
-                else key.day == day and (self._mine(key, "day") or self._mine(key, "part"))
-            )
-        )
-        keys = only
-        if only is None:
-            keys = [self.about(day), *map(LedgerKey.parse, view.keys("part", self.begin(day)))]
-        found = {key: value for key in keys or () if (value := view.value(key.encoded())) is not None}
+    def entries(self, *keys: LedgerKey) -> dict[LedgerKey, Entry]:
+        """Return what is published of a day or of its parts; wait for open transactions that hide it."""
+        view = self.current(lambda seen: seen in keys)
+        found = {key: value for key in keys if (value := view.value(key.encoded())) is not None}
         return {key: parsed(Entry, value, self.name) for key, value in found.items()}
 
     def handed(self, day: dt.date) -> Handed:
@@ -159,7 +147,7 @@ class KafkaLedger(Ledger):
         :param skipped: how the keys begin that nobody wants, nearly all of them: they are not even parsed.
         """
         view = self.current(wants, undecided)
-        raws = [raw for kind in KINDS for raw in view.keys(kind) if not raw.startswith(skipped)]
+        raws = [raw for kind in WHATS for raw in view.keys(kind) if not raw.startswith(skipped)]
         keys = [key for key in map(LedgerKey.parse, raws) if wants(key)]
         return {key: value for key in keys if (value := view.value(key.encoded())) is not None}
 

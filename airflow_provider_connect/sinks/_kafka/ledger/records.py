@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import Field, ValidationError
 
@@ -13,7 +13,8 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.wire import Wire
 
-_WHATS = ("day", "part", "claim")
+What = Literal["day", "part", "claim"]
+WHATS: tuple[What, ...] = get_args(What)
 _MOST_COVERED = 50
 """Of how many earlier generations a day's record keeps the intents: clears and reloads of one day, newest first."""
 
@@ -27,7 +28,7 @@ class LedgerKey(NamedTuple):
     stream: str
     topic: str
     day: dt.date
-    what: Literal["day", "part", "claim"] = "day"
+    what: What = "day"
     part: int | None = None
 
     def encoded(self) -> bytes:
@@ -43,7 +44,7 @@ class LedgerKey(NamedTuple):
         """
         connector, stream, topic, day, what, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
-        if not texts or what not in _WHATS or not all(isinstance(number, int) for number in part):
+        if not texts or what not in WHATS or not all(isinstance(number, int) for number in part):
             raise ValueError("no key of this ledger")
         return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
 

@@ -14,13 +14,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.connection import settings
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey, standing
+from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, LedgerKey, What, standing
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -32,9 +32,6 @@ _KEY = re.compile(
 )
 """Nearly all keys look like this; any other is parsed."""
 _MOST_VIEWS = 8
-
-Kind = Literal["day", "claim", "part"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -60,18 +57,20 @@ class View:
         self.topic = topic
         self.lock = threading.Lock()
         """Held while records are added, counted or handed over."""
-        self.positions: dict[int, int] = dict(handed.positions) if handed else {}
-        self.tickets: dict[int, tuple[int, bytes]] = dict(handed.tickets) if handed else {}
-        self._outdone: dict[bytes, bytes] = {}
         self._stream = json.dumps([key.connector, key.stream], separators=(",", ":"))[:-1].encode() + b","
-        self._values: dict[Kind, dict[bytes, list[bytes]]] = {kind: {} for kind in KINDS}
-        for raw, value in (handed.values if handed else {}).items():
-            self._values[kind_of(raw)][raw] = [value]
+        self.forget()
+        if handed:
+            self.positions |= handed.positions
+            self.tickets |= handed.tickets
+            for raw, value in handed.values.items():
+                self._values[kind_of(raw)][raw] = [value]
 
     def forget(self) -> None:
         """Forget all: the topic is gone, or another one."""
-        self.positions, self.tickets, self._outdone = {}, {}, {}
-        self._values = {kind: {} for kind in KINDS}
+        self.positions: dict[int, int] = {}
+        self.tickets: dict[int, tuple[int, bytes]] = {}
+        self._outdone: dict[bytes, bytes] = {}
+        self._values: dict[What, dict[bytes, list[bytes]]] = {kind: {} for kind in WHATS}
 
     def note(self, message: Message) -> None:
         """Add a record.
@@ -134,7 +133,7 @@ class View:
             self._counting(raw)
             return self._outdone.get(raw)
 
-    def keys(self, kind: Kind, begin: bytes = b"") -> list[bytes]:
+    def keys(self, kind: What, begin: bytes = b"") -> list[bytes]:
         """Return the stream's keys of a kind that begin so."""
         return [raw for raw in list(self._values[kind]) if raw.startswith(begin)]
 
@@ -145,7 +144,7 @@ class View:
             return Handed(dict(self.positions), found, dict(self.tickets))
 
 
-def kind_of(raw: bytes) -> Kind:
+def kind_of(raw: bytes) -> What:
     """Return what a key's record is about."""
     return "day" if raw.endswith(b'"day"]') else "claim" if raw.endswith(b'"claim"]') else "part"
 

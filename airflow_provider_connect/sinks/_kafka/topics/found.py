@@ -146,20 +146,15 @@ class Topics:
 
     def there(self, names: Sequence[str]) -> list[str]:
         """Return which topics are there; wait a little for one that a broker does not know yet."""
-        patience = Patience(LISTED_SECONDS, (_AGAIN_SECONDS,))
-        while len(found := self._find(names)) < len(names) and patience.look_again():
-            pass
-        return found
+        return self._listed(names, LISTED_SECONDS)
 
     def limits(self, name: str) -> Limits:
         """Return what a topic accepts; wait a little for one that a broker does not know yet.
 
         :raises UnknownTopicError: it is not there.
         """
-        patience = Patience(LISTED_SECONDS, (_AGAIN_SECONDS,))
-        while name not in self._known and not self._find([name]):
-            if not patience.look_again():
-                raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
+        if name not in self._known and not self.there([name]):
+            raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
         return self._known[name].limits()
 
     def max_transaction_timeout_ms(self) -> int | None:
@@ -240,10 +235,21 @@ class Topics:
                 f"topic {plan.name!r} is missing, and create_disposition is 'never': {_command(plan)}"
                 for plan in missing
             ]
-        wrong = self._create(missing, "make")
-        if not wrong:
-            self._wait_for([plan.name for plan in missing])
-        return wrong
+        if wrong := self._create(missing, "make"):
+            return wrong
+        # The answer to their making comes before the brokers know them.
+        made = [plan.name for plan in missing]
+        if unlisted := set(made) - set(self._listed(made, self.timeout_seconds)):
+            shown = ", ".join(sorted(repr(name) for name in unlisted))
+            raise RetriableError(f"made, but not listed within {self.timeout_seconds:.0f} s: {shown}")
+        return []
+
+    def _listed(self, names: Sequence[str], seconds: float) -> list[str]:
+        """Return which topics the brokers know, as soon as that is all of them."""
+        patience = Patience(seconds, (_AGAIN_SECONDS,))
+        while len(found := self._find(names)) < len(names) and patience.look_again():
+            pass
+        return found
 
     def _create(self, plans: Sequence[TopicPlan], mode: Literal["make", "rehearse"]) -> list[str]:
         from confluent_kafka.cimpl import NewTopic
@@ -265,15 +271,6 @@ class Topics:
                 except ConfigError as error:
                     wrong.append(str(error))
         return wrong
-
-    def _wait_for(self, names: Sequence[str]) -> None:
-        """Wait for new topics: the answer to their making comes before the brokers know them."""
-        patience = Patience(self.timeout_seconds, (_AGAIN_SECONDS,))
-        missing = set(names)
-        while missing := missing - set(self._find(sorted(missing))):
-            if not patience.look_again():
-                shown = ", ".join(sorted(repr(name) for name in missing))
-                raise RetriableError(f"made, but not listed within {self.timeout_seconds:.0f} s: {shown}")
 
     def _configs(self, kind: Literal["TOPIC", "BROKER"], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics or brokers; none where they may not be read."""

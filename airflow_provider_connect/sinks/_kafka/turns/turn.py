@@ -27,7 +27,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.kafka.connection import producer
@@ -115,19 +114,15 @@ class Turn:
 
     def __enter__(self) -> Turn:
         """Open the ledger's topic."""
-        with contextlib.ExitStack() as stack:
-            ledger = reading(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
-            self._reader: Partitions = stack.enter_context(ledger)
-            self._notes = _Notes(self.connection, self._ledger, self.timeout_seconds)
-            self._stack = stack.pop_all()
+        self._notes = _Notes(self.connection, self._ledger, self.timeout_seconds)
+        ledger = reading(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
+        self._reader: Partitions = self._stack.enter_context(ledger)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         """Close it."""
         self._stop_beating()
-        self._stack.__exit__(kind, error, trace)
+        self._stack.__exit__(*raised)
 
     def wait_for_own_day(self) -> None:
         """Wait until no other run that lives is about to send this day: taking its id would only fence it.
@@ -151,8 +146,7 @@ class Turn:
         :raises PassedOverError: others went on without it.
         :raises RetriableError: its turn does not come in time.
         """
-        number = new_number()
-        self._own = number
+        self._own = number = new_number()
         record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.who, begun=self.begun)
         self._write(number, record)
         self._wait(number)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._kafka.keys import keys
+from airflow_provider_connect.sinks._kafka.keys import Keys
 from airflow_provider_connect.values.encoded import Encoded
 from tests.equipment.arrow_rows import TEXT
 
@@ -22,6 +22,10 @@ BATCH = pa.record_batch(
         "f": [1.5, math.nan, None],
     }
 )
+
+
+def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> Encoded:
+    return Keys("string", batch.schema, fields, "R").encode(batch, None)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import pytest
 from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
 from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka.put import Sender
-from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Refused
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.window import Day
@@ -41,8 +41,15 @@ def sender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sender:
     return Sender(KafkaSink(topic="events", key_fields=("event",)), plan, Outbox(NOWHERE, 0.3, {}), (), 1)
 
 
+def unasked() -> bytes:
+    raise AssertionError("a row is made JSON that nobody wants")
+
+
+BAD = Refused(5, "events", "VALUE_CONVERTER", "x", "NaN", b"k", unasked)
+
+
 def outgoing(headers: Headers) -> Outgoing:
-    return Outgoing("events", [b"k"], [b"v"], [headers], None, size_bytes=2, tombstones=0)
+    return Outgoing("events", [b"k"], [b"v"], [headers], None)
 
 
 def test_headers_count_for_what_a_producer_holds(sender: Sender) -> None:
@@ -57,3 +64,18 @@ def test_headers_of_tombstones_count_as_well(sender: Sender) -> None:
     snapshot: Any = SimpleNamespace(require_unique=lambda: None, vanished=lambda: iter([(0, b"k")] * 20))
     with pytest.raises(RetriableError, match=r"the broker took none of \d+ records"):
         sender._bury_vanished(snapshot)
+
+
+def test_nothing_is_tolerated_unless_said_and_a_row_that_is_not_is_never_made_json(sender: Sender) -> None:
+    with pytest.raises(
+        DataError, match=r"2 rows are no records for topic 'events', the first: row 5, column 'x': NaN.*'all'"
+    ):
+        sender.set_aside([BAD, BAD])
+
+
+def test_so_many_rows_are_tolerated_and_no_more(sender: Sender) -> None:
+    sender.options = KafkaSink(topic="events", errors_tolerance="all", max_rejects=2)
+    sender.set_aside([BAD])
+    sender.set_aside([BAD])
+    with pytest.raises(DataError, match="3 rejects, more than max_rejects=2: "):
+        sender.set_aside([BAD])

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.sinks._kafka.converters import SchemaRef
-from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Tolerated
+from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records
 from airflow_provider_connect.sinks._kafka.topics.rules import Limits
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.values.encoded import SchemaRef
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
@@ -119,7 +118,7 @@ def test_a_deleted_row_is_a_tombstone_also_where_its_value_could_not_be_written(
     columns = {"record_key": ["1", "2", "3"], "gone": [True, False, None], "x": [float("nan"), 1.0, 2.0]}
     outgoing = one(columns, delete_where="gone")
     assert [value is None for value in outgoing.values] == [True, False, False]
-    assert (outgoing.tombstones, outgoing.refused) == (1, [])
+    assert outgoing.refused == []
 
 
 def test_refused_rows_are_left_out_of_everything_and_kept_as_json() -> None:
@@ -189,28 +188,7 @@ def test_a_time_before_1970_which_no_record_can_have() -> None:
     assert outgoing.timestamps == [1]
 
 
-def test_nothing_is_tolerated_unless_said_and_no_value_is_told() -> None:
-    refused = one({"record_key": ["1"], "x": [float("nan")], "secret": ["canary"]}).refused
-    with pytest.raises(
-        DataError, match=r"1 rows are no records for topic 'events', the first: row .* column 'x'"
-    ) as told:
-        Tolerated(KafkaSink(topic="events")).take(refused)
-    assert "canary" not in str(told.value)
-    assert "errors_tolerance='all'" in str(told.value)
-    limited = Tolerated(KafkaSink(topic="events", errors_tolerance="all", max_rejects=2))
-    limited.take(refused)
-    limited.take([])
-    limited.take(refused)
-    assert limited.rejected == 2
-    with pytest.raises(DataError, match="more than max_rejects=2: "):
-        limited.take(refused)
-
-
-def test_rows_that_are_not_tolerated_are_never_made_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unasked(*given: Any) -> bytes:
-        raise AssertionError(given)
-
-    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.records.as_json", unasked)
-    refused = one({"record_key": ["1", "2"], "x": [float("nan")] * 2}).refused
-    with pytest.raises(DataError, match="2 rows are no records"):
-        Tolerated(KafkaSink(topic="events")).take(refused)
+def test_the_reason_of_a_refusal_tells_no_value() -> None:
+    [bad] = one({"record_key": ["1"], "x": [float("nan")], "secret": ["canary"]}).refused
+    assert bad.column == "x"
+    assert "canary" not in bad.reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import ssl
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from airflow_provider_connect.clients.kafka.registry import check_connection, url
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.sinks._kafka.registry import Registry, value_subject
+from airflow_provider_connect.sinks._kafka.registry import Registry, Subject, value_subject
 from tests.equipment.bigquery.server import CANARY, Server
 
 DOCUMENT = json.dumps({"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]})
@@ -25,7 +26,7 @@ def connection(host: str, **fields: Any) -> Connection:
 
 
 def resolve(host: str, registration: Any = "auto_register", **fields: Any) -> Any:
-    with Registry(connection(host, **fields), timeout_seconds=0.3, registration=registration) as registry:
+    with closing(Registry(connection(host, **fields), timeout_seconds=0.3, registration=registration)) as registry:
         return registry.for_values("t-value", DOCUMENT, "AVRO")
 
 
@@ -108,14 +109,15 @@ def test_a_subject_that_became_incompatible_meanwhile_is_named_too(server: Serve
 
 def test_problems_are_found_without_registering(server: Server) -> None:
     server.first = [(200, {"is_compatible": False}), (200, {**REGISTERED[1], "schema": OTHER})]
-    with Registry(connection(server.url), 1, "auto_register") as registry:
-        (problem,) = registry.value_problems("t-value", DOCUMENT, "AVRO")
+    subject: Subject = ("t-value", DOCUMENT, "AVRO")
+    with closing(Registry(connection(server.url), 1, "auto_register")) as registry:
+        (problem,) = registry.problems(subject, None)
         assert "field x" in problem
         server.answer = NO_SUBJECT
-        assert registry.value_problems("t-value", DOCUMENT, "AVRO") == []
-    with Registry(connection(server.url), 1, "use_latest") as registry:
-        (problem,) = registry.value_problems("t-value", DOCUMENT, "AVRO")
-        assert "has no schema" in problem
+        assert registry.problems(subject, None) == []
+    with closing(Registry(connection(server.url), 1, "use_latest")) as registry:
+        problems = registry.problems(subject, ("t-key", DOCUMENT, "AVRO"))
+        assert [("t-value" in text, "has no schema" in text) for text in problems] == [(True, True), (False, True)]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_options_that_do_not_go_together_are_told_at_once() -> None:
         ({"topic": "{a}_{b}"}, "names 2 columns"),
         ({"topic": "__consumer_offsets"}, "a topic of Kafka's own"),
         ({"record_name": "1st"}, "record_name: "),
+        ({"record_name": "a.B\u00e9", "value_converter": "avro", "registry_conn_id": "r"}, "record_name: "),
         ({"ledger_topic": "a b"}, "ledger_topic: 'a b' is no legal name"),
         ({"ledger_topic": "__transaction_state"}, "ledger_topic: '__transaction_state' is a topic of Kafka's own"),
         ({"ledger_topic": ".."}, "ledger_topic: '..' is no legal name"),
