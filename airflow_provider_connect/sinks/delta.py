@@ -33,11 +33,9 @@ table made by hand needs the property in its CREATE TABLE (``'connect.stream' = 
 setting it later with delta-rs would raise the table's protocol. Column mapping, constraints and deletion vectors are
 refused.
 
-**Limits.** If another engine writes the table's checkpoints in parts or under UUIDs, each transaction is looked up
-alone. Then ``days()`` is slow, and may miss an empty day whose commit has left the log (after 30 days by default) if an
-unpublished day separates it from the others; ``row()`` still knows it. RESTORE, DELETE or UPDATE by hand change files,
-not the ledger: preflight warns and names the days. A table takes one commit at a time, so very many days at once wait
-for each other. A path holds no backslash, no control character and no ``%`` before two hex digits.
+**Limits.** RESTORE, DELETE or UPDATE by hand change files, not the ledger: preflight warns and names the days. A table
+takes one commit at a time, so very many days at once wait for each other. A path holds no backslash, no control
+character and no ``%`` before two hex digits.
 
 **Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, races lost for a minute. A
 person must correct missing rights, another stream's table and a refused feature. A changed column type is bad data.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_connect.values.arrow import lengths_and_elements, not_utf8, shape_of, true_rows
+from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of, true_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,12 +114,32 @@ def as_binary(array: pa.Array) -> pa.Array:
 
 
 def as_utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
-    """Return strings as ``large_binary``; refuse rows that are not UTF-8, which Arrow and Parquet let through."""
+    """Return strings as ``large_binary``; refuse rows that are not UTF-8."""
     import pyarrow as pa
 
-    texts = array.cast(pa.large_string())
-    refuse(not_utf8(texts), "a text that is not UTF-8")
-    return texts.cast(pa.large_binary())
+    texts = as_binary(array)
+    refuse_not_utf8(texts.view(pa.large_string()), refuse)
+    return texts
+
+
+def refuse_not_utf8(texts: pa.Array, refuse: Refuse) -> None:
+    """Refuse rows of a ``string`` or ``large_string`` array that are not UTF-8, which Arrow and Parquet let through."""
+    import pyarrow as pa
+
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        values = enumerate(texts.cast(pa.large_binary()).to_pylist())
+        bad = [row for row, value in values if value is not None and not _is_utf8(value)]
+        refuse(bad, "a text that is not UTF-8")
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def as_numbers(array: pa.Array) -> Any:

@@ -99,26 +99,6 @@ def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
     return lengths, array.flatten()
 
 
-def not_utf8(texts: pa.Array) -> list[int]:
-    """Return the rows of a ``string`` or ``large_string`` array that are not UTF-8, which Arrow lets through."""
-    import pyarrow as pa
-
-    try:
-        texts.validate(full=True)
-    except pa.ArrowInvalid:
-        values = texts.cast(pa.large_binary()).to_pylist()
-        return [row for row, value in enumerate(values) if value and not _is_utf8(value)]
-    return []
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def unwritable(schema: pa.Schema, form: str) -> list[str]:
     """Name the columns that a form cannot hold; [] when there are none. JSON, Avro and Protobuf hold the same."""
     return [

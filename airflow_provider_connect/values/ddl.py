@@ -44,8 +44,7 @@ def spark_type(kind: pa.DataType) -> str:
     if types.is_map(kind):
         return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
     if types.is_struct(kind):
-        inner = (kind.field(i) for i in range(kind.num_fields))
-        return f"STRUCT<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in inner)}>"
+        return f"STRUCT<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in kind)}>"
     name = _plain_names().get(kind)
     if name is not None:
         return name

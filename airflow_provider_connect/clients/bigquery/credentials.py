@@ -31,7 +31,7 @@ def check_connection(connection: Connection) -> list[str]:
     """Say what is wrong with a connection, as far as one can tell without the network; [] when nothing is."""
     where = f"connection {connection.conn_id!r}"
     found = [f"{where}: {text}" for text in endpoint_problems(connection)]
-    for check in (key_info, _external_info, impersonated, scopes, proxy):
+    for check in (key_info, _external_info, impersonated, scopes, key_path, proxy):
         try:
             check(connection)
         except ConfigError as error:
@@ -87,8 +87,8 @@ def impersonated(connection: Connection) -> tuple[str, ...]:
 
     :raises ConfigError: one of them is not an account's address.
     """
-    value = extra_field(connection, "impersonation_chain")
-    accounts = value.split(",") if isinstance(value, str) else list(value or ())
+    value = extra_field(connection, "impersonation_chain") or []
+    accounts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ["not a list"]
     chain = tuple(str(account).strip() for account in accounts if str(account).strip())
     if any(not _ACCOUNT.fullmatch(account) for account in chain):
         raise ConfigError(
@@ -99,10 +99,20 @@ def impersonated(connection: Connection) -> tuple[str, ...]:
 
 def scopes(connection: Connection) -> tuple[str, ...]:
     """Return the scopes to ask for; by default that of the whole cloud platform."""
-    value = extra_field(connection, "scope")
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"connection {connection.conn_id!r}: scope must be text, scopes separated by commas")
+    value = _text(connection, "scope", "scopes separated by commas")
     return tuple(scope.strip() for scope in (value or "").split(",") if scope.strip()) or SCOPES
+
+
+def key_path(connection: Connection) -> str | None:
+    """Return where the key lies on each machine; None if the connection does not say."""
+    return _text(connection, "key_path", "the path of a key")
+
+
+def _text(connection: Connection, name: str, what: str) -> str | None:
+    value = extra_field(connection, name)
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"connection {connection.conn_id!r}: {name} must be text, {what}")
+    return value
 
 
 def proxy(connection: Connection) -> str | None:
@@ -160,7 +170,7 @@ def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | Non
 
     where = f"connection {connection.conn_id!r}"
     info = key_info(connection) or _external_info(connection)
-    path = extra_field(connection, "key_path") or (info if isinstance(info, str) else None)
+    path = key_path(connection) or (info if isinstance(info, str) else None)
     try:
         if path:
             info = json.loads(Path(path).expanduser().read_text())
@@ -173,7 +183,7 @@ def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | Non
         raise ConfigError(f"{where}: cannot read its key file: {error.strerror}") from None
     except GoogleAuthError as error:
         raise classify(error, f"{where}: reading its credentials") from None
-    except ValueError:
+    except (TypeError, ValueError):
         raise ConfigError(f"{where}: the key is damaged or of another kind; paste the whole JSON key again") from None
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +22,8 @@ from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery.names import MAX_LABEL, label
+from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.window import DaySet
 
@@ -34,33 +34,29 @@ if TYPE_CHECKING:
 WriteMode = Literal["replace", "merge", "append"]
 
 LEDGER_FIELDS: list[dict[str, Any]] = [
-    {"name": name, "type": type_name, "mode": mode, "description": description}
-    for name, type_name, mode, description in (
-        ("target", "STRING", "NULLABLE", "The table written to: project.dataset.table."),
-        ("connector", "STRING", "NULLABLE", "The source's connector."),
-        ("stream", "STRING", "NULLABLE", "The source's own name for the stream."),
-        ("day", "DATE", "NULLABLE", "The published day; NULL in the stream's fence row, which must stay."),
-        ("generation", "INTEGER", "NULLABLE", "1 for the day's first publish, one more for every reload."),
-        ("token", "STRING", "NULLABLE", "The intent it was published for."),
-        ("attempt", "STRING", "NULLABLE", "The attempt that published."),
-        ("run", "STRING", "NULLABLE", "Where to look in Airflow: dag_id/run_id/task_id."),
-        ("clear_number", "INTEGER", "NULLABLE", "How often that run was cleared before."),
-        ("row_count", "INTEGER", "NULLABLE", "Rows of the day visible after the publish."),
-        ("digest", "STRING", "NULLABLE", "Digest of what was polled."),
-        ("counts", "JSON", "NULLABLE", "Counts of the poll and the publish."),
-        ("reference", "STRING", "NULLABLE", "Id of the job that published."),
-        ("link", "STRING", "NULLABLE", "URL of that job."),
-        ("load_method", "STRING", "NULLABLE", "How the staging table was filled."),
-        ("stream_count", "INTEGER", "NULLABLE", "How many write streams filled the staging table."),
-        ("streams", "STRING", "REPEATED", "Names of the first of them."),
-        ("polled_at", "TIMESTAMP", "NULLABLE", "When the source was polled; for people only, it decides nothing."),
-        (
-            "published_at",
-            "TIMESTAMP",
-            "NULLABLE",
-            "When it was published; in the fence row, when a publish was last tried.",
-        ),
-    )
+    *own_fields(
+        ("target", "STRING", "The table written to: project.dataset.table."),
+        ("connector", "STRING", "The source's connector."),
+        ("stream", "STRING", "The source's own name for the stream."),
+        ("day", "DATE", "The published day; NULL in the stream's fence row, which must stay."),
+        ("generation", "INTEGER", "1 for the day's first publish, one more for every reload."),
+        ("token", "STRING", "The intent it was published for."),
+        ("attempt", "STRING", "The attempt that published."),
+        ("run", "STRING", "Where to look in Airflow: dag_id/run_id/task_id."),
+        ("clear_number", "INTEGER", "How often that run was cleared before."),
+        ("row_count", "INTEGER", "Rows of the day visible after the publish."),
+        ("digest", "STRING", "Digest of what was polled."),
+        ("counts", "JSON", "Counts of the poll and the publish."),
+        ("reference", "STRING", "Id of the job that published."),
+        ("link", "STRING", "URL of that job."),
+        ("load_method", "STRING", "How the staging table was filled."),
+        ("stream_count", "INTEGER", "How many write streams filled the staging table."),
+    ),
+    {"name": "streams", "type": "STRING", "mode": "REPEATED", "description": "Names of the first of them."},
+    *own_fields(
+        ("polled_at", "TIMESTAMP", "When the source was polled; for people only, it decides nothing."),
+        ("published_at", "TIMESTAMP", "When it was published; in the fence row, when a publish was last tried."),
+    ),
 ]
 LEDGER_LABEL = "connect_ledger"
 LEDGER_COLUMNS = (
@@ -162,23 +158,12 @@ def _check_unpublished(api: Api, target: Place, ledger: Place) -> None:
         raise _lost(target, ledger)
 
 
-def ledger_label(ledger: Place) -> str:
-    """Return the value of the target's label :data:`LEDGER_LABEL`, different even for names that differ only in case.
-
-    Labels have no capitals: https://cloud.google.com/bigquery/docs/labels-intro#requirements (2026-11).
-    """
-    value = label(ledger.table)
-    if value == ledger.table:
-        return value
-    return f"{value[: MAX_LABEL - 9]}_{zlib.crc32(ledger.table.encode()):08x}"
-
-
 def _named_ledger(table: Any) -> str | None:
     return None if table is None else (table.labels or {}).get(LEDGER_LABEL)
 
 
 def _check_same(named: str, target: Place, ledger: Place) -> None:
-    if named != ledger_label(ledger):
+    if named != distinct_label(ledger.table):
         raise ConfigError(
             f"label {LEDGER_LABEL} of table {target.id} names ledger {named!r}, not {ledger.table!r}: the table is a "
             "copy or was renamed, and that ledger knows its original name. Load into the original; or, to load every "
@@ -266,7 +251,7 @@ def _name_ledger(api: Api, target: Place, ledger: Place) -> None:
         if named is not None:
             _check_same(named, target, ledger)
             return
-        table.labels = {**table.labels, LEDGER_LABEL: ledger_label(ledger)}
+        table.labels = {**table.labels, LEDGER_LABEL: distinct_label(ledger.table)}
         try:
             api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
         except StaleError:

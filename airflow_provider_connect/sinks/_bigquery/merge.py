@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import POSITION
 
 if TYPE_CHECKING:
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
 
 _STREAM = "connect_stream"
-_NO_KEY = ("FLOAT", "FLOAT64", "JSON", "RECORD", "STRUCT", "GEOGRAPHY", "RANGE", "INTERVAL")
-_FLOATS = ("FLOAT", "FLOAT64")
-_NO_ORDER = ("JSON", "RECORD", "STRUCT", "GEOGRAPHY", "RANGE")
+_NO_KEY = ("FLOAT", "JSON", "RECORD")
+_NO_ORDER = ("JSON", "RECORD")
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ def merge_of(
         if column is None:
             problems.append(f"{option} names {source!r}, which the source lacks; it has {', '.join(sorted(by_source))}")
             return source
-        type_name = column.target["type"].upper()
+        type_name = column.target["type"]
         if column.target.get("mode") == "REPEATED" or type_name in refused:
             problems.append(
                 f"{option} names {source!r}, a {type_name} column, which BigQuery cannot compare: name another"
             )
-        elif option == "delete_where" and type_name not in ("BOOL", "BOOLEAN"):
+        elif option == "delete_where" and type_name != "BOOLEAN":
             problems.append(f"delete_where names {source!r}, a {type_name} column: name a BOOL column")
         return column.name
 
@@ -88,7 +88,7 @@ def merge_of(
         newest_by=find("newest_by", newest_by, _NO_ORDER) if newest_by else None,
         delete_where=find("delete_where", delete_where, ()) if delete_where else None,
         tombstones=tombstones if delete_where else None,
-        may_be_nan=newest_by in by_source and by_source[newest_by].target["type"].upper() in _FLOATS,
+        may_be_nan=newest_by in by_source and by_source[newest_by].target["type"] == "FLOAT",
     )
     if problems:
         raise ConfigError("; ".join(problems))
@@ -98,15 +98,10 @@ def merge_of(
 def tombstone_fields(merge: Merge, columns: Sequence[Column]) -> list[dict[str, Any]]:
     """Return the fields of the table of tombstones: key, ``newest_by``, and the deleting day and stream."""
     by_name = {column.name: column.target for column in columns}
-    own = [
-        {"name": "day", "type": "DATE", "mode": "NULLABLE", "description": "The day whose data deleted the key."},
-        {
-            "name": _STREAM,
-            "type": "STRING",
-            "mode": "NULLABLE",
-            "description": "The stream whose data deleted the key.",
-        },
-    ]
+    own = own_fields(
+        ("day", "DATE", "The day whose data deleted the key."),
+        (_STREAM, "STRING", "The stream whose data deleted the key."),
+    )
     return [{**by_name[name], "mode": "NULLABLE"} for name in _kept(merge)] + own
 
 

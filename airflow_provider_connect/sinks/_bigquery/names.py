@@ -132,6 +132,12 @@ def label(text: str) -> str:
     return legal if len(legal) <= MAX_LABEL else _marked_label(legal, text)
 
 
+def distinct_label(text: str) -> str:
+    """Return ``text`` as a label's value that no other text has; labels have no capitals."""
+    legal = label(text)
+    return legal if legal == text else _marked_label(legal, text)
+
+
 def labels(texts: Mapping[str, str]) -> dict[str, str]:
     """Return labels for a job or a table; keys begin with a letter, two that would become one get hashes.
 

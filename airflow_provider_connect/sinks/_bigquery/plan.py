@@ -52,16 +52,6 @@ class PublishPlan:
         """The stream."""
         return self.publish.key
 
-    @property
-    def tables(self) -> set[Place]:
-        """All tables that the script may name."""
-        tables = {self.target, self.staging, self.ledger}
-        if self.rejects:
-            tables |= {table for table in (self.rejects.target, self.rejects.staging) if table}
-        if self.merge and self.merge.tombstones:
-            tables.add(self.merge.tombstones)
-        return tables
-
 
 def plan_of(
     tables: Tables, publish: Publish, made: Staging, streams: Sequence[str], rejects: Rejects | None

@@ -31,7 +31,7 @@ from airflow_provider_connect.sinks._bigquery.partitions import (
     spoken,
 )
 from airflow_provider_connect.sinks._bigquery.staging import make_staging, stage_of
-from airflow_provider_connect.sinks._bigquery.target import kind_problem
+from airflow_provider_connect.sinks._bigquery.target import kind_problem, missing_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,8 +106,8 @@ def _staging_problems(api: Api, place: Place, location: str) -> list[str]:
 
 def new_table_problems(target: Place, options: BigQueryOptions, made: Sequence[Column]) -> list[str]:
     """Return what is wrong with making the table as the options say."""
-    if options.create_disposition == "never":
-        return [f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"]
+    if problem := missing_problem(target, options):
+        return [problem]
     found = []
     fields = {column.name: column.target for column in made} | {DAY: DAY_FIELD}
     by, size = partitioning(options, made)

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.bigquery.sql import literal, names
+from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sink import StreamKey
 
 
-def _fields(*rows: tuple[str, str, str]) -> list[dict[str, Any]]:
-    return [{"name": n, "type": kind, "mode": "NULLABLE", "description": text} for n, kind, text in rows]
-
-
-STAGED_REJECT_FIELDS = _fields(
+STAGED_REJECT_FIELDS = own_fields(
     ("origin", "STRING", "Who refused it: 'source' while reading, 'sink' because BigQuery cannot hold it."),
     ("position", "INTEGER", "Source: byte of the decoded answer. Sink: row of the staged day."),
     ("column", "STRING", "The column that cannot be held; NULL where it is about the whole record."),
@@ -34,7 +31,7 @@ STAGED_REJECT_FIELDS = _fields(
 
 REJECT_FIELDS = [
     *STAGED_REJECT_FIELDS,
-    *_fields(
+    *own_fields(
         (DAY, "DATE", "The day whose data the record came with."),
         ("connector", "STRING", "The source's connector."),
         ("stream", "STRING", "The source's own name for the stream."),

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts, timestamp
@@ -39,6 +38,7 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from airflow_provider_connect.clients.bigquery.place import Place
 
 MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
@@ -53,7 +53,9 @@ LEAST_BYTES_OF_TABLE = 10 * 1024 * 1024
 """What a statement is billed for at least, for each table that it names, however small:
 https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
 
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'")
+MOST_TABLES = 3
+"""How many tables one statement names at the most: ledger and both staging tables, or the three of a merge."""
+
 _GENERATION = "COALESCE(seen.newest, 0) + 1"
 
 
@@ -105,31 +107,19 @@ def rehearse(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - VALUES_BYTES)
-    check_budget(plan, script, maximum_bytes_billed)
+    check_budget(plan.target, maximum_bytes_billed)
 
 
-def most_tables(plan: PublishPlan, script: str) -> int:
-    """Count the tables that one statement of a script names, that which names most."""
-    statements = without_literals(script).split(";\n")
-    return max(sum(table.sql in statement for table in plan.tables) for statement in statements)
-
-
-def without_literals(script: str) -> str:
-    """Return a script with nothing in its strings: what a text says is no SQL."""
-    return _LITERAL.sub("''", script)
-
-
-def check_budget(plan: PublishPlan, script: str, maximum_bytes_billed: int | None) -> None:
+def check_budget(target: Place, maximum_bytes_billed: int | None) -> None:
     """Refuse a bound under which no publish can pass.
 
     :raises ConfigError: with the least that may do.
     """
-    tables = most_tables(plan, script)
-    least = tables * LEAST_BYTES_OF_TABLE
+    least = MOST_TABLES * LEAST_BYTES_OF_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
         raise ConfigError(
-            f"maximum_bytes_billed={maximum_bytes_billed:,} lets no day into {plan.target.id}: a statement of the "
-            f"publish names {tables} tables, and BigQuery bills 10 MiB of each: at least {least:,}, and more where the "
+            f"maximum_bytes_billed={maximum_bytes_billed:,} lets no day into {target.id}: a statement of the publish "
+            f"names {MOST_TABLES} tables, and BigQuery bills 10 MiB of each: at least {least:,}, and more where the "
             "table is read"
         )
 

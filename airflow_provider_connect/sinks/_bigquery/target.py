@@ -76,10 +76,8 @@ def ensure_target(api: Api, target: Place, options: BigQueryOptions, schema: pa.
 
 
 def _create_target(api: Api, target: Place, options: BigQueryOptions, made: Sequence[Column]) -> Any:
-    if options.create_disposition == "never":
-        raise ConfigError(
-            f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
-        )
+    if problem := missing_problem(target, options):
+        raise ConfigError(problem)
     return create(
         api,
         target,
@@ -87,6 +85,13 @@ def _create_target(api: Api, target: Place, options: BigQueryOptions, made: Sequ
         cluster_by=[column_named(name, made) for name in options.cluster_by],
         partitioning=new_partitioning(target, options, made),
     )
+
+
+def missing_problem(target: Place, options: BigQueryOptions) -> str | None:
+    """Return what is wrong with making the table."""
+    if options.create_disposition == "never":
+        return f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
+    return None
 
 
 def kind_problem(table: Any, target: Place) -> str | None:

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +23,7 @@ from airflow_provider_connect.clients.bigquery.errors import ColumnError, Confli
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Clock, Patience
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-from airflow_provider_connect.sinks._bigquery.script import publish_script, settle, without_literals
+from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, list_staging
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
 
@@ -37,26 +35,21 @@ _log = logging.getLogger(__name__)
 PUBLISH_SECONDS = 600.0
 """How long a publish goes on losing its turn before it leaves the rest to Airflow's retry."""
 DML_STATEMENTS, DML_SECONDS = 25, 10.0
+DML_OF_A_PUBLISH = 2
+"""On the ledger, its fence and its row; no other table has more."""
 _SHARE = 0.7
 """How much of that limit publishes use; the rest is for chance, and for other people."""
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
-_DML = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) `([^`]+)`")
 
 
-def statements(script: str) -> Counter[str]:
-    """Count a script's DML statements by table: what a publish costs of BigQuery's limit."""
-    return Counter(_DML.findall(without_literals(script)))
-
-
-def pause_seconds(publishers: int, cost: int, chance: float) -> float:
+def pause_seconds(publishers: int, chance: float) -> float:
     """Return how long to pause after a lost turn.
 
     :param publishers: how many want a turn, this one included.
-    :param cost: DML statements of one publish on the table that has most of them.
     :param chance: from 0 to 1.
     """
-    mean = max(publishers, 1) * cost * DML_SECONDS / (DML_STATEMENTS * _SHARE)
+    mean = max(publishers, 1) * DML_OF_A_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + chance)
 
 
@@ -80,7 +73,6 @@ def put_in_place(
     """
     patience = Patience(PUBLISH_SECONDS, clock=clock)
     doing = f"publish {plan.key} {plan.row.day} into {plan.target.id}"
-    cost = max(statements(publish_script(plan)).values())
     while True:
         try:
             return settle(plan, _run_script(api, plan, doing, labels))
@@ -91,7 +83,7 @@ def put_in_place(
         if patience.tries == 1:
             keep()
         together = publishers(api, plan)
-        pause = max(pause_seconds(together, cost, random.random()), patience.as_asked(after))  # noqa: S311
+        pause = max(pause_seconds(together, random.random()), patience.as_asked(after))  # noqa: S311
         lost = "%s: others were faster %d times; %d want a turn, next try in %.1f s"
         _log.info(lost, doing, patience.tries, together, pause)
         patience.sleep(pause)

@@ -94,11 +94,10 @@ class Commit:
 
     def _generation(self, view: LedgerView) -> int:
         """Compare what the attempt saw before it polled with this snapshot; return the generation to publish."""
-        day = self.publish.day.date
-        generation = view.generation(day)
-        newest = LedgerRow(day=day, generation=generation, token="", rows=0) if generation else None
+        day, run = self.publish.day.date, self.publish.intent.run
+        newest = view.newest(day, run)
         if seen_in(newest) != self.publish.manifest.seen:
-            newest = view.row(day, self.publish.intent.run)  # the loser's next step depends on who won
+            newest = view.row(day, run)  # the loser's next step depends on who won
         return next_generation(self.publish, newest)
 
     def _commit(self, table: DeltaTable, row: LedgerRow, fields: list[DeltaField], files: dict[str, Entry]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,9 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.table import OWNER
-from airflow_provider_connect.sinks._delta.transactions import committed_transactions, recorded_transactions
-from airflow_provider_connect.stage.manifest import DATA_FILE
+from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
+from airflow_provider_connect.window import DaySet, SourceKind
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -69,14 +67,6 @@ def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
     return flat | {f"connect.label.{name}": value for name, value in publish.labels.items()}
 
 
-def _days_of(transactions: dict[str, int], prefix: str) -> Iterator[dt.date]:
-    """Yield the published days among a stream's application transactions."""
-    for app, generation in transactions.items():
-        date = app.removeprefix(prefix)
-        if generation and _DATE.fullmatch(date):
-            yield dt.date.fromisoformat(date)
-
-
 @dataclass(eq=False)
 class LedgerView:
     """The ledger of one stream in one version of the table."""
@@ -87,28 +77,15 @@ class LedgerView:
 
     def transaction(self, day: dt.date, what: str = "") -> int | None:
         """Return the version of a day's application transaction, None if there is none."""
-        return self._version(app_id(self.key, day) + what)
-
-    def generation(self, day: dt.date) -> int:
-        """Return a day's newest generation, 0 if it was never published."""
-        return self.transaction(day) or 0
+        return self.recorded.get(app_id(self.key, day) + what)
 
     def attempt(self, attempt: str) -> int | None:
         """Return the generation that an attempt published, :data:`SWEPT`, or None if neither is recorded."""
-        return self._version(attempt_id(self.key, attempt))
-
-    def _version(self, app: str) -> int | None:
-        if self.table is None:
-            return None
-        if self.recorded is not None:
-            return self.recorded.get(app)
-        with log_errors(self.table):
-            version: int | None = self.table.transaction_version(app)
-        return version
+        return self.recorded.get(attempt_id(self.key, attempt))
 
     @cached_property
-    def recorded(self) -> dict[str, int] | None:
-        """Every application transaction of this stream, None if only delta-rs can read them, one by one."""
+    def recorded(self) -> dict[str, int]:
+        """Every application transaction of this stream."""
         if self.table is None:
             return {}
         return recorded_transactions(self.folder, self.table.version(), app_prefix(self.key))
@@ -120,16 +97,15 @@ class LedgerView:
 
         :param run: named in the row if it made that publish.
         """
-        generation = self.generation(day)
-        if not generation:
+        generation = self.transaction(day)
+        if generation is None:
             return None
-        rows = self.transaction(day, "/rows")
         is_this_run = run is not None and self.transaction(day, f"/run/{run}") == generation
         return LedgerRow(
             day=day,
             generation=generation,
             token="",
-            rows=self._visible_rows(day) if rows is None else rows,
+            rows=self.transaction(day, "/rows") or 0,
             run=run if is_this_run else None,
             clear_number=self.transaction(day, "/clear") or 0,
         )
@@ -145,58 +121,28 @@ class LedgerView:
         if generation is None:
             return None
         newest = self.newest(day)
-        kept = newest if newest is not None and newest.generation == generation else None
-        return self._from_history(day, generation) or LedgerRow(
-            day=day,
-            generation=generation,
-            token=token,
-            rows=kept.rows if kept else self._visible_rows(day),
-            clear_number=kept.clear_number if kept else 0,
+        assert newest is not None
+        # Only the newest publish still has its rows in the transactions once an older one's commit has left the log.
+        return self._from_history(day, generation) or newest.model_copy(
+            update={"generation": generation, "token": token}
         )
 
     def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
         """Return a row from its commit's metadata; None if that commit has left the log."""
-        for details in self.history:
-            if details.get("connect.day") == str(day) and details.get("connect.generation") == str(generation):
-                values = {name.removeprefix("connect."): value for name, value in details.items()}
-                known = {
-                    name: values[name] for name in LedgerRow.model_fields if values.get(name) not in (None, "None")
-                }
-                return LedgerRow.model_validate(known | {"counts": json.loads(values["counts"])})
+        wanted = {"connector": self.key.connector, "stream": self.key.stream, "day": day, "generation": generation}
+        for commit in self.commits:
+            if all(commit.get(f"connect.{name}") == str(value) for name, value in wanted.items()):
+                values = {name: commit.get(f"connect.{name}") for name in LedgerRow.model_fields}
+                known = {name: value for name, value in values.items() if value not in (None, "None")}
+                return LedgerRow.model_validate(known | {"counts": json.loads(commit["connect.counts"])})
         return None
-
-    def _visible_rows(self, day: dt.date) -> int:
-        return sum(count or 0 for date, _, count in self.files if date == day)
 
     def days(self) -> DaySet:
         """Return every published day, also empty ones."""
         if not self.is_mine:
             return DaySet()
-        known = self.recorded
-        if known is None and self.table is not None:
-            known = committed_transactions(self.folder, 0, self.table.version(), app_prefix(self.key))
-        return self._days_one_by_one() if known is None else DaySet.of(_days_of(known, app_prefix(self.key)))
-
-    def _days_one_by_one(self) -> DaySet:
-        """Return the days with files or commits of ours, and published days, even empty ones, between and next to them.
-
-        The ledger is asked only about doubtful days, since each question reads the end of the log. A date that only
-        somebody else's files have is one question, and its neighbours are asked about only if the ledger knows it.
-        """
-        done = {date for date, path, _ in self.files if DATA_FILE.fullmatch(path)} | self.logged.keys()
-        done |= {date for date in {date for date, _, _ in self.files} - done if self.generation(date)}
-        if not done:
-            return DaySet()
-        first, last = min(done), max(done)
-        between = {first + ONE_DAY * i for i in range((last - first).days)} - done
-        done |= {date for date in between if self.generation(date)}
-        done |= set(self._in_a_row(first, -1)) | set(self._in_a_row(last, 1))
-        return DaySet.of(done)
-
-    def _in_a_row(self, date: dt.date, step: int) -> Iterator[dt.date]:
-        """Yield the consecutive published days after ``date``, or before it if ``step`` is -1."""
-        while dt.date.min < date < dt.date.max and self.generation(date := date + ONE_DAY * step):
-            yield date
+        names = (app.removeprefix(app_prefix(self.key)) for app in self.recorded)
+        return DaySet.of(dt.date.fromisoformat(name) for name in names if _DATE.fullmatch(name))
 
     @property
     def is_mine(self) -> bool:
@@ -210,18 +156,6 @@ class LedgerView:
             return []
         with log_errors(self.table):
             return self.table.history()
-
-    @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """Commits of this stream still in the log, newest first."""
-        mine = {"connect.connector": self.key.connector, "connect.stream": self.key.stream}
-        return [c for c in self.commits if "connect.day" in c and all(c.get(k) == v for k, v in mine.items())]
-
-    @cached_property
-    def logged(self) -> dict[dt.date, int]:
-        """Rows of each day's newest publish whose commit is still in the log."""
-        oldest_first = reversed(self.history)
-        return {dt.date.fromisoformat(c["connect.day"]): int(c["connect.rows"]) for c in oldest_first}
 
     @cached_property
     def files(self) -> list[tuple[dt.date, str, int | None]]:

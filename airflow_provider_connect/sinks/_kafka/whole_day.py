@@ -16,8 +16,8 @@ from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
-from airflow_provider_connect.sinks._kafka.seen import tell_if_hidden
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
+from airflow_provider_connect.sinks._kafka.turns.seen import tell_if_hidden
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
 from airflow_provider_connect.stage.manifest import StagedFile
 

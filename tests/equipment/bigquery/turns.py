@@ -17,7 +17,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_connect.sinks._bigquery.turns import statements
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'")
+_DML = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) `([^`]+)`")
+
+
+def without_literals(script: str) -> str:
+    """Return a script with nothing in its strings: what a text says is no SQL."""
+    return _LITERAL.sub("''", script)
+
+
+def statements(script: str) -> Counter[str]:
+    """Count a script's DML statements by table: what a publish costs of BigQuery's limit."""
+    return Counter(_DML.findall(without_literals(script)))
 
 
 @dataclass

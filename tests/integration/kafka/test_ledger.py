@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka import seen
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
+from airflow_provider_connect.sinks._kafka.turns import seen
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.frozen import KEY, MONDAY, SCHEMA, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, drop_topic, make_topic, running_bench, set_topic

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.sinks._bigquery.columns.arrays import Fault, convert_array
+from airflow_provider_connect.sinks._bigquery.columns.arrays import convert_array
 from airflow_provider_connect.sinks._bigquery.columns.json import repaired, unparsable
 from airflow_provider_connect.sinks._bigquery.columns.types import Column
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.rows import as_json
+from airflow_provider_connect.values.arrays import Refused
 from airflow_provider_connect.values.arrow import true_rows
 
 if TYPE_CHECKING:
@@ -60,22 +61,21 @@ def convert(
     """
     import pyarrow as pa
 
-    arrays: list[pa.Array] = []
-    faults: list[tuple[str, Fault]] = []
-    for column in columns:
-        array, found = _column(column, batch.column(column.source))
-        arrays.append(array)
-        faults += [(column.source, fault) for fault in found]
+    found = Refused()
+    arrays = [_column(column, batch.column(column.source), found) for column in columns]
     if position_column:
         arrays.append(pa.array(range(start, start + batch.num_rows), pa.int64()))
     converted = pa.RecordBatch.from_arrays(arrays, schema=staging_schema(columns, position_column))
-    faults += [
-        (_largest(converted.slice(row, 1), columns), Fault([row], f"a row of more than {max_row_bytes} bytes"))
-        for row in _too_large(converted, 0, converted.num_rows, max_row_bytes)
-    ]
-    here = {row - start: why for row, why in refused.items() if start <= row < start + batch.num_rows}
-    faults += [(column, Fault([row], reason)) for row, (column, reason) in here.items()]
-    return _without_faults(batch, converted, faults, start) if faults else Converted(converted, [])
+    for row in _too_large(converted, 0, converted.num_rows, max_row_bytes):
+        largest = _largest(converted.slice(row, 1), columns)
+        found.rows.setdefault(row, (largest, f"a row of more than {max_row_bytes} bytes"))
+    for position, why in refused.items():
+        if start <= position < start + batch.num_rows:
+            found.rows.setdefault(position - start, why)
+    if not found.rows:
+        return Converted(converted, [])
+    bad = [cut(start + row, why, as_json(batch, row), column) for row, (column, why) in sorted(found.rows.items())]
+    return Converted(converted.filter(pa.array(~_mask(found, batch.num_rows))), bad)
 
 
 def summary(bad: Sequence[Reject]) -> str:
@@ -84,45 +84,30 @@ def summary(bad: Sequence[Reject]) -> str:
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
 
 
-def _column(column: Column, source: pa.Array) -> tuple[pa.Array, list[Fault]]:
-    array, faults = convert_array(source, column.arrow)
-    if column.target["mode"] == "REQUIRED" and source.null_count:
-        faults.append(Fault(true_rows(source.is_null()), "NULL, though the source's schema says that there is none"))
-    if column.json:
-        array = repaired(_without(array, faults))
-    if column.json and column.json != "checked" and (rows := unparsable(array)):
-        faults.append(Fault(rows, "a text that is no JSON"))
-    return array, faults
-
-
-def _without(array: pa.Array, faults: Sequence[Fault]) -> pa.Array:
-    """Return the array with NULL in every row with a fault: invalid UTF-8 cannot be read as text."""
-    import numpy as np
+def _column(column: Column, source: pa.Array, found: Refused) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not faults:
-        return array
-    bad = np.zeros(len(array), dtype=bool)
-    for fault in faults:
-        bad[np.asarray(fault.rows, dtype=np.int64)] = True
-    return pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
+    refuse = found.in_column(column.source)
+    array = convert_array(source, column.arrow, refuse)
+    if column.target["mode"] == "REQUIRED" and source.null_count:
+        refuse(true_rows(source.is_null()), "NULL, though the source's schema says that there is none")
+    if column.json:
+        if found.rows:  # invalid UTF-8 cannot be read as text
+            array = pc.if_else(pa.array(_mask(found, len(array))), pa.scalar(None, array.type), array)
+        array = repaired(array)
+        if column.json != "checked":
+            for row in unparsable(array):
+                found.rows.setdefault(row, (column.source, "a text that is no JSON"))
+    return array
 
 
-def _without_faults(
-    batch: pa.RecordBatch, converted: pa.RecordBatch, faults: list[tuple[str, Fault]], start: int
-) -> Converted:
+def _mask(found: Refused, rows: int) -> Any:
     import numpy as np
-    import pyarrow as pa
 
-    first: dict[int, tuple[str, str]] = {}
-    for column, fault in faults:
-        for row in fault.rows:
-            first.setdefault(int(row), (column, fault.reason))
-    good = np.ones(batch.num_rows, dtype=bool)
-    good[list(first)] = False
-    bad = [cut(start + row, reason, as_json(batch, row), column) for row, (column, reason) in sorted(first.items())]
-    return Converted(converted.filter(pa.array(good)), bad)
+    mask = np.zeros(rows, bool)
+    mask[list(found.rows)] = True
+    return mask
 
 
 def cut(position: int, reason: str, record: bytes, column: str = "") -> Reject:

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 Contract = Literal["evolve", "freeze", "discard_columns"]
 
-DAY_FIELD: dict[str, Any] = {
-    "name": DAY,
-    "type": "DATE",
-    "mode": "NULLABLE",
-    "description": "The day whose data the row came with, in the source's time zone.",
-}
+
+def own_fields(*rows: tuple[str, str, str]) -> list[Field]:
+    """Return columns of the sink's own, from their names, types and descriptions."""
+    return [{"name": name, "type": kind, "mode": "NULLABLE", "description": text} for name, kind, text in rows]
+
+
+(DAY_FIELD,) = own_fields((DAY, "DATE", "The day whose data the row came with, in the source's time zone."))
 _LIMITS = ("precision", "scale", "maxLength")
 
 
@@ -131,7 +132,7 @@ class _Comparison:
         elif self.contract == "freeze":
             self.problems.append(
                 f"column {name!r} is new ({shown_type(field)}); schema_contract='freeze' does not add it: add it by "
-                "or leave it out in the source"
+                "hand, or leave it out in the source"
             )
         elif self.contract == "discard_columns":
             self.problems.append(

@@ -6,7 +6,7 @@ the types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-ty
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.json import expression as json_expression
 from airflow_provider_connect.sinks._bigquery.names import MAX_NAME, legal_names, staged_name
-from airflow_provider_connect.values.arrow import is_list, json_mark
+from airflow_provider_connect.values.arrow import Shape, is_list, json_mark, shape_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,7 +193,7 @@ def _kind(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Ki
     if types.is_dictionary(kind):
         return _kind(kind.value_type, old, where, problems)
     if types.is_struct(kind):
-        return _record([kind.field(i) for i in range(kind.num_fields)], old, where, problems)
+        return _record(list(kind), old, where, problems)
     if types.is_map(kind) or is_list(kind):
         return _repeated(_element(kind, old, where, problems))
     leaf = _leaf(kind)
@@ -223,7 +223,7 @@ def holds_something(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     if types.is_struct(kind):
-        return any(holds_something(kind.field(i).type) for i in range(kind.num_fields))
+        return any(holds_something(field.type) for field in kind)
     return holds_something(kind.value_type) if is_list(kind) else True
 
 
@@ -261,21 +261,19 @@ def _leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
         return _decimal(kind)
     if types.is_timestamp(kind):
         return ("TIMESTAMP", pa.timestamp("us", "UTC")) if kind.tz else ("DATETIME", pa.timestamp("us"))
-    kinds: list[tuple[Collection[Any], str, pa.DataType]] = [
-        ((types.is_boolean,), "BOOLEAN", pa.bool_()),
-        ((types.is_uint64,), "NUMERIC", pa.decimal128(38, 9)),
-        ((types.is_integer,), "INTEGER", pa.int64()),
-        ((types.is_floating,), "FLOAT", pa.float64()),
-        ((types.is_null, types.is_string, types.is_large_string, types.is_string_view), "STRING", pa.string()),
-        (
-            (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
-            "BYTES",
-            pa.binary(),
-        ),
-        ((types.is_date,), "DATE", pa.date32()),
-        ((types.is_time,), "TIME", pa.time64("us")),
-    ]
-    return next(((name, sent) for tests, name, sent in kinds if any(test(kind) for test in tests)), None)
+    if types.is_uint64(kind):
+        return "NUMERIC", pa.decimal128(38, 9)
+    kinds: dict[Shape | None, tuple[str, pa.DataType]] = {
+        "boolean": ("BOOLEAN", pa.bool_()),
+        "integer": ("INTEGER", pa.int64()),
+        "float": ("FLOAT", pa.float64()),
+        "null": ("STRING", pa.string()),
+        "text": ("STRING", pa.string()),
+        "binary": ("BYTES", pa.binary()),
+        "date": ("DATE", pa.date32()),
+        "time": ("TIME", pa.time64("us")),
+    }
+    return kinds.get(shape_of(kind))
 
 
 def _decimal(kind: pa.DataType) -> tuple[str, pa.DataType] | None:

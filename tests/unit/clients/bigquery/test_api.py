@@ -77,7 +77,10 @@ class TestCheckConnection:
             ({"credential_config_file": "{" + CANARY}, "credential_config_file is not valid JSON"),
             ({"keyfile_dict": key(), "key_path": "/a"}, "only one of keyfile_dict and key_path"),
             ({"impersonation_chain": "nobody"}, "must hold service accounts' addresses"),
+            ({"impersonation_chain": 5}, "must hold service accounts' addresses"),
+            ({"impersonation_chain": {CANARY: 1}}, "must hold service accounts' addresses"),
             ({"scope": ["a"]}, "scope must be text"),
+            ({"key_path": {"private_key": CANARY}}, "key_path must be text"),
             ({"key_secret_name": "a-secret"}, "'key_secret_name' is not supported"),
             ({"idp_issuer_url": "https://a", "client_secret": CANARY}, "'idp_issuer_url' is not supported"),
             ({"proxy": f"https://{CANARY}@a"}, "proxy must be a URL like http://host:port"),
@@ -120,7 +123,13 @@ class TestCredentials:
         assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
 
     @pytest.mark.parametrize(
-        "extra", [{"keyfile_dict": key()}, {"keyfile_dict": key(type="x", private_key="-----BEGIN " + CANARY)}]
+        "extra",
+        [
+            {"keyfile_dict": key()},
+            {"keyfile_dict": key(type="x", private_key="-----BEGIN " + CANARY)},
+            {"credential_config_file": {"type": "external_account", "credential_source": 5}},
+            {"credential_config_file": {"type": "external_account", "audience": 5, "subject_token_type": CANARY}},
+        ],
     )
     def test_a_damaged_key(self, extra: dict[str, Any]) -> None:
         with pytest.raises(ConfigError) as caught:

@@ -18,7 +18,8 @@ from airflow_provider_connect.clients.bigquery.tables import create
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery import target as module
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, ledger_label
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.staging import make_staging
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
@@ -183,6 +184,6 @@ def test_columns_that_never_come_are_given_up(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_labels_of_ledgers_are_legal_and_tell_them_apart(one: str, other: str, same: bool) -> None:
-    found = [ledger_label(TARGET.sibling(name)) for name in (one, other)]
+    found = [distinct_label(name) for name in (one, other)]
     assert (found[0] == found[1]) == same
     assert all(len(value) <= 63 and value == value.lower() for value in found)

@@ -18,15 +18,16 @@ from airflow_provider_connect.sinks._bigquery.script import publish_script
 from airflow_provider_connect.sinks._bigquery.staging import beginning_for, stage_of
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
 from airflow_provider_connect.sinks._bigquery.turns import (
+    DML_OF_A_PUBLISH,
     DML_SECONDS,
     DML_STATEMENTS,
     MAX_PAUSE_SECONDS,
     pause_seconds,
     publishers,
     put_in_place,
-    statements,
 )
 from tests.equipment.bigquery.server import Server, api_at, job
+from tests.equipment.bigquery.turns import statements
 from tests.unit.sinks.bigquery.test_publish import PLANS, TARGET
 
 
@@ -35,7 +36,7 @@ def test_a_publish_knows_what_it_costs_of_each_table(mode: str) -> None:
     cost = statements(publish_script(PLANS[mode]))
     assert cost["some-project.d.connect_ledger"] == 2  # the fence and the row
     assert cost[TARGET.id] == (1 if mode.startswith(("merge", "append", "forced")) else 2)
-    assert max(cost.values()) == 2
+    assert max(cost.values()) == DML_OF_A_PUBLISH
 
 
 def test_what_a_text_says_is_no_statement() -> None:
@@ -61,7 +62,7 @@ def run(publishers: int, script_seconds: float, seed: int) -> tuple[int, float]:
         now, number = heapq.heappop(due)
         count(now)
         if now < free_at:
-            heapq.heappush(due, (now + pause_seconds(waiting, 2, chance.random()), number))
+            heapq.heappush(due, (now + pause_seconds(waiting, chance.random()), number))
             continue
         count(now)  # its row in the ledger
         free_at, waiting, end = now + script_seconds, waiting - 1, now + script_seconds
@@ -78,8 +79,8 @@ def test_publishers_at_once_stay_below_the_limit_and_all_get_through(publishers:
 
 
 def test_pauses_have_an_end_and_one_alone_waits_little() -> None:
-    assert pause_seconds(10_000, 2, 1.0) <= MAX_PAUSE_SECONDS * 1.5
-    assert pause_seconds(0, 2, 0.0) < 1
+    assert pause_seconds(10_000, 1.0) <= MAX_PAUSE_SECONDS * 1.5
+    assert pause_seconds(0, 0.0) < 1
 
 
 def table(*fields: Field) -> tuple[int, Any]:
