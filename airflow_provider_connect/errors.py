@@ -5,7 +5,8 @@
     ConnectError
     ├── ConfigError      a person must act; no retry                     exit code 78
     ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
-    │   └── OvertakenError   another task has published this day since; poll it again
+    │   ├── OvertakenError   another task has published this day since; poll it again
+    │   └── QuotaError       the vendor counts requests, and no more may be sent now; wait for room
     ├── DataError        this record or this day is bad; no retry        exit code 65
     └── SupersededError  a later snapshot is published; stop             (a day's outcome, not a task's)
 
@@ -52,6 +53,20 @@ class RetriableError(ConnectError):
         self.request_budget_spent = request_budget_spent
 
 
+class QuotaError(RetriableError):
+    """The hour's requests are used up: the vendor's, or the part of them that this job may send. Wait for room.
+
+    :param said: of a vendor's refusal: how many requests it counted, its limit, and how many seconds to wait it asked
+        for; None if it was the job's own part.
+    """
+
+    def __init__(
+        self, message: str, *, said: tuple[int, int, float] | None = None, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds)
+        self.said = said
+
+
 class DataError(ConnectError):
     """The data itself is bad: a record that cannot be read, a column whose type changed."""
 
@@ -77,7 +92,8 @@ class SupersededError(ConnectError):
 
 
 _BY_NAME: dict[str, type[ConnectError]] = {
-    cls.__name__: cls for cls in (ConnectError, ConfigError, RetriableError, OvertakenError, DataError, SupersededError)
+    cls.__name__: cls
+    for cls in (ConnectError, ConfigError, RetriableError, OvertakenError, QuotaError, DataError, SupersededError)
 }
 
 
@@ -86,6 +102,7 @@ class Failure(Wire):
 
     :param type: the name of a class of this module.
     :param retry_after_seconds: only of a :class:`RetriableError`, like ``request_budget_spent``.
+    :param said: only of a :class:`QuotaError`.
     :param overtaken_by: only of an :class:`OvertakenError`, like ``may_poll_again``.
     """
 
@@ -95,6 +112,7 @@ class Failure(Wire):
     request_budget_spent: bool = False
     overtaken_by: str | None = None
     may_poll_again: bool | None = None
+    said: tuple[int, int, float] | None = None
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
@@ -114,12 +132,13 @@ class Failure(Wire):
             request_budget_spent=getattr(error, "request_budget_spent", False),
             overtaken_by=getattr(error, "by", None),
             may_poll_again=getattr(error, "may_poll_again", None),
+            said=getattr(error, "said", None),
         )
 
     @property
     def forbids_more(self) -> bool:
         """Whether a job begins no further day after this: it would only ask once more, of a source that counts it."""
-        return self.type == "ConfigError" or bool(self.retry_after_seconds) or self.request_budget_spent
+        return self.type in ("ConfigError", "QuotaError") or bool(self.retry_after_seconds) or self.request_budget_spent
 
     def error(self) -> ConnectError:
         """Return the error, with its own type again."""
@@ -128,6 +147,8 @@ class Failure(Wire):
         if cls is RetriableError:
             kwargs["retry_after_seconds"] = self.retry_after_seconds
             kwargs["request_budget_spent"] = self.request_budget_spent
+        if cls is QuotaError:
+            kwargs = {"retry_after_seconds": self.retry_after_seconds, "said": self.said}
         if cls is OvertakenError:
             kwargs = {"by": self.overtaken_by or "", "may_poll_again": bool(self.may_poll_again)}
         return cls(self.message, **kwargs)
@@ -140,7 +161,9 @@ def worst(failures: list[Failure]) -> Failure | None:
     given up that may still succeed; unexpected ones are among them, as Airflow itself would retry. Of several of these,
     the one with the longest wait counts, then one whose budget of requests is spent: both say to leave it alone.
     """
-    order = ("ConfigError", "RetriableError", "OvertakenError", "ConnectError", "DataError", "SupersededError")
+    order = (
+        "ConfigError", "RetriableError", "OvertakenError", "ConnectError", "QuotaError", "DataError", "SupersededError",
+    )  # fmt: skip
     ranked = sorted(
         failures,
         key=lambda failure: (

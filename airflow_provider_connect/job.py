@@ -25,6 +25,23 @@ class SealedConnections(Wire):
     pad: str = Field(repr=False)
 
 
+class Allowance(Wire):
+    """The part of a vendor's quota that a job may use.
+
+    :param requests: how many requests it may send.
+    :param until: when it must have sent them, in seconds since 1970.
+    :param width: how many of its days may be polled at once.
+    :param per_second: how many it may send in a second.
+    :param failed: by day, how many requests of earlier jobs of the same try went into polls that failed.
+    """
+
+    requests: int
+    until: float
+    width: int = 1
+    per_second: int | None = None
+    failed: dict[dt.date, int] = Field(default_factory=dict)
+
+
 class JobConfig(Wire):
     """All that a Spark job needs to know; holds no secret.
 
@@ -35,6 +52,7 @@ class JobConfig(Wire):
         deleted once they are published.
     :param report: path or URL the report is written to.
     :param on_empty: what to do with an answer without rows for a day that has rows in the ledger.
+    :param allowance: how many requests the job may send; None if the source has no quota.
     :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
     """
 
@@ -48,6 +66,7 @@ class JobConfig(Wire):
     report: str
     staging: str | None = None
     on_empty: OnEmpty = "fail"
+    allowance: Allowance | None = None
     sealed_connections: SealedConnections | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     progress_seconds: float = Field(default=5.0, gt=0)
@@ -120,6 +139,9 @@ class JobReport(Wire):
     """What became of a job: a report for each day, and the failure that decides what the task does.
 
     :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``.
+    :param sent: if the job had an allowance: when its requests were sent, in seconds since 1970.
+    :param lost: how many more may have been sent: Spark lost the tasks that knew.
+    :param failed: like :class:`Allowance`'s, after this job.
     """
 
     attempt: str
@@ -127,11 +149,14 @@ class JobReport(Wire):
     failure: Failure | None = None
     seconds: dict[str, float] = Field(default_factory=dict)
     swept_files: int = 0
+    sent: tuple[float, ...] = ()
+    lost: int = 0
+    failed: dict[dt.date, int] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
         """Gather the days; the worst failure among them is the job's."""
-        failures = [day.failure for day in days if day.failure and day.status == "failed"]
+        failures = [day.failure for day in days if day.failure and day.status in ("failed", "not_started")]
         return cls(attempt=attempt, days=tuple(days), failure=worst(failures), **fields)
 
     @property

@@ -75,6 +75,13 @@ def _mixpanel() -> dict[str, Any]:
                 "unless the project's zone is UTC.",
                 "schema": {"type": ["string", "null"], "enum": ["utc", "project_local"]},
             },
+            "limits": {
+                "label": "Limits",
+                "description": "Other limits than Mixpanel's own, as JSON: "
+                '{"export": {"requests": 60, "seconds": 3600, "per_second": 3, "at_once": 100}, '
+                '"query": {"requests": 60, "at_once": 5}}.',
+                "schema": _TEXT | {"format": "multiline"},
+            },
             "proxy": {
                 "label": "Proxy",
                 "description": "URL of an HTTP proxy; without one, none is used whatever the environment says.",

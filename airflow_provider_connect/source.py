@@ -31,6 +31,7 @@ from airflow_provider_connect.wire import Wire
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from airflow_provider_connect.polling.quota.limits import Quota
     from airflow_provider_connect.polling.tally import Tally
 
 
@@ -101,6 +102,18 @@ class Source(Options, ABC):
         No network. Messages name the field and what to do.
         """
         return []
+
+    def quota(self, connection: Connection) -> Quota | None:
+        """Return the limit that all who read this project share; None if the vendor has none. No network.
+
+        The Airflow task then reserves its requests before Spark starts, and waits without a worker's slot if there is
+        no room.
+        """
+        return None
+
+    def requests_for(self, days: Sequence[Day]) -> int:
+        """Return how many requests days cost at least, of those that the vendor counts."""
+        return len(days)
 
     @abstractmethod
     def open(self, connection: Connection) -> Poller:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +38,7 @@ class LocalAirflow:
     :param dags: folder of the DAG files.
     :param parallelism: most tasks at the same time.
     :param settings: more environment variables for its processes.
+    :param roles: the processes to start; tasks that defer need the ``triggerer``.
     :param log_port: where the scheduler serves task logs to the API server.
     """
 
@@ -45,6 +46,7 @@ class LocalAirflow:
     dags: Path
     parallelism: int = 4
     settings: dict[str, str] = field(default_factory=dict)
+    roles: Sequence[str] = ROLES
     port: int = field(default_factory=free_port)
     log_port: int = field(default_factory=free_port)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -98,7 +100,7 @@ class LocalAirflow:
         """
         self.home.mkdir(parents=True, exist_ok=True)
         self._run_to_end("db", "migrate")
-        for role in ROLES:
+        for role in self.roles:
             self._start(role)
         deadline = time.monotonic() + START_SECONDS
         while True:

@@ -7,6 +7,8 @@ import sys
 from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
+_TEXT = "Part of the count of a vendor's requests; all that it says is in its key."
+
 
 def read(key: str) -> str | None:
     """Return a Variable's text; None if there is no such Variable."""
@@ -53,6 +55,22 @@ def keys(prefix: str) -> list[str]:
     with create_session() as session:
         found = session.scalars(select(Stored.key).where(Stored.key.startswith(prefix, autoescape=True)))
         return sorted(found)
+
+
+class VariableStore:
+    """Variables of which the key says all: a store of :mod:`.polling.quota.turns`, in a task and in the triggerer."""
+
+    def add(self, key: str) -> None:
+        """Add a Variable."""
+        write(key, _TEXT, _TEXT)
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys that start with ``prefix``."""
+        return keys(prefix)
+
+    def delete(self, key: str) -> None:
+        """Delete a Variable, if it is there."""
+        delete(key)
 
 
 def _in_task() -> bool:

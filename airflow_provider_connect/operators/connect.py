@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, RetryPolicy
 
     from airflow_provider_connect.job import JobReport
+    from airflow_provider_connect.operators.quota import Attempt
     from airflow_provider_connect.operators.run import Order, Submission
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
@@ -134,20 +136,50 @@ class ConnectOperator(SparkSubmitOperator):
 
         :raises AirflowFailException: a person must act, or the data is bad.
         :raises TryAgainError: the same may succeed later.
+        :raises TaskDeferred: the source's quota has no room; :meth:`go_on` is called when it has.
+        """
+        return self.go_on(context)
+
+    def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Move the days, or those that were left before a wait for requests; return the short report.
+
+        :param left: what :class:`.quota.Left` kept over the wait.
         """
         # A DAG file does not pay for it.
-        from airflow_provider_connect.operators.run import Run  # noqa: PLC0415
+        from airflow_provider_connect.operators.quota import Attempt, Left, Rationed, quota_of  # noqa: PLC0415
 
         try:
             self._take_rendered()
-            with run_folder() as self._folder:
-                run = Run.plan(self._order(context), context, self._folder)
-                report = run.move(lambda submission: self._submit(submission, context))
+            order = self._order(context)
+            quota = quota_of(self.source, order)
+            if quota is None:
+                report = self._move(order, context, Attempt())
+            else:
+                rationed = Rationed.of(order, quota, context, Left(**(left or {})))
+                report = rationed.move(lambda attempt: self._move(order, context, attempt))
         except ConnectError as error:
             raise airflow_error(error) from None
         self.published_link = next((day.link for day in reversed(report.days) if day.link), "")
         self._tell(context, report)
         return report.summary()
+
+    def _move(self, order: Order, context: Context, attempt: Attempt) -> JobReport:
+        """Run one job.
+
+        :raises ConnectError: why it failed.
+        """
+        from airflow_provider_connect.operators.run import Run  # noqa: PLC0415
+
+        def submit(submission: Submission) -> None:
+            attempt.is_submitted = True
+            self._submit(submission, context)
+
+        def seen(report: JobReport) -> None:
+            attempt.report = report
+
+        with run_folder() as self._folder:
+            run = Run.plan(replace(order, allowance=attempt.allowance), context, self._folder)
+            return run.move(submit, seen)
 
     def on_kill(self) -> None:
         """Stop Spark, and remove what the task left on disk."""
@@ -201,6 +233,7 @@ class ConnectOperator(SparkSubmitOperator):
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():
             setattr(self, name, value)
+        self._hook = None  # Spark's operator would start the first submission again
         super().execute(context)
 
     def _tell(self, context: Context, report: JobReport) -> None:

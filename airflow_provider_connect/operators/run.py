@@ -20,7 +20,7 @@ from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.hooks import credentials
-from airflow_provider_connect.job import JobConfig, JobReport
+from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.window import as_text, start_day
@@ -44,6 +44,7 @@ class Order:
     :param days: the days to move, sorted.
     :param conn_id: the Spark connection.
     :param log: the task's log.
+    :param allowance: the part of the source's quota that the job may use.
     """
 
     source: Source
@@ -60,6 +61,7 @@ class Order:
     py_files: str | None
     files: str | None
     log: Logger
+    allowance: Allowance | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Run:
             sink_name=sink.name,
             sink=sink.serialize(),
             days=order.days,
+            allowance=order.allowance,
             intent=intent,
             attempt=attempt,
             report=report,
@@ -140,10 +143,13 @@ class Run:
         binary = hook._connection["spark_binary"]
         return cls(order, key, config, connections, folder, master, deploy_mode, binary, start)
 
-    def move(self, submit: Callable[[Submission], None]) -> JobReport:
+    def move(
+        self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None] = lambda report: None
+    ) -> JobReport:
         """Run the job, believe it only if the ledger agrees, and bring the offset up to date, whatever happened.
 
         :param submit: starts a submission, and waits for its end.
+        :param seen: gets the report, also of a job that failed.
         :raises ConnectError: what the job's report says, or that it cannot be believed.
         """
         log, source, sink = self.order.log, self.order.source, self.order.sink
@@ -151,7 +157,7 @@ class Run:
         with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
             try:
-                report = self._report_of(submit)
+                report = self._report_of(submit, seen)
                 outcome.verify(report, self.config, ledger)
             except Exception:
                 self._follow_after_failure(ledger)
@@ -160,7 +166,7 @@ class Run:
         log.info("Offset %s: %d days done, %s", self.key, len(offset.done), _position(offset))
         return report
 
-    def _report_of(self, submit: Callable[[Submission], None]) -> JobReport:
+    def _report_of(self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None]) -> JobReport:
         failure: Exception | None = None
         try:
             submit(self._submission())
@@ -175,6 +181,7 @@ class Run:
                 raise RetriableError("spark-submit ended without an error, but its job left no report")
             # Without the folder, the operator was killed and has stopped Spark itself.
             raise (ending.reason(failure) if self.folder.exists() else None) or failure
+        seen(report)
         self.order.log.info("Outcome by day:\n%s", outcome.table(report))
         if report.failure is not None:
             raise ending.with_reason(report.failure.error(), failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ class Tally:
     :ivar counts: other counts by name: ``duplicates``, ``rejected``, …; a source documents its own.
     :ivar requests: requests sent, answered or not: see ``retry_budget_requests``. A connection that could not be made
         does not count.
+    :ivar sent: when each of them was sent, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
     """
@@ -32,6 +34,7 @@ class Tally:
         """
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
         self.counts: Counter[str] = Counter()
+        self.sent: list[float] = []
         self.earliest: dt.datetime | None = None
         self.latest: dt.datetime | None = None
         self.rejects: list[Reject] = []
@@ -59,8 +62,9 @@ class Tally:
         self.latest = max(self.latest or latest, latest)
 
     def request(self) -> None:
-        """Count a request that was sent."""
+        """Count a request that was sent, if the vendor counts it: follow-up pages that are free are not told here."""
         self.requests += 1
+        self.sent.append(time.time())
 
     def reject(self, reject: Reject) -> None:
         """Keep a reject and count it."""

@@ -14,7 +14,9 @@ port         of that host
 extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·
              ``timestamps``: see below · ``proxy``: URL of the proxy; no other is used ·
              ``ca_bundle``: authorities to trust beside the public ones, for proxies that inspect TLS: PEM
-             text, or the absolute path of a PEM file on the worker and every Spark node
+             text, or the absolute path of a PEM file on the worker and every Spark node · ``limits``: other
+             limits than Mixpanel's own, such as ``{"export": {"requests": 400}}``; ``export`` and ``query``,
+             each with ``requests`` in ``seconds``, ``per_second`` and ``at_once``
 ============ =====================================================================================
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
@@ -52,8 +54,9 @@ A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key 
 counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
 
 **Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query
-(https://developer.mixpanel.com/reference/rate-limits). A failed query counts too: one task sends at most
-``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
+(https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share them: a task reserves its
+queries before Spark starts, and waits deferred while there is no room. A failed query counts too: one task sends at
+most ``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
 queries in the operator's four tries, and a window 20 for each of the ``parallel_days`` that it polls at once.
 A day is one partition, read as one stream; memory does not grow with it. Lines may be ``max_record_bytes`` long, and
 ``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a slow request at any point: name service,
@@ -69,7 +72,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 
 
@@ -96,6 +101,10 @@ class MixpanelSource(MixpanelOptions, Source):
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""
         return self.problems(connection)
+
+    def quota(self, connection: Connection) -> Quota:
+        """Return the project's limits, which all its exports share."""
+        return quota_of(connection, "export")
 
     def open(self, connection: Connection) -> Poller:
         """Return the export's poller."""

@@ -9,7 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_connect.errors import ConnectError, DataError, Failure, OvertakenError, SupersededError
+from airflow_provider_connect.errors import (
+    ConnectError,
+    DataError,
+    Failure,
+    OvertakenError,
+    QuotaError,
+    SupersededError,
+)
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink, StreamKey
@@ -96,6 +103,8 @@ class Days:
             report = self._publish_newest(day, found, may_poll_again=may_poll_again)
         except SupersededError as error:
             report = DayReport.of(day, "superseded", failure=Failure.of(error))
+        except QuotaError as error:
+            report = DayReport.of(day, "not_started", failure=Failure.of(error), retries=self.progress.retries(day))
         except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
             report = DayReport.of(day, "failed", failure=Failure.of(error), retries=self.progress.retries(day))
         if report.status != "not_started":

@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from airflow_provider_connect import __version__
@@ -16,6 +16,7 @@ from airflow_provider_connect.errors import ConnectError, Failure, worst
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.spark.allowance import Dealer, Hand
 from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
@@ -39,6 +40,7 @@ class Freezer:
     """Freezes days into the stage, each under an attempt of its own.
 
     :param poll_parts: runs :func:`.poll.run` over tasks on the executors.
+    :param dealer: deals out the requests that the job may send.
     """
 
     job: JobConfig
@@ -49,6 +51,7 @@ class Freezer:
     root: Folder
     progress: Progress
     poll_parts: PollParts
+    dealer: Dealer = field(default_factory=Dealer)
 
     def poll(self, seen: Mapping[Day, Seen], attempt: str) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
@@ -83,18 +86,19 @@ class Freezer:
         """Poll days, all partitions at once.
 
         :raises ConnectError: the plan is of other days, or Spark lost a task.
+        :raises QuotaError: the job may not send as many requests any more.
         """
         parts = planned(self.poller, days)
         firsts = {part.index: part.days[0] for part in parts}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
-        with self.progress.polling(poll):
-            texts = self.poll_parts([self._task(part, attempts) for part in parts])
-        outcomes = [PollOutcome.model_validate_json(text) for text in texts]
+        with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days)) as hand:
+            texts = self.poll_parts([self._task(part, attempts, hand) for part in parts])
+            outcomes = hand.outcomes = [PollOutcome.model_validate_json(text) for text in texts]
         for part, outcome in zip(parts, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
         return {day: _of_day(day, parts, outcomes) for day in days}
 
-    def _task(self, part: InputPartition, attempts: Mapping[Day, str]) -> str:
+    def _task(self, part: InputPartition, attempts: Mapping[Day, str], hand: Hand) -> str:
         return PollTask(
             source_name=self.job.source_name,
             source=self.job.source,
@@ -102,6 +106,7 @@ class Freezer:
             root=self.root.url,
             attempts=tuple(attempts[day] for day in part.days),
             progress_seconds=self.job.progress_seconds,
+            **hand.limits(part),
         ).model_dump_json()
 
     def kept(self, day: Day, seen: Seen) -> Manifest | None:

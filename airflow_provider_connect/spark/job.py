@@ -30,6 +30,7 @@ from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark import watchdog
+from airflow_provider_connect.spark.allowance import Dealer
 from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.manifest import StagedFile
@@ -51,11 +52,13 @@ def main(argv: list[str]) -> int:
     watchdog.start(job_file.with_name(LOCK_FILE))
     job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
     job_file.unlink()
+    dealer = Dealer(job.allowance)
     try:
-        report = _run(job, _connections(job, job_file), started)
+        report = _run(job, _connections(job, job_file), started, dealer)
     except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
         report = JobReport(attempt=job.attempt, failure=Failure.of(error))
-    report = report.model_copy(update={"seconds": report.seconds | {"total": time.monotonic() - started}})
+    seconds = report.seconds | {"total": time.monotonic() - started}
+    report = report.model_copy(update={"seconds": seconds} | dealer.figures())
     try:
         _write(job.report, report)
     except BaseException:
@@ -72,7 +75,7 @@ def _say_why(report: JobReport) -> None:
         say(f"{report.failure.type}: {report.failure.message}")
 
 
-def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
+def _run(job: JobConfig, connections: Connections, started: float, dealer: Dealer) -> JobReport:
     starting = _start_spark()
     source: Source = registry.source_class(job.source_name).of(job.source)
     sink: Sink = registry.sink_class(job.sink_name).of(job.sink)
@@ -94,6 +97,7 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
 
         sc = starting()
         seconds = {"start": time.monotonic() - started}
+        dealer.expect(source.requests_for(job.days), most_each=source.retry_budget_requests)
         with Progress(root, job.progress_seconds, len(job.days)) as progress:
             freezer = Freezer(
                 job=job,
@@ -104,6 +108,7 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
                 root=root,
                 progress=progress,
                 poll_parts=_pollster(sc, schema, connection),
+                dealer=dealer,
             )
             days = Days(
                 job=job,
@@ -119,7 +124,8 @@ def _run(job: JobConfig, connections: Connections, started: float) -> JobReport:
                 put_shares=_putter(sc, job, key, root.url, connections) if publisher.has_put else None,
                 task_lives=watchdog.sees_task,
             )
-            reports = _all_days(days, poller.days_per_plan, min(source.parallel_days, sc.defaultParallelism))
+            width = min(source.parallel_days, sc.defaultParallelism, dealer.width)
+            reports = _all_days(days, poller.days_per_plan, width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept = _swept(sink.target, publisher.sweep)
         if own is None:

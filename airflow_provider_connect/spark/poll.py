@@ -9,6 +9,7 @@ import datetime as dt
 import json
 import secrets
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
+from airflow_provider_connect.errors import ConnectError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
@@ -40,6 +41,8 @@ class PollTask(BaseModel):
     """What an executor needs to poll one partition: plain data, no secrets.
 
     :param attempts: the attempt's name for each of the partition's days, in order.
+    :param requests: how many requests it may send, under a quota, and ``until`` when.
+    :param failed: how many earlier jobs sent for it in vain.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +53,9 @@ class PollTask(BaseModel):
     root: str
     attempts: tuple[str, ...]
     progress_seconds: float
+    requests: int | None = None
+    until: float = 0.0
+    failed: int = 0
 
 
 class PollOutcome(BaseModel):
@@ -57,6 +63,7 @@ class PollOutcome(BaseModel):
 
     :param polled: by day; bytes, seconds and retries of the whole partition are counted for its first day.
     :param retries: for each retry, its reason and the wait before it.
+    :param sent: when each request was sent, in seconds since 1970.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,6 +71,7 @@ class PollOutcome(BaseModel):
     polled: dict[dt.date, Polled] | None = None
     failure: Failure | None = None
     retries: tuple[str, ...] = ()
+    sent: tuple[float, ...] = ()
 
 
 def run(tasks: Iterable[str], *, schema: pa.Schema, connection: Connection) -> Iterator[str]:
@@ -71,11 +79,13 @@ def run(tasks: Iterable[str], *, schema: pa.Schema, connection: Connection) -> I
     for text in tasks:
         task = PollTask.model_validate_json(text)
         retries: list[str] = []
+        sent: list[float] = []
         try:
-            outcome = PollOutcome(polled=freeze(task, schema, connection, retries=retries))
+            _require_first_run(task)
+            outcome = PollOutcome(polled=freeze(task, schema, connection, retries=retries, sent=sent))
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             outcome = PollOutcome(failure=Failure.of(error))
-        outcome = outcome.model_copy(update={"retries": tuple(retries)})
+        outcome = outcome.model_copy(update={"retries": tuple(retries), "sent": tuple(sent)})
         yield outcome.model_dump_json()
 
 
@@ -85,25 +95,33 @@ def freeze(
     connection: Connection,
     *,
     retries: list[str] | None = None,
+    sent: list[float] | None = None,
     clock: Clock | None = None,
 ) -> dict[dt.date, Polled]:
     """Poll one partition into immutable files; after a retriable error start again, within the budget.
 
     :param schema: of the source's rows.
     :param retries: gets a line for each retry.
+    :param sent: gets the time of each request.
+    :raises QuotaError: it may send no more requests.
     :raises ConnectError: the source's last error, with the number of tries.
     """
     source: Source = registry.source_class(task.source_name).of(task.source)
     root = Folder(task.root)
     patience = Patience(source.retry_budget_seconds, _PAUSES, jitter=FROM_HALF, clock=clock)
     notes = [] if retries is None else retries
-    requests = 0
+    sent = [] if sent is None else sent
+    requests = task.failed
     with closing_quietly(source.open(connection), say) as poller:
         while True:
+            _require_time(task)
             tally = Tally(task.part.days)
             try:
                 polled = _poll_once(poller, root, task, schema, tally=tally, retries=notes)
             except RetriableError as error:
+                sent += tally.sent
+                if task.requests is not None and isinstance(error, QuotaError):
+                    raise  # the task waits for room, not this executor
                 pause = patience.next_pause(error.retry_after_seconds)
                 requests += tally.requests
                 are_requests_spent = requests >= source.retry_budget_requests
@@ -119,13 +137,38 @@ def freeze(
                         retry_after_seconds=error.retry_after_seconds,
                         request_budget_spent=are_requests_spent,
                     ) from None
+                if task.requests is not None and len(sent) >= task.requests:
+                    raise QuotaError(f"{error} (the {task.requests} requests that were left for it are sent)") from None
                 notes.append(f"waits {pause:.1f} s, then polls again ({error})")
                 with _Progress(root, task, Tally(), notes, note=notes[-1]):
                     patience.sleep(pause)
+            except ConnectError:
+                sent += tally.sent
+                raise
             else:
+                sent += tally.sent
                 first = task.part.days[0].date
                 whole = {"retries": len(notes), "seconds": patience.spent_seconds}
                 return polled | {first: polled[first].model_copy(update=whole)}
+
+
+def _require_time(task: PollTask) -> None:
+    if task.requests is not None and time.time() >= task.until:
+        raise QuotaError("the reservation of its requests has lapsed before they were sent")
+
+
+def _require_first_run(task: PollTask) -> None:
+    """Refuse what Spark runs again after it lost an executor: what that one sent is not known.
+
+    :raises RetriableError: the first run's requests may have been sent.
+    """
+    if task.requests is None:
+        return
+    from pyspark import TaskContext  # noqa: PLC0415
+
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        raise RetriableError("Spark lost an executor, which may have sent all requests that were left for this day")
 
 
 def _poll_once(

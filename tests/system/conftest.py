@@ -110,7 +110,9 @@ class System:
 
     def offset(self, dag_id: str) -> dict[str, Any]:
         target = self.written_by[dag_id].target
-        for variable in self.airflow.api("GET", "variables?limit=100")["variables"]:
+        for variable in self.airflow.api("GET", "variables?limit=100&variable_key_pattern=connect_offset%25")[
+            "variables"
+        ]:
             value = json.loads(variable["value"])
             if variable["key"].startswith("connect_offset/") and value["target"] == target:
                 return dict(value)
@@ -171,7 +173,8 @@ def system(
         ):
             airflow.start()
             for name, standin in (("catchup", catchup), ("by_hand", by_hand), ("editions", edited)):
-                extra = {"project_id": str(account.project_id), "timestamps": "utc"}
+                many = {"export": {"requests": 100_000, "per_second": 1000, "at_once": 1000}}
+                extra = {"project_id": str(account.project_id), "timestamps": "utc", "limits": many}
                 connection = {
                     "connection_id": f"mixpanel_{name}",
                     "conn_type": "mixpanel",

@@ -9,12 +9,13 @@ from airflow_provider_connect.errors import (
     DataError,
     Failure,
     OvertakenError,
+    QuotaError,
     RetriableError,
     SupersededError,
     worst,
 )
 
-TREE = [ConnectError, ConfigError, RetriableError, OvertakenError, DataError, SupersededError]
+TREE = [ConnectError, ConfigError, RetriableError, OvertakenError, QuotaError, DataError, SupersededError]
 
 
 @pytest.mark.parametrize("cls", TREE)

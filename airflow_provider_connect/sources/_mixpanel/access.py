@@ -16,8 +16,9 @@ from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
 from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
 from airflow_provider_connect.clients.http.host import base_url, host_problem
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.secrets import Secrets
+from airflow_provider_connect.sources._mixpanel.limits import limit_problems
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
@@ -83,7 +84,14 @@ def problems(connection: Connection) -> list[str]:
         found.append(f"{where}: password is empty; it holds the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
         found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
-    for check in (_project_problem, _choice_problems, _host_problem, _proxy_problem, _ca_bundle_problem):
+    for check in (
+        _project_problem,
+        _choice_problems,
+        _host_problem,
+        _proxy_problem,
+        _ca_bundle_problem,
+        limit_problems,
+    ):
         try:
             found += [f"{where}: {problem}" for problem in check(connection)]
         except ConfigError as error:  # an extra field that is not a string
@@ -207,6 +215,10 @@ def refusal(
         if row.status == effective and row.text in text.lower():
             meaning = row.meaning.format(regions=", ".join(HOSTS))
             message = f"Mixpanel ({access.asked}) answered {status}: {meaning}{quoted}{after}"
+            if effective == 429 and (counted := _hour(text)) is not None:
+                wait = retry_after_seconds(retry_after, now)
+                after_seconds = _wait(effective, text, retry_after, now)
+                return QuotaError(message, said=(*counted, wait or 0.0), retry_after_seconds=after_seconds)
             if row.error is RetriableError:
                 return RetriableError(message, retry_after_seconds=_wait(effective, text, retry_after, now))
             return row.error(message)
@@ -236,6 +248,14 @@ def _error_text(body: str) -> str:
     return error if isinstance(error, str) else body
 
 
+def _hour(text: str) -> tuple[int, int] | None:
+    """Return the hour's counter and its limit, if the text says that the hour is used up."""
+    counters = re.search(r"(\d{1,9})/(\d{1,9}) queries running in the last hour", text)
+    if counters is None or int(counters[1]) < int(counters[2]):
+        return None
+    return int(counters[1]), int(counters[2])
+
+
 def _wait(status: int, text: str, retry_after: str, now: dt.datetime) -> float | None:
     """Return how long to wait: as the header says, else a guess from the counters in the text.
 
@@ -244,11 +264,9 @@ def _wait(status: int, text: str, retry_after: str, now: dt.datetime) -> float |
     asked = retry_after_seconds(retry_after, now)
     if asked is not None or status != 429:
         return asked
-    for pattern, seconds in (
-        (r"in the last hour", _HOUR_IS_USED_UP_SECONDS),
-        ("concurrently", _TOO_MANY_AT_ONCE_SECONDS),
-    ):
-        counters = re.search(rf"(\d{{1,9}})/(\d{{1,9}}) queries running {pattern}", text)
-        if counters and int(counters[1]) >= int(counters[2]):
-            return seconds
+    if _hour(text) is not None:
+        return _HOUR_IS_USED_UP_SECONDS
+    counters = re.search(r"(\d{1,9})/(\d{1,9}) queries running concurrently", text)
+    if counters and int(counters[1]) >= int(counters[2]):
+        return _TOO_MANY_AT_ONCE_SECONDS
     return _TOO_FAST_SECONDS

@@ -59,7 +59,7 @@ def test_connection_form_comes_without_importing_the_hook() -> None:
         for name, info in manager.connection_form_widgets.items()
         if name.startswith("extra__mixpanel__")
     }
-    assert set(fields) == {"project_id", "region", "timestamps", "proxy", "ca_bundle"}
+    assert set(fields) == {"project_id", "region", "timestamps", "limits", "proxy", "ca_bundle"}
     assert fields["proxy"].is_sensitive
     behaviour = manager.field_behaviours["mixpanel"]
     assert behaviour["relabeling"]["password"] == "Service account secret"

@@ -1,0 +1,54 @@
+"""What a task that waits for requests leaves in the triggerer: it looks for room, and takes none."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.turns import Turns
+
+_LOOKS_IN_A_SPAN = 60
+
+
+class QuotaTrigger(BaseTrigger):
+    """Fires when there may be room; the task then reserves, and comes back if another was quicker.
+
+    :param quota: the fields of a :class:`.Quota`.
+    :param want: the fields of a :class:`.Want`.
+    :param until: when there is room if nobody gives any back, in seconds since 1970.
+    """
+
+    def __init__(self, quota: dict[str, Any], want: dict[str, Any], until: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.quota, self.want, self.until = quota, want, until
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return what the trigger is made of again."""
+        fields = {"quota": self.quota, "want": self.want, "until": self.until}
+        return f"{type(self).__module__}.{type(self).__qualname__}", fields
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look now and then, and keep the task's place in the queue meanwhile."""
+        turns, want = Turns(VariableStore(), Quota(**self.quota)), Want(**self.want)
+        until, pause = self.until, turns.quota.seconds / _LOOKS_IN_A_SPAN
+        while True:
+            await asyncio.sleep(max(0.0, min(until - time.time(), pause)))
+            try:
+                has_room = await sync_to_async(turns.has_room)(want)
+                if has_room or time.time() >= until:
+                    # Also a task that is about to come back keeps its place.
+                    until = (await sync_to_async(turns.wait)(want)).until
+            except Exception as error:  # noqa: BLE001  # an API server that restarts must not fail the task
+                self.log.warning("The quota could not be looked at, will be again: %s", error)
+                await asyncio.sleep(pause)
+                continue
+            if has_room:
+                yield TriggerEvent({})  # type: ignore[no-untyped-call]
+                return

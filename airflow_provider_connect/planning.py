@@ -1,0 +1,69 @@
+"""What a backfill costs, before it starts.
+
+>>> print(plan(MixpanelSource(), "2026-01-01..2026-12-31"))
+365 days of mixpanel_default.export cost at least 365 requests. At 60 requests an hour the last of them can be sent
+6.0 hours after the first, if nobody else asks meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.source import Source
+from airflow_provider_connect.window import Day, parse_days
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What days of a stream cost; prints itself.
+
+    :param requests: how many requests the days cost at least: a poll that fails costs more.
+    :param hours: from the first request to the last, if nobody else asks; 0 if the quota has room for all at once.
+    :param quota: None if the vendor sets none.
+    """
+
+    stream: str
+    days: int
+    requests: int
+    hours: float
+    quota: Quota | None
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        text = (
+            f"{_counted(self.days, 'day')} of {self.stream} {'costs' if self.days == 1 else 'cost'} at least "
+            f"{_counted(self.requests, 'request')}."
+        )
+        if self.quota is None:
+            return f"{text} The source has no quota."
+        if not self.hours:
+            return f"{text} {self.quota.describe().capitalize()} have room for that."
+        return (
+            f"{text} At {self.quota.describe()} the last of them can be sent {self.hours:.1f} hours after the first, "
+            "if nobody else asks meanwhile."
+        )
+
+
+def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | None = None) -> Plan:
+    """Say what days of a source cost. Asks nobody but Airflow, for the connection.
+
+    :param days: as the operator takes them, ``2026-01-01..2026-12-31``.
+    :param connection: the source's; by default Airflow's, by the source's ``conn_id``.
+    :raises ConfigError: if there is no such connection, or it is wrong.
+    """
+    meant = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
+    quota = source.quota(connection or credentials.resolve(source.conn_id))
+    requests = source.requests_for(meant)
+    hours = 0.0
+    if quota is not None and requests:
+        hours = (math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
+    return Plan(source.stream_key, len(meant), requests, hours, quota)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

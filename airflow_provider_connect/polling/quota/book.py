@@ -1,0 +1,268 @@
+"""What is known of a quota, as read from its keys: who holds how much, who waits, and what the vendor said.
+
+All that there is to know stands in the keys, so that one listing reads it. Times are seconds since 1970, with
+milliseconds, by the clock of whoever wrote them::
+
+    connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
+    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   what of it was sent, once the job has ended
+    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a task that waits, and looks again at <back>
+    connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
+
+A hold counts in full from when it is written, until what was sent takes its place. If that never comes, since the task
+was killed, it counts as sent in full at the end of its validity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+
+PREFIX = "connect_quota/"
+_MOST_SPANS = 8
+
+
+def prefix_of(quota: Quota) -> str:
+    """Return what all keys of a quota begin with."""
+    return f"{PREFIX}{quota.name}/"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A reservation."""
+
+    id: str
+    at: float
+    requests: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        """Its key, without the prefix."""
+        return f"hold/{self.id}/{self.at:.3f}/{self.requests}/{self.width}"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What was sent under a reservation: how many, and when at the latest."""
+
+    id: str
+    spans: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def of(cls, id_: str, times: Iterable[float], quota: Quota) -> Sent:
+        """Gather requests by when they were sent; each counts from the last one it is gathered with."""
+        spans: list[tuple[int, float]] = []
+        width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
+        first = -math.inf
+        for time in sorted(times):
+            if time - first < width:
+                spans[-1] = (spans[-1][0] + 1, time)
+            else:
+                spans.append((1, time))
+                first = time
+        while len(spans) > _MOST_SPANS:
+            spans[:2] = [(spans[0][0] + spans[1][0], spans[1][1])]
+        return cls(id_, tuple(spans))
+
+    @property
+    def name(self) -> str:
+        """Its key, without the prefix."""
+        return f"sent/{self.id}/" + "+".join(f"{count}@{time:.3f}" for count, time in self.spans)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A task's place in the queue."""
+
+    rank: int
+    since: float
+    asker: str
+    requests: int
+    back: float
+
+    @property
+    def place(self) -> tuple[int, float, str]:
+        """Smaller comes first: today's runs, then who came first."""
+        return self.rank, self.since, self.asker
+
+    @property
+    def name(self) -> str:
+        """Its key, without the prefix."""
+        return f"wait/{self.rank}/{self.since:.3f}/{self.asker}/{self.requests}/{self.back:.3f}"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the vendor said of the hour when it refused a request.
+
+    :param used: how many requests it has counted.
+    :param wait_seconds: how long it asked to be left alone; 0 if it did not say.
+    """
+
+    at: float
+    used: int
+    limit: int
+    wait_seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Its key, without the prefix."""
+        return f"said/{self.at:.3f}/{self.used}/{self.limit}/{self.wait_seconds:.3f}"
+
+
+@dataclass
+class Book:
+    """What one listing of a quota's keys says. Keys that nobody of us can have written are passed over."""
+
+    quota: Quota
+    holds: dict[str, Hold] = field(default_factory=dict)
+    sent: dict[str, Sent] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, quota: Quota, keys: Iterable[str]) -> Book:
+        """Read the keys that begin with :func:`prefix_of` the quota."""
+        book = cls(quota)
+        for key in keys:
+            kind, *fields = key.removeprefix(prefix_of(quota)).split("/")
+            try:
+                book._note(kind, fields)
+            except ValueError:
+                continue
+        return book
+
+    def _note(self, kind: str, fields: Sequence[str]) -> None:
+        if kind == "hold":
+            id_, at, requests, width = fields
+            self.holds[id_] = Hold(id_, float(at), int(requests), int(width))
+        elif kind == "sent":
+            id_, spans = fields
+            pairs = [span.split("@") for span in spans.split("+")]
+            self.sent[id_] = Sent(id_, tuple((int(count), float(time)) for count, time in pairs))
+        elif kind == "wait":
+            rank, since, asker, wanted, back = fields
+            self.waiting.append(Waiting(int(rank), float(since), asker, int(wanted), float(back)))
+        elif kind == "said":
+            at, used, limit, wait = fields
+            self.said.append(Said(float(at), int(used), int(limit), float(wait)))
+
+    # How much is in use
+
+    def _counted(self) -> Iterator[tuple[int, float, float]]:
+        """Yield requests with the instants from which and up to which they may have been sent."""
+        for hold in self.holds.values():
+            if hold.id not in self.sent:
+                yield hold.requests, hold.at, hold.at + self.quota.valid_seconds
+        for sent in self.sent.values():
+            yield from ((count, time, time) for count, time in sent.spans)
+
+    def _releases(self) -> list[tuple[float, int]]:
+        """Return when requests cease to count, earliest first."""
+        kept = self.quota.seconds + self.quota.slack_seconds
+        return sorted((latest + kept, count) for count, _, latest in self._counted())
+
+    def used(self, now: float) -> int:
+        """Return how many requests count at an instant, by our own keys."""
+        return sum(count for end, count in self._releases() if end > now)
+
+    @property
+    def newest_said(self) -> Said | None:
+        """What the vendor said last."""
+        return max(self.said, key=lambda said: said.at, default=None)
+
+    def by_others(self, now: float) -> int:
+        """Return how many requests somebody outside has in the hour, as far as the vendor's count tells.
+
+        When they were sent is unknown. They are taken to be spread over the hour before the vendor counted, so that
+        they leave it one by one during the hour after.
+        """
+        said = self.newest_said
+        if said is None or now >= said.at + self.quota.seconds:
+            return 0
+        began, slack = said.at - self.quota.seconds, self.quota.slack_seconds
+        ours = sum(n for n, first, last in self._counted() if first <= said.at + slack and last > began)
+        left = min(1.0, 1 - (now - said.at) / self.quota.seconds)
+        return math.ceil(max(0, said.used - ours) * left)
+
+    def limit(self, now: float) -> int:
+        """Return how many requests an hour may have: the smaller of our setting and what the vendor said last."""
+        said = self.newest_said
+        is_known = said is not None and now < said.at + self.quota.seconds
+        return min(self.quota.requests, said.limit) if said is not None and is_known else self.quota.requests
+
+    def room(self, now: float) -> int:
+        """Return how many more requests may be sent; negative if there are too many already."""
+        said = self.newest_said
+        if said is not None and said.at <= now < said.at + said.wait_seconds:
+            return 0
+        return self.limit(now) - self.used(now) - self.by_others(now)
+
+    def lanes(self, now: float) -> int | None:
+        """Return how many more requests may be under way at once; None if that is not limited."""
+        if self.quota.at_once is None:
+            return None
+        ends = self.quota.valid_seconds + self.quota.slack_seconds
+        open_ = (hold for hold in self.holds.values() if hold.id not in self.sent and hold.at + ends > now)
+        return self.quota.at_once - sum(hold.width for hold in open_)
+
+    # Whose turn it is
+
+    def place_of(self, want: Want) -> Waiting | None:
+        """Return a task's own place: its oldest, if there are several."""
+        own = [waiting for waiting in self.waiting if waiting.asker == want.asker]
+        return min(own, key=lambda waiting: (waiting.since, -waiting.back), default=None)
+
+    def ahead(self, want: Want, since: float, now: float) -> int:
+        """Return how many requests those want who come before.
+
+        One who should have been back long ago does not count: the task is dead, or has no worker.
+        """
+        place = (want.rank, since, want.asker)
+        alive = {
+            waiting.asker: waiting.requests
+            for waiting in self.waiting
+            if waiting.place < place and waiting.asker != want.asker and waiting.back + self.quota.grace_seconds > now
+        }
+        return sum(alive.values())
+
+    def offer(self, want: Want, since: float, now: float) -> tuple[int, int]:
+        """Return how many requests a task may take now, and how many of them at once; 0 if it has to wait."""
+        lanes = self.lanes(now)
+        width = want.width if lanes is None else min(want.width, lanes)
+        free = self.room(now) - self.ahead(want, since, now)
+        if width < 1 or free < self._least(want, now):
+            return 0, 0
+        taken = min(want.requests, free)
+        return taken + min(want.spare, (free - taken) // 10), width
+
+    def _least(self, want: Want, now: float) -> int:
+        return max(1, min(want.least, want.requests, self.limit(now)))
+
+    def next_look(self, want: Want, since: float, now: float) -> float:
+        """Return when a task that has to wait may find room, if nobody gives any back."""
+        needed = self.ahead(want, since, now) + self._least(want, now)
+        latest = now + self.quota.seconds / 12
+        said = self.newest_said
+        times = [now + self.quota.seconds / 3600, *(end for end, _ in self._releases())]
+        if said is not None:
+            times.append(said.at + said.wait_seconds)
+        if self.by_others(now):
+            times.append(now + self.quota.seconds / max(1, self.quota.requests))
+        fits = (time for time in sorted(times) if time > now and self.room(time) >= needed)
+        return min(next(fits, latest), latest)
+
+    # What is over
+
+    def over(self, now: float) -> list[str]:
+        """Return the names of keys that say nothing any more: holds before what was sent under them."""
+        margin = self.quota.seconds / 10
+        kept = self.quota.seconds + self.quota.slack_seconds + margin
+        lasting = self.quota.valid_seconds + kept
+        names = [hold.name for hold in self.holds.values() if now > hold.at + lasting]
+        names += [sent.name for sent in self.sent.values() if now > max(time for _, time in sent.spans) + kept]
+        names += [waiting.name for waiting in self.waiting if now > waiting.back + self.quota.seconds]
+        return names + [said.name for said in self.said if now > said.at + kept]

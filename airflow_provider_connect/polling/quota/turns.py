@@ -1,0 +1,172 @@
+"""How a task gets its part of a quota, over a store that cannot compare and set.
+
+The store adds keys, lists them and deletes them. That is enough, as nobody changes what another has written:
+
+1. **First look.** If there is no room, or others who came before want it, the task waits in the queue.
+2. It **writes a hold**: a key of its own.
+3. **Second look.** It counts all holds that it sees, whoever wrote them and in whatever order. If they fit together,
+   the task may send. Otherwise it deletes its hold, and looks again.
+
+**The limit is never passed.** Of any tasks whose holds together were too many, one wrote its hold last. Its second look
+came after that, and so it saw the holds of all the others. Neither delays nor clocks matter for this. Clocks matter for
+how long a request counts. They may differ by :attr:`.Quota.slack_seconds`.
+
+**Nobody starves.** Who finds no room writes a place in the queue, and whoever looks after that leaves the room to those
+who came before. A place lapses if its task does not come back in time, so that a dead one blocks nobody for long.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_provider_connect.polling.quota.book import Book, Hold, Said, Sent, Waiting, prefix_of
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+
+_LOOKS = 4
+_PAUSE_SECONDS = 0.5
+
+
+class Store(Protocol):
+    """Where the keys are. What is added is seen by every listing that begins afterwards."""
+
+    def add(self, key: str) -> None:
+        """Add a key."""
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return all keys that begin with ``prefix``, as they are at one instant."""
+
+    def delete(self, key: str) -> None:
+        """Delete a key, if it is there."""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A task's part of a quota.
+
+    :param requests: how many it may send.
+    :param width: how many of them at once.
+    :param until: when it must have sent them, by its own clock.
+    """
+
+    hold: Hold
+    requests: int
+    width: int
+    until: float
+
+
+@dataclass(frozen=True)
+class Wait:
+    """There is no room yet.
+
+    :param until: when to look again, by the task's own clock.
+    """
+
+    until: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Turns:
+    """One quota in a store, and the clock of whoever asks for a part of it."""
+
+    store: Store
+    quota: Quota
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+    def reserve(self, want: Want) -> Grant | Wait:
+        """Return a part of the quota, or when to ask again. Takes a listing or two, and seconds under contention."""
+        for look in range(_LOOKS):
+            book, since = self._look(want)
+            requests, width = book.offer(want, since, self.now())
+            if not requests:
+                break
+            hold = Hold(secrets.token_hex(8), self.now(), requests, width)
+            self._add(hold.name)
+            if self._holds(hold):
+                self._clean(want)
+                return self._grant(hold)
+            self._delete(hold.name)
+            self._queue(want, since, self.now())
+            self.sleep(self.quota.slack_seconds * _PAUSE_SECONDS * (look + random.random()))  # noqa: S311
+        return self.wait(want)
+
+    def wait(self, want: Want) -> Wait:
+        """Take or keep a place in the queue, and return when to ask again."""
+        book, since = self._look(want)
+        now = self.now()
+        back = book.next_look(want, since, now)
+        self._queue(want, since, back)
+        self._sweep(book, now)
+        told = f", {others} of them by others" if (others := book.by_others(now)) else ""
+        used = book.used(now) + others
+        why = f"{used} of {self.quota.describe()} of {self.quota.name} are in use{told}"
+        if ahead := book.ahead(want, since, now):
+            why += f"; {ahead} are wanted by tasks that come first"
+        return Wait(back, why)
+
+    def has_room(self, want: Want) -> bool:
+        """Tell whether it is worth to ask again."""
+        book, since = self._look(want)
+        return book.offer(want, since, self.now())[0] > 0
+
+    def settle(self, grant: Grant, sent: Sequence[float]) -> None:
+        """Say when requests were sent, and so give back the rest."""
+        if sent:
+            self._add(Sent.of(grant.hold.id, sent, self.quota).name)
+        self._delete(grant.hold.name)
+
+    def tell(self, used: int, limit: int, wait_seconds: float = 0.0) -> None:
+        """Note what the vendor said of the hour."""
+        self._add(Said(self.now(), used, limit, wait_seconds).name)
+
+    def _look(self, want: Want) -> tuple[Book, float]:
+        """Return what is known, and since when the task waits."""
+        book = self._book()
+        place = book.place_of(want)
+        return book, self.now() if place is None else place.since
+
+    def _book(self) -> Book:
+        return Book.read(self.quota, self.store.keys(prefix_of(self.quota)))
+
+    def _holds(self, hold: Hold) -> bool:
+        """Look a second time: tell whether all holds fit, this one among them."""
+        book = self._book()
+        now = self.now()
+        lanes = book.lanes(now)
+        # What took so long to be written is of little use.
+        is_fresh = now < hold.at + self.quota.valid_seconds / 4
+        return hold.id in book.holds and is_fresh and book.room(now) >= 0 and (lanes is None or lanes >= 0)
+
+    def _grant(self, hold: Hold) -> Grant:
+        until = hold.at + self.quota.valid_seconds - self.quota.lag_seconds
+        return Grant(hold, hold.requests, hold.width, until)
+
+    def _queue(self, want: Want, since: float, back: float) -> None:
+        place = Waiting(want.rank, since, want.asker, want.requests, back)
+        self._add(place.name)
+        self._drop(own for own in self._book().waiting if own.asker == want.asker and own.name != place.name)
+
+    def _clean(self, want: Want) -> None:
+        book = self._book()
+        self._drop(own for own in book.waiting if own.asker == want.asker)
+        self._sweep(book, self.now())
+
+    def _drop(self, places: Iterable[Waiting]) -> None:
+        for place in places:
+            self._delete(place.name)
+
+    def _sweep(self, book: Book, now: float) -> None:
+        for name in book.over(now):
+            self._delete(name)
+
+    def _add(self, name: str) -> None:
+        self.store.add(prefix_of(self.quota) + name)
+
+    def _delete(self, name: str) -> None:
+        self.store.delete(prefix_of(self.quota) + name)

@@ -1,0 +1,41 @@
+"""How often a project may be asked: https://developer.mixpanel.com/reference/rate-limits (2026-11)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.quota.limits import Quota, plain, quotas_in
+
+VENDORS = {
+    "export": Quota("export", requests=60, per_second=3, at_once=100),
+    "query": Quota("query", requests=60, at_once=5),
+}
+"""Mixpanel's own figures. They have been others before, so a connection may set them."""
+
+
+def quota_of(connection: Connection, api: str) -> Quota:
+    """Return the quota of a project, for one of the two APIs that Mixpanel counts apart.
+
+    It is the project's, not the connection's: two connections to one project share it.
+
+    :raises ConfigError: if the connection's own limits are wrong.
+    """
+    where = [connection.host or connection.option("region") or "us", connection.port]
+    project = connection.option("project_id")
+    who = hashlib.sha256(repr([*where, project or connection.conn_id]).encode()).hexdigest()[:8]
+    return replace(
+        quotas_in(connection.extra, VENDORS)[api],
+        name=f"mixpanel.{api}.{plain(project or connection.conn_id)[:60]}.{who}",
+    )
+
+
+def limit_problems(connection: Connection) -> list[str]:
+    """Return what is wrong with a connection's own limits."""
+    try:
+        quotas_in(connection.extra, VENDORS)
+    except ConfigError as error:
+        return [str(error)]
+    return []

@@ -1,0 +1,139 @@
+"""Deals out the requests that a job may send, so that its executors together never send more."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import QuotaError
+from airflow_provider_connect.job import Allowance
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.source import InputPartition
+    from airflow_provider_connect.spark.poll import PollOutcome
+
+
+class Hand:
+    """What one plan's partitions may send.
+
+    :param each: how many requests each partition may send; None without a quota.
+    """
+
+    def __init__(
+        self, parts: Sequence[InputPartition], each: Sequence[int] | None, allowance: Allowance | None
+    ) -> None:
+        self._parts, self._each, self._allowance = parts, each, allowance
+        self.outcomes: Sequence[PollOutcome] | None = None
+
+    @property
+    def total(self) -> int:
+        """How many requests it has."""
+        return sum(self._each or ())
+
+    def limits(self, part: InputPartition) -> dict[str, Any]:
+        """Return what a partition's task is told."""
+        if self._each is None or self._allowance is None:
+            return {}
+        failed = max(self._allowance.failed.get(day.date, 0) for day in part.days)
+        requests = self._each[self._parts.index(part)]
+        return {"requests": requests, "until": self._allowance.until, "failed": failed}
+
+
+class Dealer:
+    """Deals requests to partitions, and takes back what they did not send. Without an allowance, nothing is limited.
+
+    :ivar sent: when requests were sent.
+    :ivar lost: how many more may have been sent.
+    :ivar failed: by day, how many went into polls that failed, those of earlier jobs of the same try included.
+    """
+
+    def __init__(self, allowance: Allowance | None = None) -> None:
+        self._allowance = allowance
+        self._left = allowance.requests if allowance else 0
+        self._needed, self._most_each = 0, 1
+        self._lock = threading.Lock()
+        self._next = 0.0
+        self.sent: list[float] = []
+        self.lost = 0
+        self.failed: dict[dt.date, int] = dict(allowance.failed) if allowance else {}
+
+    @property
+    def width(self) -> int:
+        """How many days may be polled at once."""
+        return self._allowance.width if self._allowance else sys.maxsize
+
+    def expect(self, needed: int, *, most_each: int) -> None:
+        """Say how many requests the job's days cost if nothing goes wrong: what is left is for polls that fail.
+
+        :param most_each: how many of those a partition may send.
+        """
+        self._needed, self._most_each = needed, most_each
+
+    @contextmanager
+    def dealt(self, parts: Sequence[InputPartition], cost: int) -> Iterator[Hand]:
+        """Give partitions what they may send; take back the rest when the block ends.
+
+        If their outcomes are not known by then, all of it counts as sent.
+
+        :param cost: how many requests the partitions cost together, if nothing goes wrong.
+        :raises QuotaError: there are not enough requests left, or they may not be sent any more.
+        """
+        if self._allowance is None or not parts:
+            yield Hand(parts, None, None)
+            return
+        hand = self._deal(parts, max(cost, len(parts)), self._allowance)
+        try:
+            yield hand
+        finally:
+            self._take_back(parts, hand)
+
+    def figures(self) -> dict[str, Any]:
+        """Return what the job's report says of its requests."""
+        if self._allowance is None:
+            return {}
+        with self._lock:
+            return {"sent": tuple(self.sent), "lost": self.lost, "failed": dict(self.failed)}
+
+    def _deal(self, parts: Sequence[InputPartition], cost: int, allowance: Allowance) -> Hand:
+        with self._lock:
+            if cost > self._left:
+                raise QuotaError(f"the job may send {self._left} more of its {allowance.requests} requests")
+            if time.time() >= allowance.until:
+                raise QuotaError("the reservation of the job's requests has lapsed")
+            self._needed -= cost
+            spare = max(0, self._left - cost - max(0, self._needed))
+            each = [cost // len(parts) + (index < cost % len(parts)) for index in range(len(parts))]
+            for index in range(len(parts)):
+                more = min(self._most_each - 1, spare)
+                each[index] += more
+                spare -= more
+            self._left -= sum(each)
+            pause = self._pace(len(parts), allowance)
+        time.sleep(pause)
+        return Hand(parts, each, allowance)
+
+    def _pace(self, parts: int, allowance: Allowance) -> float:
+        """Return how long to wait until requests may be sent again."""
+        now = time.monotonic()
+        starts = max(now, self._next)
+        self._next = starts + (parts / allowance.per_second if allowance.per_second else 0.0)
+        return starts - now
+
+    def _take_back(self, parts: Sequence[InputPartition], hand: Hand) -> None:
+        with self._lock:
+            if hand.outcomes is None:
+                self.lost += hand.total
+                return
+            for part, outcome in zip(parts, hand.outcomes, strict=False):
+                self.sent += outcome.sent
+                if outcome.failure is not None:
+                    # One that the vendor's quota refused is no sign of trouble.
+                    in_vain = len(outcome.sent) - (outcome.failure.said is not None)
+                    for day in part.days:
+                        self.failed[day.date] = self.failed.get(day.date, 0) + in_vain
+            self._left += hand.total - sum(len(outcome.sent) for outcome in hand.outcomes)

@@ -1,0 +1,218 @@
+"""A task reserves its requests before Spark starts, waits deferred for room, and is never failed by a quota."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.operators import quota as quotas
+from airflow_provider_connect.operators.quota import rank_of
+from airflow_provider_connect.operators.quota_trigger import QuotaTrigger
+from airflow_provider_connect.operators.retry import TryAgainError
+from airflow_provider_connect.polling.quota.book import Book
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.turns import Grant, Turns
+from airflow_provider_connect.window import Day
+from tests.equipment.airflow.connectors import TinyLedger, TinySource
+from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, dag_run, task_instance
+
+QUOTA = Quota("tiny", requests=3)
+
+
+class CountedSource(TinySource):
+    def quota(self, connection: Connection) -> Quota | None:
+        return QUOTA
+
+
+@pytest.fixture
+def counted(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger) -> Task:
+    return Task(ledger, source=CountedSource(conn_id="tiny_default"))
+
+
+def turns() -> Turns:
+    return Turns(VariableStore(), QUOTA)
+
+
+def book() -> Book:
+    return Book.read(QUOTA, VariableStore().keys("connect_quota/tiny/"))
+
+
+def used() -> int:
+    return book().used(dt.datetime.now(dt.UTC).timestamp())
+
+
+SENT = """
+import time
+publish("2026-10-05")
+report(dict(day="2026-10-05", status="published", generation=1, rows_written=10), sent=[time.time()])
+"""
+NO_MORE = """
+import time
+failure = dict(type="QuotaError", message="the job may send 0 more", said={said})
+report(dict(day="2026-10-05", status="not_started", failure=failure), failure=failure, sent=[time.time()],
+       failed={{"2026-10-05": 1}})
+sys.exit(75)
+"""
+
+
+def test_the_job_is_handed_an_allowance_and_the_rest_is_given_back(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does(SENT)
+    counted.run()
+    allowance = spark_submit.seen["job"]["allowance"]
+    assert allowance["requests"] == 1, "there is no plenty to take spare ones from"
+    assert used() == 1
+    assert book().holds == {}
+    assert book().waiting == []
+
+
+def test_a_source_without_a_quota_has_no_allowance_and_no_keys(
+    task: Task, spark_submit: SparkSubmit, supervisor: Supervisor
+) -> None:
+    spark_submit.does(DONE)
+    task.run()
+    assert spark_submit.seen["job"]["allowance"] is None
+    assert not any(key.startswith("connect_quota/") for key in supervisor.variables)
+
+
+def test_without_room_the_task_defers_and_starts_nothing(counted: Task, spark_submit: SparkSubmit) -> None:
+    grant = turns().reserve(Want("other", 3))
+    assert isinstance(grant, Grant)
+    with pytest.raises(TaskDeferred) as caught:
+        counted.run()
+    assert not (spark_submit.folder / "seen.json").exists()
+    assert caught.value.method_name == "go_on"
+    assert isinstance(caught.value.trigger, QuotaTrigger)
+    turns().settle(grant, [])
+    spark_submit.does(SENT)
+    summary = getattr(counted.operator, caught.value.method_name)(counted.context, event={}, **caught.value.kwargs)
+    assert summary["days"][0]["status"] == "published"
+    assert book().waiting == [], "who has had a turn leaves the queue"
+
+
+def test_a_killed_task_keeps_all_that_it_reserved(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does("sys.exit(137)")
+    with pytest.raises(TryAgainError):
+        counted.run()
+    assert len(book().holds) == 1
+
+
+def test_a_job_that_was_never_submitted_keeps_nothing(
+    counted: Task, spark_submit: SparkSubmit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(AirflowFailException, match="PATH"):
+        counted.run()
+    assert book().holds == {}
+    assert used() == 0
+
+
+def test_wrong_connections_are_told_before_anything_is_reserved(
+    counted: Task, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
+    with pytest.raises(AirflowFailException, match="spark_default"):
+        counted.run()
+    assert supervisor.variables == {}
+
+
+def test_a_job_that_has_spent_its_part_goes_on_in_another_one_without_failing(
+    counted: Task, spark_submit: SparkSubmit
+) -> None:
+    done_at_second = f"""
+if (pathlib.Path(sys.argv[0]).parent / "once").exists():
+    assert job["allowance"]["failed"] == {{"2026-10-05": 1}}, job["allowance"]
+    {SENT.strip().replace(chr(10), chr(10) + "    ")}
+else:
+    (pathlib.Path(sys.argv[0]).parent / "once").touch()
+    {NO_MORE.format(said=None).strip().replace(chr(10), chr(10) + "    ")}
+"""
+    spark_submit.does(done_at_second)
+    assert counted.run()["days"][0]["status"] == "published"
+    assert used() == 2
+
+
+def test_what_the_vendor_says_is_noted_for_all_and_the_task_waits(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does(NO_MORE.format(said="[4, 3, 0.0]"))
+    with pytest.raises(TaskDeferred) as caught:
+        counted.run()
+    assert caught.value.kwargs["left"]["failed"] == {"2026-10-05": 1}
+    (said,) = book().said
+    assert (said.used, said.limit) == (4, 3)
+
+
+def test_jobs_that_never_come_to_send_anything_end_in_a_retry(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does(
+        """
+        failure = dict(type="QuotaError", message="has lapsed")
+        report(dict(day="2026-10-05", status="not_started", failure=failure), failure=failure)
+        sys.exit(75)
+        """
+    )
+    with pytest.raises(TryAgainError, match="3 jobs in a row"):
+        counted.run()
+
+
+def test_the_trigger_fires_when_there_is_room_and_keeps_the_place(supervisor: Supervisor) -> None:
+    want = Want("me", 1)
+    grant = turns().reserve(Want("other", 3))
+    assert isinstance(grant, Grant)
+    wait = turns().wait(want)
+    fast = Quota("tiny", requests=3, seconds=3600)
+    trigger = QuotaTrigger(quota=asdict(fast), want=asdict(want), until=wait.until)
+    path, fields = trigger.serialize()
+    assert path == "airflow_provider_connect.operators.quota_trigger.QuotaTrigger"
+    again = QuotaTrigger(**fields)
+
+    async def fires_within(seconds: float, begin: Callable[[], None]) -> bool:
+        waiting = asyncio.ensure_future(anext(again.run()))
+        await asyncio.sleep(0.05)
+        begin()
+        done, _ = await asyncio.wait([waiting], timeout=seconds)
+        waiting.cancel()
+        return bool(done)
+
+    assert not asyncio.run(fires_within(0.3, lambda: None))
+    again.until = 0.0
+    turns().settle(grant, [])
+    assert asyncio.run(fires_within(5, lambda: None))
+    assert [place.asker for place in book().waiting] == ["me"]
+
+
+def test_an_api_that_is_away_fails_no_waiting_task(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = iter([True, True])
+
+    def keys(self: VariableStore, prefix: str) -> list[str]:
+        if next(away, False):
+            raise RuntimeError("the API server restarts")
+        return []
+
+    monkeypatch.setattr(VariableStore, "keys", keys)
+    quota = Quota("tiny", seconds=0.6)
+    trigger = QuotaTrigger(quota=asdict(quota), want=asdict(Want("me", 1)), until=0.0)
+    assert asyncio.run(asyncio.wait_for(anext(trigger.run()), 5)) is not None
+
+
+@pytest.mark.parametrize(
+    ("run_type", "date", "rank"),
+    [("scheduled", 6, 0), ("manual", 6, 0), ("scheduled", 1, 1), ("backfill", 6, 1), ("DagRunType.BACKFILL_JOB", 6, 1)],
+)
+def test_todays_run_comes_first(run_type: str, date: int, rank: int) -> None:
+    now = dt.datetime(2026, 10, 7, 9, tzinfo=dt.UTC)
+    assert rank_of(run_type, [Day(date=dt.date(2026, 9, 20)), Day(date=dt.date(2026, 10, date))], now) == rank
+
+
+def test_a_long_window_begins_with_a_tenth_of_the_hour_and_a_day_with_one(counted: Task) -> None:
+    for days, least in (("2026-01-01..2026-03-31", 6), ("2026-01-01", 1)):
+        counted.operator.days = days
+        order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+        context: Any = counted.context
+        made = quotas.Rationed.of(order, Quota("q"), context, quotas.Left())
+        assert made.want.least == least
