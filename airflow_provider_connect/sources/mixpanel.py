@@ -1,7 +1,22 @@
-r"""Mixpanel: the raw event export, one day in one request.
+r"""Mixpanel: the raw event export, one day in one request, and what the Query API says of a project.
 
-Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): JSON lines,
-gzipped, one event a line, without pages. The export does not drop duplicates, so this source does
+**Streams** (option ``stream``)
+
+================ ======== ====== ================================ =========================================
+stream           kind     API    key of a row                     what a row is
+================ ======== ====== ================================ =========================================
+export           day      export event, distinct_id, time,        a raw event
+                                 $insert_id
+engage           snapshot query  distinct_id                      a user's profile, or a group's
+cohorts          snapshot query  cohort_id                        a cohort of the project
+cohort_members   snapshot query  cohort_id, distinct_id           a member of a cohort
+================ ======== ====== ================================ =========================================
+
+A ``day`` holds what happened on it; a ``snapshot`` is all there is when it is taken. This page is about ``export``; the
+rows, options and limits of the others are in ``docs/mixpanel.md``. An option that a stream has no use for is refused.
+
+**Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): JSON
+lines, gzipped, one event a line, without pages. The export does not drop duplicates, so this source does
 (``deduplicate``): https://developer.mixpanel.com/reference/event-deduplication.
 
 **Connection** (type ``mixpanel``)
@@ -9,7 +24,8 @@ gzipped, one event a line, without pages. The export does not drop duplicates, s
 ============ =====================================================================================
 login        user name of a service account; empty for a project secret
 password     secret of the service account, or the project secret (which Mixpanel retires on 2027-03-03)
-host         another host, as ``https://name`` or ``name``; empty for the region's. http for loopback only
+host         another host, as ``https://name`` or ``name``, for both APIs; empty for the region's. http for
+             loopback only
 port         of that host
 extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·
              ``timestamps``: see below · ``proxy``: URL of the proxy; no other is used ·
@@ -27,7 +43,7 @@ project with UTC dates is in another zone, the request covers both UTC dates of 
 dropped (``other_day``). Otherwise the server decides what belongs to a day, and rows with a time outside it are kept
 (``outside_day``). A time that the clock showed twice is taken as the first one; a time that it skipped moves forward.
 
-**Rows**
+**Rows** of ``export``
 
 .. code-block:: sql
 
@@ -69,29 +85,46 @@ the future (400, 401, 402, 403, 404). A line that is not a record fails the day,
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from pydantic import model_validator
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
+from airflow_provider_connect.window import SourceKind
 
 
 class MixpanelSource(MixpanelOptions, Source):
-    """Raw events of one Mixpanel project.
+    """One stream of one Mixpanel project.
 
-    :raises ConfigError: if an option is wrong, or two promoted properties would share a column.
+    :raises ConfigError: if an option is wrong or does not belong to the stream, or two promoted properties would share
+        a column.
     """
 
     name: ClassVar[str] = "mixpanel"
     connection_types: ClassVar[tuple[str, ...]] = ("mixpanel",)
     connection_fields: ClassVar[tuple[str, ...]] = ("project_id", "region", "timestamps")
 
+    @model_validator(mode="after")
+    def _fits_its_stream(self) -> Self:
+        if found := option_problems(self):
+            raise ValueError("; ".join(found))
+        return self
+
+    @property
+    def kind(self) -> SourceKind:
+        """Days of events and reports, or a snapshot of what a project has now: as the stream is."""
+        return STREAMS[self.stream].kind
+
     @property
     def stream_key(self) -> str:
         """Connection and stream: another project's export is another stream, and never replaces this one's days."""
-        return f"{self.conn_id}.{self.stream}"
+        variant = STREAMS[self.stream].variant(self)
+        return ".".join(part for part in (self.conn_id, self.stream, variant) if part)
 
     @property
     def timezone(self) -> str:
@@ -100,14 +133,19 @@ class MixpanelSource(MixpanelOptions, Source):
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""
-        return self.problems(connection)
+        return connection_problems(self, connection)
 
     def quota(self, connection: Connection) -> Quota:
-        """Return the project's limits, which all its exports share."""
-        return quota_of(connection, "export")
+        """Return the project's limits for the stream's API, which all its streams share."""
+        return quota_of(connection, STREAMS[self.stream].api)
 
     def open(self, connection: Connection) -> Poller:
-        """Return the export's poller."""
-        from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # too heavy for a DAG file
+        """Return the stream's poller."""
+        stream = STREAMS[self.stream]
+        if stream.read is None:
+            from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # too heavy for a DAG file
 
-        return MixpanelPoller(self, connection)
+            return MixpanelPoller(self, connection)
+        from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller  # noqa: PLC0415  # too heavy for a DAG file
+
+        return QueryPoller(stream, self, connection)

@@ -17,19 +17,25 @@ import pytest
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo.mixpanel.engage import Engage
 from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.provider_info import get_provider_info
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.testing import Served, Target
 from airflow_provider_connect.window import Day
 
 EXAMPLE_NUMBER = "12345"
+DOCS = Path(__file__).parents[2] / "docs"
+
+STREAM_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {}
+"""By source and stream, the options without which the stream cannot be read."""
 
 
-def example(cls: type[Options], folder: Path) -> Any:
-    """Make an instance: every required option from its first example."""
-    options = {}
+def example(cls: type[Options], folder: Path, **options: Any) -> Any:
+    """Make an instance: every required option from its first example, and the others as given."""
     for name, field in cls.model_fields.items():
         if field.is_required():
             assert field.examples, f"{cls.__name__}.{name} is required and has no Field(examples=[…])"
@@ -78,12 +84,12 @@ def delta_target(tmp_path: Path) -> Target:
 @pytest.fixture(scope="session")
 def mixpanel() -> Iterator[StandIn]:
     project = Project(seed=5, events_per_day=300, duplicates_per_day=20, missing_ids_per_day=3)
-    with StandIn(project) as standin:
+    with StandIn(project, people=People(users=250), engage=Engage(page_size=100)) as standin:
         yield standin
 
 
 @pytest.fixture
-def mixpanel_served(mixpanel: StandIn) -> Served:
+def mixpanel_served(source: MixpanelSource, mixpanel: StandIn) -> Served:
     account, date = mixpanel.account, mixpanel.today - dt.timedelta(days=30)
     connection = Connection(
         conn_id="mixpanel_default",
@@ -94,4 +100,11 @@ def mixpanel_served(mixpanel: StandIn) -> Served:
         password=account.secret,
         extra={"project_id": str(account.project_id)},
     )
-    return Served(connection, Day(date=date), rows=len(mixpanel.project.kept(date)))
+    people = mixpanel.people
+    rows = {
+        "export": lambda: len(mixpanel.project.kept(date)),
+        "engage": people.count,
+        "cohorts": lambda: len(people.cohorts),
+        "cohort_members": lambda: sum(map(people.members, people.cohorts)),
+    }
+    return Served(connection, Day(date=date), rows=rows[source.stream]())

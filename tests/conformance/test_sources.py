@@ -1,21 +1,40 @@
-"""The source suite over every source of ours."""
+"""The source suite over every source of ours, and over every stream of those that have several."""
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.testing import Served, SourceConformance
-from tests.conformance.conftest import example, form_extra
+from tests.conformance.conftest import DOCS, STREAM_OPTIONS, example, form_extra
+
+
+def streams() -> list[tuple[str, str]]:
+    """Return every source's name with each of its streams; "" where it has one only."""
+    found = []
+    for name in registry.names("sources"):
+        field = registry.source_class(name).model_fields.get("stream")
+        found += [(name, stream) for stream in (get_args(field.annotation) if field else ())] or [(name, "")]
+    return found
 
 
 class TestSources(SourceConformance):
-    @pytest.fixture(params=registry.names("sources"))
+    @pytest.fixture(params=streams(), ids="-".join)
     def source(self, request: pytest.FixtureRequest, tmp_path: Path) -> Source:
-        return example(registry.source_class(request.param), tmp_path)
+        name, stream = request.param
+        options = {"stream": stream} | STREAM_OPTIONS.get((name, stream), {}) if stream else {}
+        return example(registry.source_class(name), tmp_path, **options)
+
+    @pytest.fixture
+    def page(self, source: Source) -> str:
+        more = DOCS / f"{source.name}.md"
+        face = importlib.import_module(type(source).__module__).__doc__ or ""
+        return face + (more.read_text(encoding="utf-8") if more.exists() else "")
 
     @pytest.fixture
     def extra(self, source: Source) -> dict[str, str | None]:

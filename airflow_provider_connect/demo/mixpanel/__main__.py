@@ -15,10 +15,13 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from airflow_provider_connect.demo.mixpanel.access import Account, Limits
+from airflow_provider_connect.demo.mixpanel.engage import Engage
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
+from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 
 _PARENT_CHECK_SECONDS = 0.5
@@ -44,6 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _standin(options: argparse.Namespace) -> StandIn:
     faults = json.loads(options.faults_file.read_text()) if options.faults_file else []
+    limits = Limits(
+        queries_per_hour=options.queries_per_hour,
+        queries_per_second=options.queries_per_second,
+        concurrent=options.concurrent,
+        hour_seconds=options.hour_seconds,
+        retry_after=options.retry_after,
+    )
+    clock: dict[str, Any] = {"now": _stopped_clock(options.now)} if options.now else {}
     return StandIn(
         Project(
             seed=options.seed,
@@ -56,18 +67,15 @@ def _standin(options: argparse.Namespace) -> StandIn:
             empty_dates=frozenset(options.empty_date),
         ),
         faults=[Fault.from_json(each) for each in faults],
-        limits=Limits(
-            queries_per_hour=options.queries_per_hour,
-            queries_per_second=options.queries_per_second,
-            concurrent=options.concurrent,
-            hour_seconds=options.hour_seconds,
-            retry_after=options.retry_after,
-        ),
+        limits=limits,
+        query_limits=limits,
+        people=People(seed=options.seed, users=options.users),
+        engage=Engage(page_seconds=options.page_seconds),
         account=_account(options),
         cache=options.cache,
         framing=options.framing,
         port=options.port,
-        **({"now": _stopped_clock(options.now)} if options.now else {}),
+        **clock,
     )
 
 
@@ -113,7 +121,8 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="mixpanel-standin", description="A stand-in for Mixpanel's raw export API on 127.0.0.1. Not Mixpanel."
+        prog="mixpanel-standin",
+        description="A stand-in for Mixpanel's export and Query APIs on 127.0.0.1. Not Mixpanel.",
     )
     add = parser.add_argument
     add("--port", type=int, default=0, help="0 takes a free one")
@@ -139,13 +148,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--duplicates-per-day", type=int, default=0)
     add("--missing-ids-per-day", type=int, default=0)
     add("--late-per-day", type=int, default=0)
+    add("--users", type=int, default=People.users, help="how many have a profile")
+    add("--page-seconds", type=float, default=0.0, help="how long a page of profiles takes")
     add("--empty-date", type=dt.date.fromisoformat, nargs="*", default=[])
 
     add("--project-id", type=int, default=Account.project_id)
     add("--username", default=Account.username)
     add("--secret-env", metavar="NAME", help="environment variable with the service account's secret")
     add("--project-secret-env", metavar="NAME", help="environment variable with the project secret")
-    add("--access", choices=("full", "no_plan", "no_role", "other_region"), default="full")
+    add("--access", choices=("full", "no_plan", "no_query_plan", "no_role", "other_region"), default="full")
 
     add("--queries-per-hour", type=int)
     add("--queries-per-second", type=int)

@@ -28,18 +28,20 @@ class Account:
     :param secret: of the service account ``username``.
     :param project_secret: the older way, sent as the user name with an empty password; None switches it off.
     :param access: ``full``; ``no_plan`` answers 402 and ``no_role`` 403 to right credentials; with ``other_region``
-        this host knows nobody and answers 401, as the hosts of Mixpanel's other regions do.
+        this host knows nobody and answers 401, as the hosts of Mixpanel's other regions do. ``no_query_plan`` answers
+        402 to the Query API alone.
     """
 
     project_id: int = 1234567
     username: str = "demo.service-account"
     secret: str = field(default="demo-secret", repr=False)
     project_secret: str | None = field(default=None, repr=False)
-    access: Literal["full", "no_plan", "no_role", "other_region"] = "full"
+    access: Literal["full", "no_plan", "no_query_plan", "no_role", "other_region"] = "full"
 
-    def authorize(self, authorization: str | None, project_id: str | None) -> None:
+    def authorize(self, authorization: str | None, project_id: str | None, *, is_query: bool = False) -> None:
         """Return if the request is authorized.
 
+        :param is_query: whether it is one to the Query API.
         :raises RefusedError: 400, 401, 402 or 403.
         """
         credentials = _basic(authorization)
@@ -51,7 +53,7 @@ class Account:
             raise RefusedError(400, "project_id is a required parameter for service account authentication")
         if project_id not in (None, str(self.project_id)) or self.access == "no_role":
             raise RefusedError(403, "User does not have permission to access this project")
-        if self.access == "no_plan":
+        if self.access == "no_plan" or (self.access == "no_query_plan" and is_query):
             raise RefusedError(402, "Your plan does not allow API calls. Upgrade at mixpanel.com/pricing")
 
 
@@ -100,19 +102,21 @@ class Gate:
         self._starts: deque[float] = deque()
         self._running = 0
 
-    def enter(self) -> None:
+    def enter(self, *, is_counted: bool = True) -> None:
         """Start a query.
 
+        :param is_counted: whether it counts to the hour and the second; if not, to those that run at once alone.
         :raises RefusedError: 429, with the counters in the vendor's words.
         """
         with self._lock:
             now = time.monotonic()
             while self._starts and self._starts[0] <= now - self.limits.hour_seconds:
                 self._starts.popleft()
-            wait_seconds = self._wait_seconds(now)
+            wait_seconds = self._wait_seconds(now, is_counted=is_counted)
             if wait_seconds is not None:
                 raise self._refusal(wait_seconds)
-            self._starts.append(now)
+            if is_counted:
+                self._starts.append(now)
             self._running += 1
 
     def leave(self) -> None:
@@ -120,12 +124,13 @@ class Gate:
         with self._lock:
             self._running -= 1
 
-    def _wait_seconds(self, now: float) -> float | None:
+    def _wait_seconds(self, now: float, *, is_counted: bool) -> float | None:
         """Return how long until a query may be accepted; None if one is accepted now."""
         limits, waits = self.limits, []
         if limits.concurrent is not None and self._running >= limits.concurrent:
             waits.append(1.0)
-        for most, span in ((limits.queries_per_hour, limits.hour_seconds), (limits.queries_per_second, 1.0)):
+        spans = ((limits.queries_per_hour, limits.hour_seconds), (limits.queries_per_second, 1.0))
+        for most, span in spans if is_counted else ():
             recent = [start for start in self._starts if start > now - span]
             if most is not None and len(recent) >= most:
                 waits.append(recent[-most] + span - now if most else span)

@@ -14,7 +14,14 @@ from airflow_provider_connect.demo.mixpanel.bodies import (
     raw_size,
 )
 from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import ANSWER_KINDS, GZIP_KINDS, LINE_KINDS, Fault, damage_lines
+from airflow_provider_connect.demo.mixpanel.faults import (
+    ANSWER_KINDS,
+    EXPORT_PATH,
+    GZIP_KINDS,
+    LINE_KINDS,
+    Fault,
+    damage_lines,
+)
 from airflow_provider_connect.demo.mixpanel.query import Query
 from airflow_provider_connect.demo.mixpanel.wire import Answer
 
@@ -32,7 +39,7 @@ def export(store: DayStore, project: Project, query: Query, fault: Fault | None,
     """Return the answer to ``query``."""
     kind = fault.kind if fault else "none"
     if fault is not None and kind in ANSWER_KINDS:
-        return _instead(fault, accepts_gzip=accepts_gzip)
+        return instead(fault, EXPORT_PATH, accepts_gzip=accepts_gzip)
     if fault is not None and kind in GZIP_KINDS:
         return _compressed(_damage_gzip(fault, store, query))
     if query.is_whole and kind not in LINE_KINDS:
@@ -65,6 +72,11 @@ def _damage_gzip(fault: Fault, store: DayStore, query: Query) -> memoryview:
         body = memoryview(gzip_members(query.narrow(lines), 3 if fault.kind == "multi_member" else 1))
     else:
         body = store.gzipped(query.dates, query.unit)
+    return damaged(fault, body)
+
+
+def damaged(fault: Fault, body: memoryview) -> memoryview:
+    """Return a gzipped body with a fault of :data:`GZIP_KINDS`."""
     if fault.kind == "cut_gzip":
         # Never the whole stream: at=1 leaves out its last byte but the trailer.
         return body[: min(int(len(body) * fault.at), len(body) - TRAILER_BYTES - 1)]
@@ -79,7 +91,8 @@ def _damage_gzip(fault: Fault, store: DayStore, query: Query) -> memoryview:
     return body
 
 
-def _instead(fault: Fault, *, accepts_gzip: bool) -> Answer:
+def instead(fault: Fault, path: str, *, accepts_gzip: bool) -> Answer:
+    """Return what a fault of :data:`ANSWER_KINDS` answers to a request for ``path``."""
     if fault.kind == "status":
         return Answer(
             fault.status, memoryview(fault.body.encode()), {"Content-Type": "application/json", **fault.headers}
@@ -89,7 +102,7 @@ def _instead(fault: Fault, *, accepts_gzip: bool) -> Answer:
     if fault.kind == "html_as_text":
         return Answer(200, memoryview(_LOGIN_PAGE), {"Content-Type": "text/plain"})
     if fault.kind == "error_document":
-        document = {"request": "/api/2.0/export", "error": "An error occurred while exporting"}
+        document = {"request": path, "error": "An error occurred while exporting"}
         return Answer(200, memoryview(json.dumps(document).encode()), {"Content-Type": "application/json"})
     if fault.kind == "zeros":
         return _fitting(memoryview(b"".join(gzip_pieces(_zeros(fault.size_bytes)))), accepts_gzip=accepts_gzip)

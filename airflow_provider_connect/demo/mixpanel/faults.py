@@ -16,6 +16,8 @@ from typing import Any
 
 from airflow_provider_connect.demo.mixpanel.templates import render, rng
 
+EXPORT_PATH = "/api/2.0/export"
+
 _PLAIN = b'{"event":"Stand-in","properties":{"time":0,"distinct_id":"x","$insert_id":"inserted"}}\n'
 _INSERTED: dict[str, bytes] = {
     "error_line": b'{"error":"internal error while exporting"}\n',
@@ -31,7 +33,19 @@ LINE_KINDS = _INSERTED.keys() | _VALID_LINE_KINDS | {"terminated_early", "split_
 GZIP_KINDS = frozenset({"cut_gzip", "no_trailer", "bad_crc", "garbage_after", "multi_member"})
 ANSWER_KINDS = frozenset({"status", "html", "html_as_text", "zeros", "error_document", "empty"})
 WIRE_KINDS = frozenset({"cut_chunked", "short_length", "eof_delimited", "reset", "refuse", "silent", "slow"})
-KINDS = LINE_KINDS | GZIP_KINDS | ANSWER_KINDS | WIRE_KINDS | {"none"}
+PAGE_KINDS = frozenset(
+    {
+        "expired",
+        "other_session",
+        "page_again",
+        "empty_page",
+        "short_page",
+        "wrong_page",
+        "wrong_total",
+        "bad_profile",
+    }
+)
+KINDS = LINE_KINDS | PAGE_KINDS | GZIP_KINDS | ANSWER_KINDS | WIRE_KINDS | {"none"}
 
 # After one of these a retry may succeed; ``terminated_early`` is in the list twice, as the most usual one.
 RETRIABLE_KINDS = (
@@ -85,10 +99,20 @@ class Fault:
     refuse             the connection closed before the answer
     silent             no answer for ``seconds``, then closed
     slow               ``size_bytes`` every ``seconds``
+    expired            engage: every session is forgotten before it answers
+    other_session      engage: the page names another session
+    page_again         engage: the profiles of the page before, under the number asked for
+    empty_page         engage: a page without profiles
+    short_page         engage: a page without its last profile
+    wrong_page         engage: the page says that it is the next one
+    wrong_total        engage: the page says that there is one profile more
+    bad_profile        engage: the first ``count`` profiles have no id
     ================== ==================================================================================
 
     The gzip kinds wait for a client that takes gzip, and compress however small the body is.
 
+    :param path: only requests for this path.
+    :param page: only requests for this page; None for any.
     :param date: only requests that hold this date; None for any.
     :param times: how many requests; None for all.
     :param at: the fraction of lines, or of body bytes, before it happens.
@@ -108,6 +132,8 @@ class Fault:
     status: int = 503
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str = '{"error": "Service temporarily unavailable"}'
+    path: str = EXPORT_PATH
+    page: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -143,13 +169,16 @@ class FaultSchedule:
         with self._lock:
             return [fault for fault, times in self._faults if times is None or times > 0]
 
-    def take(self, dates: Iterable[dt.date], *, accepts_gzip: bool) -> Fault | None:
-        """Return the fault for a request that holds ``dates``, and count it as spent."""
+    def take(
+        self, dates: Iterable[dt.date], *, accepts_gzip: bool, path: str = EXPORT_PATH, page: int = 0
+    ) -> Fault | None:
+        """Return the fault for a request that holds ``dates``, or is for a page, and count it as spent."""
         wanted = set(dates)
         with self._lock:
             for index, (fault, times) in enumerate(self._faults):
                 fits = (fault.date is None or fault.date in wanted) and (accepts_gzip or fault.kind not in GZIP_KINDS)
-                if fits and times != 0:
+                is_asked = fault.path == path and fault.page in (None, page)
+                if fits and is_asked and times != 0:
                     self._faults[index] = (fault, None if times is None else times - 1)
                     return fault
         return None

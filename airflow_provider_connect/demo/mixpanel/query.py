@@ -89,7 +89,7 @@ def parse_query(target: str, today: dt.date) -> Query:
         first=first,
         last=last,
         events=_events(values.get("event")),
-        where=_where(values.get("where")),
+        where=parse_where(values.get("where")),
         limit=_limit(values.get("limit")),
         unit="ms" if values.get("time_in_ms", "").lower() == "true" else "s",
     )
@@ -138,8 +138,12 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _where(text: str | None) -> Callable[[dict[str, Any]], bool] | None:
-    """Parse one comparison of a property with a text or a number: a small part of the vendor's language."""
+def parse_where(text: str | None, *, orders_texts: bool = False) -> Callable[[dict[str, Any]], bool] | None:
+    """Parse one comparison of a property with a text or a number: a small part of the vendor's language.
+
+    :param orders_texts: whether texts may be greater or less, as the times of profiles are.
+    :raises RefusedError: 400.
+    """
     if text is None:
         return None
     refusal = RefusedError(400, "where is not an expression this server understands")
@@ -151,7 +155,7 @@ def _where(text: str | None) -> Callable[[dict[str, Any]], bool] | None:
         name, constant = json.loads(match[1]), json.loads(match[3])
     except ValueError:
         raise refusal from None
-    if isinstance(constant, str) and operator not in ("==", "!="):
+    if isinstance(constant, str) and operator not in ("==", "!=") and not orders_texts:
         raise refusal
     compare = _COMPARISONS[operator]
     kinds = str if isinstance(constant, str) else (int, float)

@@ -1,10 +1,11 @@
-"""A stand-in for Mixpanel's raw event export API, on this machine only. It is not Mixpanel.
+"""A stand-in for Mixpanel's raw event export and Query APIs, on this machine only. It is not Mixpanel.
 
 It answers ``GET /api/2.0/export`` as https://developer.mixpanel.com/reference/raw-event-export documents it
 (2026-11) and as connectors have seen it: made-up events (:mod:`.events`), accounts and rate limits (:mod:`.access`)
-and faults (:mod:`.faults`). Unlike Mixpanel it speaks plain HTTP, keeps to
-127.0.0.1, knows one project and one account, and understands one comparison as ``where``. Every answer names it in
-its ``Server`` header.
+and faults (:mod:`.faults`). The endpoints of the Query API (:mod:`.query_api`) are on the same host here: made-up
+profiles and cohorts (:mod:`.people`), in sessions of pages (:mod:`.engage`). Unlike Mixpanel it speaks plain HTTP,
+keeps to 127.0.0.1, knows one project and one account, and understands one comparison as ``where``. Every answer names
+it in its ``Server`` header.
 
 For other processes there is ``GET /_standin/stats``, ``GET /_standin/truth?date=``, ``GET`` and ``POST
 /_standin/faults`` (a JSON list that replaces the schedule).
@@ -28,14 +29,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from airflow_provider_connect.demo.mixpanel.access import Account, Gate, Limits
 from airflow_provider_connect.demo.mixpanel.bodies import DayStore
+from airflow_provider_connect.demo.mixpanel.engage import Engage
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.export import export
-from airflow_provider_connect.demo.mixpanel.faults import Fault, FaultSchedule
+from airflow_provider_connect.demo.mixpanel.faults import EXPORT_PATH, Fault, FaultSchedule
+from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.query import Query, RefusedError, parse_query
+from airflow_provider_connect.demo.mixpanel.query_api import ENDPOINTS, Question, query
 from airflow_provider_connect.demo.mixpanel.stats import Stats
 from airflow_provider_connect.demo.mixpanel.wire import Answer, Framing, Wire
 
-EXPORT_PATH = "/api/2.0/export"
 _UNANSWERED_KINDS = frozenset({"refuse", "silent"})
 
 
@@ -51,6 +54,9 @@ class StandIn:
     :param now: the clock that decides what "today" is.
     :param framing: of answers without a fault.
     :param port: 0 takes a free one.
+    :param people: whom the Query API knows; replace them to change the answers to new sessions.
+    :param engage: how it pages them.
+    :param query_limits: the Query API's own.
     :raises OSError: if the port is taken.
     """
 
@@ -65,10 +71,16 @@ class StandIn:
         now: Callable[[], dt.datetime] = _utc_now,
         framing: Framing = "chunked",
         port: int = 0,
+        people: People | None = None,
+        engage: Engage | None = None,
+        query_limits: Limits | None = None,
     ) -> None:
         self.account = account or Account()
         self.faults = FaultSchedule(faults)
         self.gate = Gate(limits or Limits(), self.account.project_id)
+        self.query_gate = Gate(query_limits or Limits(), self.account.project_id)
+        self.people = people or People()
+        self.engage = engage or Engage()
         self.framing: Framing = framing
         self.stop = threading.Event()
         self._cache = cache
@@ -188,15 +200,23 @@ class _Handler(BaseHTTPRequestHandler):
             self._export()
         elif path.startswith("/_standin/"):
             self._inspect(path.removeprefix("/_standin/"))
+        elif ("GET", path) in ENDPOINTS:
+            self._query(Question("GET", path, self._parameters()))
         else:
             self._json(404, {"request": path, "error": "Not found"})
 
     def do_POST(self) -> None:  # http.server's name
-        if urlsplit(self.path).path != "/_standin/faults":
+        path = urlsplit(self.path).path
+        is_query = ("POST", path) in ENDPOINTS
+        if path != "/_standin/faults" and not is_query:
             self.close_connection = True  # the body stays unread
             self._json(405, {"request": self.path, "error": "Method not allowed"})
             return
         text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if is_query:
+            form = parse_qs(text.decode(), keep_blank_values=True)
+            self._query(Question("POST", path, self._parameters(), {name: each[-1] for name, each in form.items()}))
+            return
         try:
             faults = [Fault.from_json(options) for options in json.loads(text)]
         except (ValueError, TypeError) as error:
@@ -240,8 +260,41 @@ class _Handler(BaseHTTPRequestHandler):
         standin.counts.record(_dates_asked(self.path), status, kind)
         self._wire().send(answer, standin.framing, fault)
 
-    def _refuse(self, refusal: RefusedError) -> None:
-        self._standin.counts.record(_dates_asked(self.path), str(refusal.status))
+    def _query(self, question: Question) -> None:
+        standin = self._standin
+        try:
+            asked = question.params.get("project_id")
+            standin.account.authorize(self.headers.get("Authorization"), asked, is_query=True)
+            standin.query_gate.enter(is_counted=not question.page)
+        except RefusedError as refusal:
+            self._refuse(refusal, question.name)
+            return
+        standin.counts.start()
+        try:
+            self._serve_query(question)
+        except RefusedError as refusal:
+            self._refuse(refusal, question.name)
+        except (ConnectionError, TimeoutError):
+            standin.counts.aborted()
+            self.close_connection = True
+        finally:
+            standin.counts.end()
+            standin.query_gate.leave()
+
+    def _serve_query(self, question: Question) -> None:
+        standin = self._standin
+        accepts_gzip = _accepts_gzip(self.headers.get("Accept-Encoding"))
+        fault = standin.faults.take((), accepts_gzip=accepts_gzip, path=question.path, page=question.page)
+        answer = query(standin, question, fault, accepts_gzip=accepts_gzip)
+        kind = fault.kind if fault else None
+        standin.counts.record(question.name, "none" if kind in _UNANSWERED_KINDS else str(answer.status), kind)
+        self._wire().send(answer, standin.framing, fault)
+
+    def _parameters(self) -> dict[str, str]:
+        return {name: texts[-1] for name, texts in parse_qs(urlsplit(self.path).query).items()}
+
+    def _refuse(self, refusal: RefusedError, asked: str = "") -> None:
+        self._standin.counts.record(asked or _dates_asked(self.path), str(refusal.status))
         if refusal.form == "json":
             self._json(refusal.status, {"request": self.path, "error": refusal.message}, refusal.headers)
         else:

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -20,8 +20,14 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.sources._mixpanel.limits import limit_problems
 
+Api = Literal["export", "query"]
+"""Which of Mixpanel's APIs is asked: each has its own hosts, limits and plans."""
+
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
+
+QUERY_HOSTS = {"us": "mixpanel.com", "eu": "eu.mixpanel.com", "in": "in.mixpanel.com"}
+"""Query hosts by region: https://developer.mixpanel.com/reference/query-api (2026-11)."""
 
 _REGIMES = ("utc", "project_local")
 _HOUR_IS_USED_UP_SECONDS = 900.0
@@ -46,6 +52,7 @@ class Access:
     project_id: str | None
     proxy: SecretStr | None
     ca_bundle: str | None = field(default=None, repr=False)
+    api: Api = "export"
 
     @property
     def secrets(self) -> Secrets:
@@ -53,8 +60,8 @@ class Access:
         return Secrets([*self.auth.secrets, *proxy_auth(self.proxy).secrets])
 
     @classmethod
-    def from_connection(cls, connection: Connection) -> Access:
-        """Read a connection.
+    def from_connection(cls, connection: Connection, api: Api = "export") -> Access:
+        """Read a connection. A host that it names serves both APIs.
 
         :raises ConfigError: naming everything that is wrong with it.
         """
@@ -67,12 +74,13 @@ class Access:
         user, password = (connection.login or nothing, secret) if is_account else (secret, nothing)
         proxy = connection.option("proxy")
         return cls(
-            url=_url(connection),
+            url=_url(connection, api),
             asked=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
             auth=basic_auth(user, password),
             project_id=connection.option("project_id"),
             proxy=SecretStr(proxy) if proxy else None,
             ca_bundle=connection.option("ca_bundle"),
+            api=api,
         )
 
 
@@ -148,9 +156,9 @@ def _region(connection: Connection) -> str:
     return connection.option("region") or "us"
 
 
-def _url(connection: Connection) -> str:
+def _url(connection: Connection, api: Api) -> str:
     if not connection.host:
-        return f"https://{HOSTS[_region(connection)]}"
+        return f"https://{(HOSTS if api == 'export' else QUERY_HOSTS)[_region(connection)]}"
     return base_url(connection.host, connection.port)
 
 
@@ -173,20 +181,37 @@ _TABLE = (
         "and whether the project lives in another region ({regions})",
     ),
     _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
-    _Meaning(400, "", ConfigError, "the request is not understood: check the options where and event"),
+    _Meaning(400, "", ConfigError, "the request is not understood: check {options}"),
     _Meaning(
         401, "", ConfigError, "the credentials are wrong, or the project lives in another region ({regions}): check "
         "login, password and the region",
     ),
-    _Meaning(402, "", ConfigError, "the project's plan does not include this API"),
-    _Meaning(403, "", ConfigError, "the account has no role in this project that may export: ask for one, and check "
+    _Meaning(402, "", ConfigError, "the project's plan does not include {plan}"),
+    _Meaning(403, "", ConfigError, "the account has no role in this project that may {verb}: ask for one, and check "
              "project_id"),
-    _Meaning(404, "", ConfigError, "there is no export API at that host: check host and region"),
+    _Meaning(404, "", ConfigError, "there is no {verb} API at that host: check host and region"),
     _Meaning(408, "", RetriableError, "the server gave up waiting"),
     _Meaning(429, "", RetriableError, "the project's query limit is reached"),
 )  # fmt: skip
 """Refusals, as documented and as seen by connectors (2026-11):
 https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limits."""
+
+_WORDS: dict[Api, dict[str, str]] = {
+    "export": {
+        "regions": ", ".join(HOSTS),
+        "verb": "export",
+        "plan": "this API",
+        "options": "the options where and event",
+        "who": "an export",
+    },
+    "query": {
+        "regions": ", ".join(QUERY_HOSTS),
+        "verb": "query",
+        "plan": "the Query API, which needs Growth or Enterprise; of this source, stream='export' does without it",
+        "options": "the stream's options",
+        "who": "the Query API",
+    },
+}
 
 
 def refusal(
@@ -213,7 +238,7 @@ def refusal(
     effective = _effective_status(status, text)
     for row in _TABLE:
         if row.status == effective and row.text in text.lower():
-            meaning = row.meaning.format(regions=", ".join(HOSTS))
+            meaning = row.meaning.format(**_WORDS[access.api])
             message = f"Mixpanel ({access.asked}) answered {status}: {meaning}{quoted}{after}"
             if effective == 429 and (counted := _hour(text)) is not None:
                 wait = retry_after_seconds(retry_after, now)
@@ -226,7 +251,9 @@ def refusal(
         trouble = "an error inside its answer" if status == 200 else str(status)
         message = f"Mixpanel ({access.asked}) answered {trouble}: it is in trouble{quoted}{after}"
         return RetriableError(message, retry_after_seconds=retry_after_seconds(retry_after, now))
-    return ConfigError(f"Mixpanel ({access.asked}) answered {status}, which an export never does{quoted}{after}")
+    return ConfigError(
+        f"Mixpanel ({access.asked}) answered {status}, which {_WORDS[access.api]['who']} never does{quoted}{after}"
+    )
 
 
 def _effective_status(status: int, text: str) -> int:

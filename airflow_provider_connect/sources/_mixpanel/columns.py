@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -10,29 +11,50 @@ if TYPE_CHECKING:
 Regime = Literal["utc", "project_local"]
 PromotedType = Literal["string", "double", "bigint", "boolean"]
 
-COLUMNS: dict[str, tuple[str, str]] = {
-    "event": ("string", "Name of the event."),
-    "distinct_id": ("string", "Whom the event is about; a number keeps its JSON text; null if missing."),
-    "insert_id": ("string", "The client's or server's $insert_id; null if missing."),
-    "time": ("timestamp", "When the event happened (UTC); null if the record has no usable time."),
-    "time_local": (
+ColumnKind = Literal["string", "json", "timestamp", "wall", "date", "double", "bigint", "boolean"]
+"""Types of columns: ``timestamp`` is an instant, ``wall`` what a clock showed, ``json`` a document's text."""
+
+
+class Column(NamedTuple):
+    """One column of a stream.
+
+    :param comment: what it holds; goes to the sink with the column.
+    :param required: never null.
+    :param few_values: its values repeat.
+    """
+
+    kind: ColumnKind
+    comment: str
+    required: bool = False
+    few_values: bool = False
+
+
+COLUMNS: dict[str, Column] = {
+    "event": Column("string", "Name of the event.", required=True, few_values=True),
+    "distinct_id": Column("string", "Whom the event is about; a number keeps its JSON text; null if missing."),
+    "insert_id": Column("string", "The client's or server's $insert_id; null if missing."),
+    "time": Column("timestamp", "When the event happened (UTC); null if the record has no usable time."),
+    "time_local": Column(
         "wall",
         "What the project's clock showed, as exported; null unless the project's timestamps are project_local.",
     ),
-    "properties": ("json", "All properties: the JSON text as exported, byte for byte."),
-    "processing_time": ("timestamp", "When the vendor received the event (UTC, from mp_processing_time_ms)."),
-    "record_key": ("string", "Identity of the event, 32 hex digits: see key_origin."),
-    "key_origin": (
+    "properties": Column("json", "All properties: the JSON text as exported, byte for byte.", required=True),
+    "processing_time": Column("timestamp", "When the vendor received the event (UTC, from mp_processing_time_ms)."),
+    "record_key": Column("string", "Identity of the event, 32 hex digits: see key_origin.", required=True),
+    "key_origin": Column(
         "string",
         "vendor: the key is made from event, distinct_id, time and $insert_id; fallback: one of them is missing, "
         "and it is made from the event's name and all properties.",
+        required=True,
+        few_values=True,
     ),
 }
+"""Those of the raw export."""
 
-_FEW_VALUES = ("event", "key_origin")
 
-
-def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
+def schema(
+    promote: tuple[tuple[str, str, PromotedType], ...] = (), columns: Mapping[str, Column] = COLUMNS
+) -> pa.Schema:
     """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
@@ -41,23 +63,23 @@ def schema(promote: tuple[tuple[str, str, PromotedType], ...]) -> pa.Schema:
         "json": pa.string(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "wall": pa.timestamp("us"),
+        "date": pa.date32(),
         "double": pa.float64(),
         "bigint": pa.int64(),
         "boolean": pa.bool_(),
     }
-    required = {"event", "properties", "record_key", "key_origin"}
     few = {"few_values": "yes"}
     marks = {"json": {"json": "checked"}}
     fields = [
         pa.field(
             name,
-            types[kind],
-            name not in required,
-            {"comment": comment} | (few if name in _FEW_VALUES else {}) | marks.get(kind, {}),
+            types[column.kind],
+            not column.required,
+            {"comment": column.comment} | (few if column.few_values else {}) | marks.get(column.kind, {}),
         )
-        for name, (kind, comment) in COLUMNS.items()
+        for name, column in columns.items()
     ]
-    for name, column, kind in promote:
+    for name, promoted, kind in promote:
         comment = {"comment": f"Property {name!r} where it is a {kind}."}
-        fields.append(pa.field(column, types[kind], metadata=comment | (few if kind == "string" else {})))
+        fields.append(pa.field(promoted, types[kind], metadata=comment | (few if kind == "string" else {})))
     return pa.schema(fields)

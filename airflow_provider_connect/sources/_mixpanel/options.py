@@ -11,22 +11,32 @@ from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._mixpanel.access import problems
-from airflow_provider_connect.sources._mixpanel.columns import COLUMNS, PromotedType, Regime
+from airflow_provider_connect.sources._mixpanel.columns import PromotedType, Regime
 from airflow_provider_connect.window import zone
+
+StreamName = Literal["export", "engage", "cohorts", "cohort_members"]
 
 
 def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    return [value] if isinstance(value, str | int) else value
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class MixpanelOptions(Options):
     """What a user may set.
 
-    :raises ConfigError: if an option is wrong, or two promoted properties would share a column.
+    Which of them belong to a stream, the stream says.
+
+    :raises ConfigError: if an option is wrong.
     """
 
     conn_id: str = Field(default="mixpanel_default", description="Airflow connection of type mixpanel.")
-    stream: Literal["export"] = Field(default="export", description="What to read: the raw event export.")
+    stream: StreamName = Field(
+        default="export", description="What to read; the page of the source says what each stream holds."
+    )
     project_timezone: str = Field(
         default="UTC", description="The project's time zone (IANA name), which defines its days."
     )
@@ -38,7 +48,21 @@ class MixpanelOptions(Options):
     event: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
         default=None, min_length=1, description="Only events with these names."
     )
-    where: str | None = Field(default=None, description="Only events for which this Mixpanel expression is true.")
+    where: str | None = Field(
+        default=None, description="Only events, or profiles, for which this Mixpanel expression is true."
+    )
+    data_group_id: Annotated[str | None, BeforeValidator(_as_text)] = Field(
+        default=None,
+        pattern=r"^-?[0-9]{1,20}$",
+        description="Id of a group key: the profiles of its groups in place of users'. Each is a stream of its own.",
+    )
+    filter_by_cohort: int | None = Field(default=None, ge=1, description="Only profiles in the cohort with this id.")
+    output_properties: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
+        default=None, min_length=1, description="Ask for these properties of the profiles only; by default for all."
+    )
+    cohorts: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
+        default=None, min_length=1, description="Ids of the cohorts whose members to read; by default of all."
+    )
     deduplicate: Literal["key", "off"] = Field(
         default="key", description="Of a day's records with the same key keep the first (key) or all (off)."
     )
@@ -48,9 +72,11 @@ class MixpanelOptions(Options):
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
-        description="A line that is not a record fails the day (none), or is set aside and counted (all).",
+        description="A line or profile that is no record fails the day (none), or is set aside and counted (all).",
     )
-    max_rejects: int = Field(default=1000, ge=0, description="How many lines may be set aside before the day fails.")
+    max_rejects: int = Field(
+        default=1000, ge=0, description="How many lines or profiles may be set aside before the day fails."
+    )
     connect_timeout_seconds: float = Field(
         default=10.0, gt=0, description="Longest wait for a connection to be accepted."
     )
@@ -71,13 +97,6 @@ class MixpanelOptions(Options):
             zone(self.project_timezone)
         except ConfigError as error:
             raise ValueError(f"project_timezone: {error}") from None
-        taken = {name.lower(): "a column of every row" for name in (*COLUMNS, "day")}
-        for name, column, _ in self.promoted:
-            if column.lower() in taken:
-                raise ValueError(
-                    f"promote: property {name!r} would become column {column!r}, which is {taken[column.lower()]}"
-                )
-            taken[column.lower()] = f"the column of property {name!r}"
         return self
 
     @property
@@ -97,7 +116,7 @@ class MixpanelOptions(Options):
         return regime
 
     def problems(self, connection: Connection) -> list[str]:
-        """Return what is wrong with these options and the connection; [] if nothing is."""
+        """Return what is wrong with the export's options and the connection; [] if nothing is."""
         found = problems(connection)
         if not found and self._regime(connection) is None:
             found.append(

@@ -245,7 +245,7 @@ class RecordReader:
 
     def _walk(self, text: str) -> tuple[Any, bytes, tuple[Any, ...], tuple[str, ...]]:
         """Read a line that msgspec cannot: with other top-level keys, lone surrogates, numbers beyond a double."""
-        top = dict(_members(text))
+        top = dict(members(text))
         if "error" in top and "event" not in top:
             error = _loads(top["error"])
             raise ErrorDocumentError(error if isinstance(error, str) else "")
@@ -294,10 +294,14 @@ def _text(line: bytes) -> str:
         raise NotARecordError(f"invalid UTF-8 at its byte {error.start}") from None
 
 
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (key, source text of the value) of the one JSON object that ``text`` is."""
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
-    at = _expect(text, 0, "{")
+def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tuple[str, str]]:
+    """Yield (key, source text of the value) of the one JSON object that ``text`` is.
+
+    :param decoder: what finds the end of a value; by default one that knows no NaN.
+    :raises NotARecordError: it is none.
+    """
+    decoder = decoder or json.JSONDecoder(parse_constant=_no_constant)
+    at = expect(text, 0, "{")
     if text[at : at + 1] == "}":
         at += 1
     else:
@@ -306,25 +310,31 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
                 key, at = decoder.raw_decode(text, at)
                 if not isinstance(key, str):
                     raise NotARecordError("no JSON object")
-                at = _expect(text, at, ":")
+                at = expect(text, at, ":")
                 _, end = decoder.raw_decode(text, at)
             except (ValueError, RecursionError) as error:
                 raise _not_json(error) from None
             yield key, text[at:end]
-            at = _SPACE.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+            at = space_after(text, end)
             if text[at : at + 1] == "}":
                 at += 1
                 break
-            at = _expect(text, at, ",")
-    if _SPACE.match(text, at).end() != len(text):  # type: ignore[union-attr]
+            at = expect(text, at, ",")
+    if space_after(text, at) != len(text):
         raise NotARecordError("something follows the JSON object")
 
 
-def _expect(text: str, at: int, what: str) -> int:
-    at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+def expect(text: str, at: int, what: str) -> int:
+    """Return where the text goes on after ``what``, which has to be next, and white space around it."""
+    at = space_after(text, at)
     if text[at : at + 1] != what:
         raise NotARecordError(f"invalid JSON at its character {at}")
-    return _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+    return space_after(text, at + 1)
+
+
+def space_after(text: str, at: int) -> int:
+    """Return where the white space at this place ends."""
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
 
 
 def _loads(text: str) -> Any:

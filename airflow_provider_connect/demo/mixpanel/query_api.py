@@ -1,0 +1,89 @@
+"""The stand-in's Query API: which endpoints there are, and what each answers.
+
+An endpoint is a function of the stand-in and the question. Follow-up pages of ``engage`` do not count to the hour's
+queries, as users and Mixpanel's support say (https://github.com/airbytehq/airbyte/issues/57513).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from airflow_provider_connect.demo.mixpanel.access import Account
+from airflow_provider_connect.demo.mixpanel.engage import Engage
+from airflow_provider_connect.demo.mixpanel.export import GZIP_ABOVE_BYTES, damaged, instead
+from airflow_provider_connect.demo.mixpanel.faults import ANSWER_KINDS, GZIP_KINDS, Fault
+from airflow_provider_connect.demo.mixpanel.people import People
+from airflow_provider_connect.demo.mixpanel.wire import Answer
+
+_JSON = {"Content-Type": "application/json"}
+
+
+class Served(Protocol):
+    """What the endpoints answer from."""
+
+    account: Account
+    engage: Engage
+    people: People
+
+
+@dataclass(frozen=True)
+class Question:
+    """A request to the Query API.
+
+    :param page: of a paged answer.
+    :param form: of a POST.
+    """
+
+    method: str
+    path: str
+    params: Mapping[str, str]
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def page(self) -> int:
+        """The page asked for; 0 where there are none, or it is not readable."""
+        text = self.form.get("page", "")
+        return int(text) if text.isascii() and text.isdigit() else 0
+
+    @property
+    def name(self) -> str:
+        """What the stats call it."""
+        return self.path.removeprefix("/api/query/") + (" pages" if self.page else "")
+
+
+def _engage(standin: Served, question: Question, fault: Fault | None) -> bytes:
+    return standin.engage.page(standin.people, question.form, fault)
+
+
+def _cohorts(standin: Served, _: Question, __: Fault | None) -> bytes:
+    return json.dumps(standin.people.listed(standin.account.project_id), ensure_ascii=False).encode()
+
+
+ENDPOINTS: dict[tuple[str, str], Callable[[Served, Question, Fault | None], bytes]] = {
+    ("POST", "/api/query/engage"): _engage,
+    ("POST", "/api/query/cohorts/list"): _cohorts,
+}
+
+
+def query(standin: Served, question: Question, fault: Fault | None, *, accepts_gzip: bool) -> Answer:
+    """Return the answer to a question.
+
+    :raises RefusedError: 400.
+    """
+    if fault is not None and fault.kind in ANSWER_KINDS:
+        return instead(fault, question.path, accepts_gzip=accepts_gzip)
+    body = ENDPOINTS[question.method, question.path](standin, question, fault)
+    if fault is not None and fault.kind in GZIP_KINDS:
+        return Answer(200, damaged(fault, memoryview(_gzip(body))), _JSON | {"Content-Encoding": "gzip"})
+    if accepts_gzip and len(body) > GZIP_ABOVE_BYTES:
+        return Answer(200, memoryview(_gzip(body)), _JSON | {"Content-Encoding": "gzip"})
+    return Answer(200, memoryview(body), _JSON)
+
+
+def _gzip(body: bytes) -> bytes:
+    compressor = zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    return compressor.compress(body) + compressor.flush()

@@ -1,0 +1,43 @@
+"""Makes record keys from the columns that identify a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SEPARATOR = b"\xff"
+_NULL = b"\xfe"
+
+
+def keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
+    """Return the 16-byte keys of the rows, one after the other.
+
+    XXH3-128 over the stream's variant, if it has one, and the columns in UTF-8, joined by 0xFF; null is 0xFE. UTF-8
+    holds neither.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from xxhash import xxh3_128_digest
+
+    texts: list[Any] = [pc.fill_null(column.cast(pa.string()).cast(pa.binary()), _NULL) for column in columns]
+    parts = [pa.scalar(variant.encode(), pa.binary()), *texts] if variant else texts
+    joined = pc.binary_join_element_wise(*parts, pa.scalar(_SEPARATOR, pa.binary()))
+    return b"".join(map(xxh3_128_digest, joined.to_pylist()))
+
+
+def hex_keys(variant: str, columns: Sequence[pa.Array]) -> pa.StringArray:
+    """Return :func:`keys` as columns have them: 32 hex digits each."""
+    return as_hex(keys(variant, columns))
+
+
+def as_hex(key_bytes: bytes) -> pa.StringArray:
+    """Return keys of 16 bytes as text."""
+    import numpy as np
+    import pyarrow as pa
+
+    count = len(key_bytes) // 16
+    offsets = np.arange(0, 32 * count + 1, 32, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(key_bytes.hex().encode()))

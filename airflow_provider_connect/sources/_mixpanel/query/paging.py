@@ -1,0 +1,97 @@
+"""The pages of one engage session: what page 0 promises, and whether those after it keep it. No network here.
+
+A session is an answer that Mixpanel keeps for a while, so its pages fit together and pages of two do not. Each page
+says which it is, of which session, and how many profiles there are in all; so what every page must hold is known from
+page 0, and a page that is missing, doubled or short is found.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from airflow_provider_connect.errors import RetriableError
+
+_GONE = re.compile(r"cache|expired|session", re.IGNORECASE)
+
+
+class Page(NamedTuple):
+    """What a page says of itself.
+
+    :param number: 0-based; None if it does not say.
+    :param total: of the profiles on all pages.
+    :param profiles: how many are on this one.
+    :param mark: the same for two pages with the same profiles only.
+    """
+
+    number: int | None
+    session: str
+    size: int
+    total: int
+    profiles: int
+    mark: bytes
+
+
+class Session:
+    """Checks the pages of a session, which come in order, page 0 first.
+
+    :raises RetriableError: page 0 contradicts itself.
+    """
+
+    def __init__(self, first: Page) -> None:
+        if first.size < 1 or first.total < 0:
+            raise RetriableError(f"page 0 is wrong: it says page_size {first.size} and total {first.total}")
+        self.id = first.session
+        self.pages = max(1, -(-first.total // first.size))
+        """How many there are."""
+        if self.pages > 1 and not self.id:
+            raise RetriableError(f"page 0 of {self.pages} names no session_id, so the others cannot be asked for")
+        self._size, self._total = first.size, first.total
+        self._marks: dict[bytes, int] = {}
+        self._next = 0
+        self.take(first)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every page has been taken."""
+        return self._next == self.pages
+
+    def take(self, page: Page) -> None:
+        """Take the next page.
+
+        :raises RetriableError: it is another page than the next, or not of this session, or does not hold what it must.
+        """
+        asked = self._next
+        where = f"page {asked} of {self.pages}"
+        if page.session != self.id:
+            raise gone(asked, self.pages, "came from another session")
+        if page.number not in (None, asked):
+            raise RetriableError(f"{where} is wrong: it says that it is page {page.number}")
+        if (page.size, page.total) != (self._size, self._total):
+            raise RetriableError(
+                f"{where} contradicts page 0: page_size {page.size} and total {page.total}, not {self._size} and "
+                f"{self._total}"
+            )
+        due = min(self._size, self._total - asked * self._size)
+        if page.profiles != due:
+            has = "is empty" if page.profiles == 0 else f"has {page.profiles} profiles"
+            raise RetriableError(
+                f"{where} {has}, where the total of {self._total} leaves {due} for it; {asked * self._size} came before"
+            )
+        if page.profiles and page.mark in self._marks:
+            raise RetriableError(f"{where} came twice: it is page {self._marks[page.mark]} again")
+        self._marks[page.mark] = asked
+        self._next += 1
+
+
+def is_gone(status: int, text: str) -> bool:
+    """Tell whether a refusal of a later page says that its session is no longer kept.
+
+    What an expired session answers is not documented; "request for page in uncached query" has been seen.
+    """
+    return status >= 400 and status != 429 and _GONE.search(text) is not None
+
+
+def gone(page: int, pages: int, why: str) -> RetriableError:
+    """Return the error for a session that is lost; another one begins at page 0, as its pages fit no others."""
+    return RetriableError(f"page {page} of {pages} {why}: the pages read so far are dropped, and page 0 is asked anew")

@@ -1,0 +1,111 @@
+"""The streams that are pages of profiles: ``engage`` and ``cohort_members``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.sources._mixpanel.asking import Asking
+from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.query.cohorts import listed
+from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def _group(options: MixpanelOptions) -> str:
+    return options.data_group_id or ""
+
+
+def _not_asked_for(options: MixpanelOptions) -> list[str]:
+    """Name promoted properties that would be null in every row."""
+    if options.output_properties is None:
+        return []
+    return [
+        f"promote: property {name!r} is not among output_properties, so its column would be null in every row"
+        for name in options.promote
+        if name not in options.output_properties
+    ]
+
+
+def _engage(stream: Stream, there: Asking) -> Iterator[pa.RecordBatch]:
+    from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling  # noqa: PLC0415  # too heavy for a DAG file
+
+    options = there.options
+    form = {}
+    if options.where is not None:
+        form["where"] = options.where
+    if options.data_group_id is not None:
+        form["data_group_id"] = options.data_group_id
+    if options.filter_by_cohort is not None:
+        form["filter_by_cohort"] = _cohort(options.filter_by_cohort)
+    if options.output_properties is not None:
+        form["output_properties"] = json.dumps(options.output_properties, ensure_ascii=False)
+    with Profiling(stream, there) as profiling:
+        yield from profiling.read(form)
+
+
+def _members(stream: Stream, there: Asking) -> Iterator[pa.RecordBatch]:
+    from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling  # noqa: PLC0415  # too heavy for a DAG file
+
+    named = there.options.cohorts
+    with Profiling(stream, there) as profiling:
+        for cohort in dict.fromkeys(named or (cohort["id"] for cohort in listed(there))):
+            form = {"filter_by_cohort": _cohort(cohort), "output_properties": json.dumps(["$last_seen"])}
+            yield from profiling.read(form, cohort_id=cohort)
+
+
+def _cohort(number: int) -> str:
+    return json.dumps({"id": number})
+
+
+ENGAGE = Stream(
+    name="engage",
+    kind="snapshot",
+    api="query",
+    about="profiles of users, or of a group's",
+    columns={
+        "distinct_id": Column("string", "Whose profile it is; a number keeps its JSON text.", required=True),
+        "last_seen": Column(
+            "timestamp", "The property $last_seen (UTC, unless it says another offset); null if it is not a time."
+        ),
+        "properties": Column("json", "All properties: the JSON text as sent, byte for byte.", required=True),
+        "record_key": RECORD_KEY,
+    },
+    key=("distinct_id",),
+    options=frozenset(
+        {
+            "where",
+            "data_group_id",
+            "filter_by_cohort",
+            "output_properties",
+            "promote",
+            "errors_tolerance",
+            "max_rejects",
+        }
+    ),
+    variant=_group,
+    problems=_not_asked_for,
+    read=_engage,
+)
+
+COHORT_MEMBERS = Stream(
+    name="cohort_members",
+    kind="snapshot",
+    api="query",
+    about="who is in which cohort",
+    columns={
+        "cohort_id": Column("bigint", "The cohort's id.", required=True),
+        "distinct_id": Column("string", "A member of it; a number keeps its JSON text.", required=True),
+        "last_seen": Column(
+            "timestamp", "The member's $last_seen (UTC, unless it says another offset); null if it is not a time."
+        ),
+        "record_key": RECORD_KEY,
+    },
+    key=("cohort_id", "distinct_id"),
+    options=frozenset({"cohorts", "errors_tolerance", "max_rejects"}),
+    read=_members,
+)

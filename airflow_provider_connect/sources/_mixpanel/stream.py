@@ -1,0 +1,55 @@
+"""What a stream of Mixpanel is: data about the API, from which one poller makes the rows of any stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.sources._mixpanel.access import Api
+from airflow_provider_connect.sources._mixpanel.asking import Asking
+from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
+from airflow_provider_connect.window import SourceKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RECORD_KEY = Column("string", "Identity of the row, 32 hex digits: the same whenever it is read.", required=True)
+
+Read = Callable[["Stream", Asking], Iterator["pa.RecordBatch"]]
+"""Asks the API for a day, or a snapshot, and yields all its rows; ends normally only at the end of the data."""
+
+
+def _none(_: MixpanelOptions) -> str:
+    return ""
+
+
+def _no_problems(_: MixpanelOptions) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream.
+
+    :param about: what a row is, in a few words.
+    :param columns: of every row, in order; promoted properties follow them.
+    :param key: the columns that ``record_key`` is made from.
+    :param options: names of the options that belong to it. One that no stream names belongs to all of them.
+    :param variant: what tells it from other streams of this name in the same project: letters, digits, dot, dash and
+        underscore; part of ledger and record key. "" for the only one.
+    :param problems: what is wrong with the options together, beside what holds for every stream.
+    :param read: how it is read; None for the export, whose lines have a poller of their own.
+    """
+
+    name: StreamName
+    kind: SourceKind
+    api: Api
+    about: str
+    columns: Mapping[str, Column]
+    key: tuple[str, ...]
+    options: frozenset[str] = field(default_factory=frozenset)
+    variant: Callable[[MixpanelOptions], str] = _none
+    problems: Callable[[MixpanelOptions], list[str]] = _no_problems
+    read: Read | None = None

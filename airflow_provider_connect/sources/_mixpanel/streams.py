@@ -1,0 +1,69 @@
+"""Every stream of the Mixpanel source by its name, and which options go with which. DAG files import this."""
+
+from __future__ import annotations
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.sources._mixpanel import access
+from airflow_provider_connect.sources._mixpanel.columns import COLUMNS
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
+from airflow_provider_connect.sources._mixpanel.query.cohorts import COHORTS
+from airflow_provider_connect.sources._mixpanel.query.profiles import COHORT_MEMBERS, ENGAGE
+from airflow_provider_connect.sources._mixpanel.stream import Stream
+
+EXPORT = Stream(
+    name="export",
+    kind="day",
+    api="export",
+    about="raw events",
+    columns=COLUMNS,
+    key=("event", "distinct_id", "time", "insert_id"),
+    options=frozenset(
+        {
+            "timestamps",
+            "event",
+            "where",
+            "deduplicate",
+            "promote",
+            "errors_tolerance",
+            "max_rejects",
+            "max_record_bytes",
+        }
+    ),
+)
+
+STREAMS: dict[StreamName, Stream] = {stream.name: stream for stream in (EXPORT, ENGAGE, COHORTS, COHORT_MEMBERS)}
+
+
+def option_problems(options: MixpanelOptions) -> list[str]:
+    """Return what is wrong with the options for the stream that they name; [] if nothing is."""
+    stream = STREAMS[options.stream]
+    return [*_foreign(options, stream), *_collisions(options, stream), *stream.problems(options)]
+
+
+def connection_problems(options: MixpanelOptions, connection: Connection) -> list[str]:
+    """Return what is wrong with the options and the connection; [] if nothing is."""
+    has_regime = "timestamps" in STREAMS[options.stream].options
+    return options.problems(connection) if has_regime else access.problems(connection)
+
+
+def _foreign(options: MixpanelOptions, stream: Stream) -> list[str]:
+    """Name the options that are set and that the stream has no use for."""
+    found = []
+    for name in sorted(options.model_fields_set - stream.options):
+        users = [other.name for other in STREAMS.values() if name in other.options]
+        field = type(options).model_fields[name]
+        # What travelled to Spark has every option: one that has its default was not given.
+        if users and getattr(options, name) != field.get_default(call_default_factory=True):
+            found.append(f"{name}: stream {stream.name!r} has no use for it; it belongs to {', '.join(users)}")
+    return found
+
+
+def _collisions(options: MixpanelOptions, stream: Stream) -> list[str]:
+    """Name promoted properties whose column is taken."""
+    found = []
+    taken = {name.lower(): "a column of every row" for name in (*stream.columns, "day")}
+    for name, column, _ in options.promoted:
+        if column.lower() in taken:
+            found.append(f"promote: property {name!r} would become column {column!r}, which is {taken[column.lower()]}")
+        taken.setdefault(column.lower(), f"the column of property {name!r}")
+    return found

@@ -1,0 +1,304 @@
+"""Profiles, page by page, against the stand-in and each of its faults."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+import time
+
+import pytest
+
+from airflow_provider_connect.demo.mixpanel.access import Limits
+from airflow_provider_connect.demo.mixpanel.engage import Engage
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.faults import Fault
+from airflow_provider_connect.demo.mixpanel.people import People
+from airflow_provider_connect.demo.mixpanel.server import StandIn
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.patience import doubling
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.query import sessions
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from tests.equipment.mixpanel import DAY, ENGAGE, connection, expected_id, poll
+
+USERS, PAGE, GROUP = 1030, 100, "-4567"
+PEOPLE = People(users=USERS, groups={GROUP: 250})
+PAGES = 11
+
+
+@pytest.fixture(scope="module")
+def standin():
+    limits = Limits(concurrent=5)
+    with StandIn(Project(), people=PEOPLE, engage=Engage(page_size=PAGE), query_limits=limits) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def no_long_pauses(monkeypatch):
+    monkeypatch.setattr(sessions, "_PAGE_PAUSES", doubling(0.01, 0.02))
+
+
+def engage(server, *faults, **options):
+    return poll(server, *faults, stream="engage", **options)
+
+
+def fault(kind, page=None, **more):
+    return Fault(kind, path=ENGAGE, page=page, **more)
+
+
+@pytest.fixture(scope="module")
+def whole(standin):
+    return engage(standin)
+
+
+def test_every_profile_is_a_row_in_the_order_sent(whole):
+    rows, tally = whole
+    sent = list(PEOPLE.all())
+    assert [row["distinct_id"] for row in rows] == [expected_id(profile) for profile in sent]
+    assert [json.loads(row["properties"]) for row in rows] == [profile["$properties"] for profile in sent]
+    assert len({row["record_key"] for row in rows}) == tally.rows == USERS
+    assert tally.counts == {
+        "last_seen_unreadable": sum(p["$properties"].get("$last_seen") == "undefined" for p in sent)
+    }
+    assert 0 < tally.wire_bytes < tally.raw_bytes
+
+
+def test_properties_are_the_bytes_that_were_sent(whole):
+    sent = [PEOPLE.profile(number) for number in range(USERS)]
+    assert [b',"$properties":%b}' % row["properties"].encode() for row in whole[0]] == [
+        profile[profile.index(b',"$properties":') :] for profile in sent
+    ]
+
+
+def test_only_page_0_counts_as_a_request(whole):
+    assert whole[1].requests == 1
+
+
+def test_last_seen_is_read_with_and_without_an_offset(whole):
+    rows = {row["distinct_id"]: row for row in whole[0]}
+    for number, profile in enumerate(PEOPLE.all()):
+        text = profile["$properties"].get("$last_seen")
+        found = rows[expected_id(profile)]["last_seen"]
+        if text in (None, "undefined"):
+            assert found is None
+        else:
+            read = dt.datetime.fromisoformat(text)
+            assert found == (read if read.tzinfo else read.replace(tzinfo=dt.UTC)), number
+
+
+def test_promoted_properties_are_columns_as_the_export_has_them(standin):
+    rows, tally = engage(standin, promote={"plan": "string", "revenue": "double", "score": "double"})
+    for row, profile in zip(rows, PEOPLE.all(), strict=True):
+        properties = profile["$properties"]
+        assert (row["plan"], row["revenue"]) == (properties["plan"], properties["revenue"])
+    assert {row["score"] for row in rows} == {None}
+    assert tally.counts["promote_null.score"] == sum("score" in p["$properties"] for p in PEOPLE.all()) > 0
+
+
+def test_groups_have_keys_and_a_ledger_of_their_own(standin):
+    rows, _ = engage(standin, data_group_id=GROUP)
+    assert [row["distinct_id"] for row in rows] == [f"company-{number}" for number in range(250)]
+    users, groups = MixpanelSource(stream="engage"), MixpanelSource(stream="engage", data_group_id=int(GROUP))
+    assert (users.stream_key, groups.stream_key) == ("mixpanel_default.engage", f"mixpanel_default.engage.{GROUP}")
+    standin.people, before = People(users=0, groups={GROUP: 1, "1": 1}), standin.people
+    try:
+        keys = {engage(standin, data_group_id=group)[0][0]["record_key"] for group in (GROUP, "1")}
+    finally:
+        standin.people = before
+    assert len(keys) == 2
+
+
+def test_where_output_properties_and_a_cohort_reach_the_server(standin):
+    since = "2026-03-01T00:00:00"
+    rows, _ = engage(
+        standin,
+        where=f'properties["$last_seen"] >= "{since}"',
+        filter_by_cohort=1002,
+        output_properties=["plan", "$last_seen"],
+        promote={"plan": "string"},
+    )
+    sent = list(PEOPLE.all())[::7]
+    wanted = [each for each in sent if each["$properties"].get("$last_seen", "") >= since]
+    assert [row["distinct_id"] for row in rows] == [expected_id(each) for each in wanted] != []
+    assert all(json.loads(row["properties"]).keys() <= {"plan", "$last_seen"} for row in rows)
+    assert all(row["plan"] for row in rows)
+
+
+def test_no_profiles_are_an_empty_snapshot(standin):
+    rows, tally = engage(standin, data_group_id="999")
+    assert (rows, tally.rows) == ([], 0)
+
+
+def test_members_of_every_cohort_and_of_those_named(standin):
+    rows, tally = poll(standin, stream="cohort_members")
+    ids = [expected_id(profile) for profile in PEOPLE.all()]
+    expected = {(cohort.id, one) for cohort in PEOPLE.cohorts for one in ids[:: cohort.every]}
+    assert {(row["cohort_id"], row["distinct_id"]) for row in rows} == expected
+    assert len({row["record_key"] for row in rows}) == len(rows) == len(expected)
+    assert tally.requests == 1 + len(PEOPLE.cohorts)
+    named, tally = poll(standin, stream="cohort_members", cohorts=[1003, 1003])
+    assert {(row["cohort_id"], row["distinct_id"]) for row in named} == {each for each in expected if each[0] == 1003}
+    assert tally.requests == 1
+
+
+def test_cohorts_are_rows(standin):
+    rows, _ = poll(standin, stream="cohorts")
+    assert [(row["cohort_id"], row["name"], row["count"]) for row in rows] == [
+        (cohort.id, cohort.name, PEOPLE.members(cohort)) for cohort in PEOPLE.cohorts
+    ]
+    assert rows[0]["created"] == dt.datetime.fromisoformat("2025-03-01T23:49:51")
+    assert rows[0]["is_visible"] is True
+
+
+# What may go wrong
+
+UNFIT = {
+    "page_again": "came twice: it is page 3 again",
+    "empty_page": "is empty, where the total of 1030 leaves 100",
+    "short_page": "has 99 profiles",
+    "wrong_page": "says that it is page 5",
+    "wrong_total": "contradicts page 0.*1031",
+    "other_session": "another session.*page 0 is asked anew",
+    "expired": "no longer there.*page 0 is asked anew",
+}
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_a_page_that_does_not_fit_ends_the_poll(standin, whole, kind):
+    with pytest.raises(RetriableError, match=f"page 4 of {PAGES} .*{UNFIT[kind]}"):
+        engage(standin, fault(kind, page=4))
+    assert engage(standin)[0] == whole[0]
+
+
+@pytest.mark.parametrize("kind", ["short_page", "empty_page", "wrong_total", "wrong_page"])
+def test_a_page_0_that_does_not_fit(standin, kind):
+    with pytest.raises(RetriableError, match=r"page [01] of"):
+        engage(standin, fault(kind, page=0))
+
+
+PASSING = [
+    ("status", {"status": 503}),
+    ("status", {"status": 429, "headers": {"Retry-After": "0"}}),
+    ("cut_chunked", {}),
+    ("short_length", {}),
+    ("cut_gzip", {}),
+    ("no_trailer", {}),
+    ("bad_crc", {}),
+    ("eof_delimited", {}),
+    ("reset", {}),
+    ("refuse", {}),
+    ("html", {}),
+    ("slow", {"size_bytes": 4000, "seconds": 0.01}),
+]
+
+
+@pytest.mark.parametrize(("kind", "more"), PASSING, ids=str)
+def test_a_later_page_that_fails_once_is_asked_for_again_in_its_session(standin, whole, kind, more):
+    before = standin.stats["requests"]["engage"]["200"]
+    rows, tally = engage(standin, fault(kind, page=5, **more))
+    assert rows == whole[0]
+    assert tally.requests == 1
+    assert standin.stats["requests"]["engage"]["200"] == before + 1
+
+
+@pytest.mark.parametrize("kind", ["status", "cut_chunked", "cut_gzip", "refuse", "html", "html_as_text", "empty"])
+def test_a_page_that_keeps_failing_ends_the_poll(standin, kind):
+    with pytest.raises(RetriableError):
+        engage(standin, fault(kind, page=5, times=None))
+
+
+@pytest.mark.parametrize("kind", ["status", "cut_chunked", "cut_gzip", "refuse", "html", "html_as_text", "empty"])
+def test_page_0_is_left_to_the_next_poll(standin, kind):
+    with pytest.raises(RetriableError):
+        engage(standin, fault(kind, page=0))
+    assert standin.faults.left() == []
+
+
+def test_a_page_that_wants_to_be_left_alone_for_long_is_not_waited_for(standin):
+    hour = fault("status", page=5, status=429, headers={"Retry-After": "900"}, times=None)
+    started = time.monotonic()
+    with pytest.raises(RetriableError, match="limit") as caught:
+        engage(standin, hour)
+    assert caught.value.retry_after_seconds == 900
+    assert time.monotonic() - started < 10
+
+
+def test_an_error_document_on_a_page_is_told(standin):
+    with pytest.raises(RetriableError, match="An error occurred"):
+        engage(standin, fault("error_document", page=2))
+
+
+def test_a_profile_without_an_id(standin):
+    with pytest.raises(DataError, match="profile 200 of those read is no row: it has no distinct_id"):
+        engage(standin, fault("bad_profile", page=2))
+    rows, tally = engage(standin, fault("bad_profile", page=2, count=3), errors_tolerance="all")
+    assert len(rows) == USERS - 3
+    assert tally.counts["rejected"] == len(tally.rejects) == 3
+    assert [reject.position for reject in tally.rejects] == [200, 201, 202]
+    assert b"nobody" in tally.rejects[0].record
+    with pytest.raises(DataError, match="max_rejects=2"):
+        engage(standin, fault("bad_profile", page=2, count=3), errors_tolerance="all", max_rejects=2)
+
+
+def test_a_refusal_on_a_later_page_is_not_asked_again(standin):
+    refused = fault("status", page=3, status=403, body='{"error":"no longer permitted"}', times=None)
+    with pytest.raises(ConfigError, match="may query"):
+        engage(standin, refused)
+
+
+# How it is asked
+
+
+def test_pages_overlap_within_the_limit(standin):
+    standin.engage.page_seconds = 0.2
+    try:
+        before = standin.stats["requests"]["engage pages"]
+        started = time.monotonic()
+        rows, _ = engage(standin)
+        took = time.monotonic() - started
+    finally:
+        standin.engage.page_seconds = 0
+    assert len(rows) == USERS
+    assert took < (1 + 3 + 1) * 0.2, "page 0, then ten others in three times four"
+    asked = standin.stats["requests"]["engage pages"]
+    assert asked.get("429", 0) == before.get("429", 0)
+    assert asked["200"] == before["200"] + PAGES - 1
+    assert standin.stats["concurrent_peak"] <= sessions.PAGES_AT_ONCE
+
+
+def test_pages_are_not_read_far_ahead_of_the_consumer(standin):
+    before = standin.stats["requests"]["engage pages"]["200"]
+    standin.faults.replace([])
+    with MixpanelSource(stream="engage").open(connection(standin)) as poller:
+        (part,) = poller.plan([DAY])
+        rows = poller.poll(part, Tally())
+        next(rows)
+        next(rows)
+        time.sleep(0.5)
+        # Each of four is one page in hand, one that waits, and the next on its way.
+        assert standin.stats["requests"]["engage pages"]["200"] - before <= PAGES - 2
+        rows.close()
+
+
+def test_a_poll_that_is_left_does_not_wait_for_pages_on_their_way(standin):
+    slow = fault("slow", size_bytes=1, seconds=30, times=None, page=2)
+    standin.faults.replace([slow])
+    with MixpanelSource(stream="engage").open(connection(standin)) as poller:
+        (part,) = poller.plan([DAY])
+        rows = poller.poll(part, Tally())
+        next(rows)
+        next(rows)
+        time.sleep(0.2)
+        started = time.monotonic()
+        rows.close()
+    assert time.monotonic() - started < 5
+    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]
+
+
+def test_a_wrong_page_is_told_without_waiting_for_those_on_their_way(standin):
+    started = time.monotonic()
+    with pytest.raises(RetriableError, match="page 1 of 11 is wrong"):
+        engage(standin, fault("wrong_page", page=1), fault("slow", size_bytes=1, seconds=30, times=None, page=2))
+    assert time.monotonic() - started < 5
+    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]

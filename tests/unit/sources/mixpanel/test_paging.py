@@ -1,0 +1,126 @@
+"""What page 0 of a session promises, and every way in which a later page may break it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.errors import Failure, RetriableError
+from airflow_provider_connect.sources._mixpanel.query.paging import Page, Session, is_gone
+
+
+def session_pages(size: int, total: int) -> list[Page]:
+    """Return the pages that a right server sends."""
+    pages = max(1, -(-total // size))
+    return [
+        Page(number, "s1", size, total, min(size, total - number * size), b"%d" % number) for number in range(pages)
+    ]
+
+
+def take_all(pages: list[Page]) -> Session:
+    session = Session(pages[0])
+    for page in pages[1:]:
+        session.take(page)
+    return session
+
+
+sizes = st.tuples(st.integers(1, 50), st.integers(0, 400))
+several = sizes.filter(lambda each: each[1] > each[0])
+
+
+@given(sizes)
+def test_right_pages_make_a_whole_session(shape):
+    pages = session_pages(*shape)
+    session = take_all(pages)
+    assert session.is_whole
+    assert session.pages == len(pages)
+
+
+@given(several, st.data())
+def test_a_session_is_not_whole_before_its_last_page(shape, data):
+    pages = session_pages(*shape)
+    some = data.draw(st.integers(1, len(pages) - 1))
+    assert not take_all(pages[:some]).is_whole
+
+
+CHANGES = {
+    "another session": lambda page, _: page._replace(session="s2"),
+    "no session": lambda page, _: page._replace(session=""),
+    "another number": lambda page, _: page._replace(number=page.number + 1),
+    "another total": lambda page, _: page._replace(total=page.total + 1),
+    "another size": lambda page, _: page._replace(size=page.size + 1),
+    "empty": lambda page, _: page._replace(profiles=0, mark=b""),
+    "one short": lambda page, _: page._replace(profiles=page.profiles - 1),
+    "one too many": lambda page, _: page._replace(profiles=page.profiles + 1),
+    "the page before": lambda page, before: page._replace(mark=before.mark),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@given(shape=several, data=st.data())
+def test_no_changed_page_is_taken(change, shape, data):
+    pages = session_pages(*shape)
+    at = data.draw(st.integers(1, len(pages) - 1))
+    pages[at] = CHANGES[change](pages[at], pages[at - 1])
+    with pytest.raises(RetriableError, match=f"page {at} of {len(pages)}"):
+        take_all(pages)
+
+
+@given(several, st.data())
+def test_a_page_that_is_left_out_or_comes_out_of_order_is_found(shape, data):
+    pages = session_pages(*shape)
+    at = data.draw(st.integers(1, len(pages) - 1))
+    del pages[at]
+    with contextlib.suppress(RetriableError):
+        assert not take_all(pages).is_whole
+
+
+@given(several, st.data())
+def test_a_page_without_its_number_is_known_by_its_place(shape, data):
+    pages = session_pages(*shape)
+    at = data.draw(st.integers(0, len(pages) - 1))
+    pages[at] = pages[at]._replace(number=None)
+    assert take_all(pages).is_whole
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Page(0, "s", 0, 5, 5, b""),
+        Page(0, "s", 10, -1, 0, b""),
+        Page(0, "s", 10, 5, 4, b""),
+        Page(0, "s", 10, 0, 1, b""),
+        Page(1, "s", 10, 5, 5, b""),
+        Page(0, "", 10, 11, 10, b""),
+    ],
+)
+def test_a_page_0_that_contradicts_itself(first):
+    with pytest.raises(RetriableError, match="page 0"):
+        Session(first)
+
+
+def test_an_error_of_paging_crosses_processes_as_retriable():
+    pages = session_pages(10, 30)
+    pages[1] = pages[1]._replace(session="s2")
+    with pytest.raises(RetriableError, match="page 0 is asked anew") as caught:
+        take_all(pages)
+    assert Failure.of(caught.value).type == "RetriableError"
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "expected"),
+    [
+        (400, '{"error":"request for page in uncached query"}', True),
+        (404, "session_id not found", True),
+        (500, "Query result expired", True),
+        (400, "where is not an expression", False),
+        (503, "Service temporarily unavailable", False),
+        (429, "rate limit: too many uncached queries", False),
+        (200, "cached", False),
+    ],
+)
+def test_which_refusals_mean_that_the_session_is_lost(status, text, expected):
+    assert is_gone(status, text) is expected
