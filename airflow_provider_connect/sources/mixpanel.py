@@ -1,4 +1,4 @@
-r"""Mixpanel: the raw event export, one day in one request, and what the Query API says of a project.
+r"""Mixpanel: the raw event export, one day in one request, and what the Query and App APIs say of a project.
 
 **Streams** (option ``stream``)
 
@@ -10,6 +10,11 @@ export           day      export event, distinct_id, time,        a raw event
 engage           snapshot query  distinct_id                      a user's profile, or a group's
 cohorts          snapshot query  cohort_id                        a cohort of the project
 cohort_members   snapshot query  cohort_id, distinct_id           a member of a cohort
+annotations      snapshot app    annotation_id                    a note on the project's charts
+funnels          day      query  date, funnel_id, step            a step of a saved funnel
+retention        day      query  date, interval_number            how many of a day's users came back
+insights         snapshot query  bookmark_id, path, time          a value of a saved report
+segmentation     day      query  date, event, segment             how often an event happened
 ================ ======== ====== ================================ =========================================
 
 A ``day`` holds what happened on it; a ``snapshot`` is all there is when it is taken. This page is about ``export``; the
@@ -24,7 +29,7 @@ lines, gzipped, one event a line, without pages. The export does not drop duplic
 ============ =====================================================================================
 login        user name of a service account; empty for a project secret
 password     secret of the service account, or the project secret (which Mixpanel retires on 2027-03-03)
-host         another host, as ``https://name`` or ``name``, for both APIs; empty for the region's. http for
+host         another host, as ``https://name`` or ``name``, for all APIs; empty for the region's. http for
              loopback only
 port         of that host
 extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·

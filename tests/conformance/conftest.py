@@ -26,11 +26,12 @@ from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.testing import Served, Target
 from airflow_provider_connect.window import Day
+from tests.equipment.mixpanel import NEEDED
 
 EXAMPLE_NUMBER = "12345"
 DOCS = Path(__file__).parents[2] / "docs"
 
-STREAM_OPTIONS: dict[tuple[str, str], dict[str, Any]] = {}
+STREAM_OPTIONS = {("mixpanel", stream): options for stream, options in NEEDED.items()}
 """By source and stream, the options without which the stream cannot be read."""
 
 
@@ -100,11 +101,16 @@ def mixpanel_served(source: MixpanelSource, mixpanel: StandIn) -> Served:
         password=account.secret,
         extra={"project_id": str(account.project_id)},
     )
-    people = mixpanel.people
+    people, reports = mixpanel.people, mixpanel.reports
     rows = {
         "export": lambda: len(mixpanel.project.kept(date)),
         "engage": people.count,
         "cohorts": lambda: len(people.cohorts),
         "cohort_members": lambda: sum(map(people.members, people.cohorts)),
+        "annotations": lambda: len(reports.annotations),
+        "funnels": lambda: sum(len(funnel.events) for funnel in reports.funnels),
+        "retention": lambda: 8,
+        "insights": lambda: 6,
+        "segmentation": lambda: 3,
     }
     return Served(connection, Day(date=date), rows=rows[source.stream]())

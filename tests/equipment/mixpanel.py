@@ -15,6 +15,13 @@ from airflow_provider_connect.window import Day
 DAY = Day(date=dt.date(2026, 3, 1))
 ENGAGE = "/api/query/engage"
 
+NEEDED: dict[str, dict[str, Any]] = {
+    "retention": {"born_event": "Page View", "interval_count": 7},
+    "insights": {"bookmark_id": 3001},
+    "segmentation": {"event": ["Page View", "Order Completed", "never"]},
+}
+"""Options without which a stream cannot be read."""
+
 
 def connection(server: StandIn, **extra: Any) -> Connection:
     account = server.account

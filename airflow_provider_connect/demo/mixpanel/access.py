@@ -38,14 +38,17 @@ class Account:
     project_secret: str | None = field(default=None, repr=False)
     access: Literal["full", "no_plan", "no_query_plan", "no_role", "other_region"] = "full"
 
-    def authorize(self, authorization: str | None, project_id: str | None, *, is_query: bool = False) -> None:
+    def authorize(
+        self, authorization: str | None, project_id: str | None, *, is_query: bool = False, takes_secret: bool = True
+    ) -> None:
         """Return if the request is authorized.
 
         :param is_query: whether it is one to the Query API.
+        :param takes_secret: whether the API knows project secrets.
         :raises RefusedError: 400, 401, 402 or 403.
         """
         credentials = _basic(authorization)
-        by_secret = self.project_secret is not None and _same(credentials, self.project_secret + ":")
+        by_secret = takes_secret and self.project_secret is not None and _same(credentials, self.project_secret + ":")
         known = by_secret or _same(credentials, f"{self.username}:{self.secret}")
         if not known or self.access == "other_region":
             raise RefusedError(401, "Unable to authenticate request")

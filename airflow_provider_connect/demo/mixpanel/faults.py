@@ -45,7 +45,8 @@ PAGE_KINDS = frozenset(
         "bad_profile",
     }
 )
-KINDS = LINE_KINDS | PAGE_KINDS | GZIP_KINDS | ANSWER_KINDS | WIRE_KINDS | {"none"}
+REPORT_KINDS = frozenset({"other_day"})
+KINDS = LINE_KINDS | PAGE_KINDS | REPORT_KINDS | GZIP_KINDS | ANSWER_KINDS | WIRE_KINDS | {"none"}
 
 # After one of these a retry may succeed; ``terminated_early`` is in the list twice, as the most usual one.
 RETRIABLE_KINDS = (
@@ -107,6 +108,7 @@ class Fault:
     wrong_page         engage: the page says that it is the next one
     wrong_total        engage: the page says that there is one profile more
     bad_profile        engage: the first ``count`` profiles have no id
+    other_day          reports by date: the days after those asked for
     ================== ==================================================================================
 
     The gzip kinds wait for a client that takes gzip, and compress however small the body is.

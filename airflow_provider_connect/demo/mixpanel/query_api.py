@@ -7,6 +7,7 @@ queries, as users and Mixpanel's support say (https://github.com/airbytehq/airby
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +18,13 @@ from airflow_provider_connect.demo.mixpanel.engage import Engage
 from airflow_provider_connect.demo.mixpanel.export import GZIP_ABOVE_BYTES, damaged, instead
 from airflow_provider_connect.demo.mixpanel.faults import ANSWER_KINDS, GZIP_KINDS, Fault
 from airflow_provider_connect.demo.mixpanel.people import People
+from airflow_provider_connect.demo.mixpanel.report_api import ANNOTATIONS_PATH, REPORTS, Report, Reported
 from airflow_provider_connect.demo.mixpanel.wire import Answer
 
 _JSON = {"Content-Type": "application/json"}
 
 
-class Served(Protocol):
+class Served(Reported, Protocol):
     """What the endpoints answer from."""
 
     account: Account
@@ -34,7 +36,7 @@ class Served(Protocol):
 class Question:
     """A request to the Query API.
 
-    :param page: of a paged answer.
+    :param path: with ``{project_id}`` in place of the project's number.
     :param form: of a POST.
     """
 
@@ -50,6 +52,11 @@ class Question:
         return int(text) if text.isascii() and text.isdigit() else 0
 
     @property
+    def is_app(self) -> bool:
+        """Whether it is one to the App API, which has no stated limits and takes no project secret."""
+        return self.path == ANNOTATIONS_PATH
+
+    @property
     def name(self) -> str:
         """What the stats call it."""
         return self.path.removeprefix("/api/query/") + (" pages" if self.page else "")
@@ -63,10 +70,28 @@ def _cohorts(standin: Served, _: Question, __: Fault | None) -> bytes:
     return json.dumps(standin.people.listed(standin.account.project_id), ensure_ascii=False).encode()
 
 
+def _reported(answer: Report) -> Callable[[Served, Question, Fault | None], bytes]:
+    def endpoint(standin: Served, question: Question, fault: Fault | None) -> bytes:
+        return json.dumps(answer(standin, question.params, fault), ensure_ascii=False).encode()
+
+    return endpoint
+
+
 ENDPOINTS: dict[tuple[str, str], Callable[[Served, Question, Fault | None], bytes]] = {
     ("POST", "/api/query/engage"): _engage,
     ("POST", "/api/query/cohorts/list"): _cohorts,
+    **{place: _reported(answer) for place, answer in REPORTS.items()},
 }
+
+
+def asked(method: str, path: str, params: Mapping[str, str], form: Mapping[str, str] | None = None) -> Question | None:
+    """Return the question that a request asks; None if there is no such endpoint.
+
+    A project that the path names is among the parameters then, as it is for all other paths.
+    """
+    if match := re.fullmatch(r"/api/app/projects/([0-9]+)/annotations", path):
+        path, params = ANNOTATIONS_PATH, {**params, "project_id": match[1]}
+    return Question(method, path, params, form or {}) if (method, path) in ENDPOINTS else None
 
 
 def query(standin: Served, question: Question, fault: Fault | None, *, accepts_gzip: bool) -> Answer:

@@ -3,9 +3,9 @@
 It answers ``GET /api/2.0/export`` as https://developer.mixpanel.com/reference/raw-event-export documents it
 (2026-11) and as connectors have seen it: made-up events (:mod:`.events`), accounts and rate limits (:mod:`.access`)
 and faults (:mod:`.faults`). The endpoints of the Query API (:mod:`.query_api`) are on the same host here: made-up
-profiles and cohorts (:mod:`.people`), in sessions of pages (:mod:`.engage`). Unlike Mixpanel it speaks plain HTTP,
-keeps to 127.0.0.1, knows one project and one account, and understands one comparison as ``where``. Every answer names
-it in its ``Server`` header.
+profiles and cohorts (:mod:`.people`), in sessions of pages (:mod:`.engage`), and reports (:mod:`.reports`). Unlike
+Mixpanel it speaks plain HTTP, keeps to 127.0.0.1, knows one project and one account, and understands one comparison as
+``where``. Every answer names it in its ``Server`` header.
 
 For other processes there is ``GET /_standin/stats``, ``GET /_standin/truth?date=``, ``GET`` and ``POST
 /_standin/faults`` (a JSON list that replaces the schedule).
@@ -35,7 +35,8 @@ from airflow_provider_connect.demo.mixpanel.export import export
 from airflow_provider_connect.demo.mixpanel.faults import EXPORT_PATH, Fault, FaultSchedule
 from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.query import Query, RefusedError, parse_query
-from airflow_provider_connect.demo.mixpanel.query_api import ENDPOINTS, Question, query
+from airflow_provider_connect.demo.mixpanel.query_api import Question, asked, query
+from airflow_provider_connect.demo.mixpanel.reports import Reports
 from airflow_provider_connect.demo.mixpanel.stats import Stats
 from airflow_provider_connect.demo.mixpanel.wire import Answer, Framing, Wire
 
@@ -56,6 +57,7 @@ class StandIn:
     :param port: 0 takes a free one.
     :param people: whom the Query API knows; replace them to change the answers to new sessions.
     :param engage: how it pages them.
+    :param reports: what funnels, retention, saved reports and annotations say.
     :param query_limits: the Query API's own.
     :raises OSError: if the port is taken.
     """
@@ -73,6 +75,7 @@ class StandIn:
         port: int = 0,
         people: People | None = None,
         engage: Engage | None = None,
+        reports: Reports | None = None,
         query_limits: Limits | None = None,
     ) -> None:
         self.account = account or Account()
@@ -81,6 +84,7 @@ class StandIn:
         self.query_gate = Gate(query_limits or Limits(), self.account.project_id)
         self.people = people or People()
         self.engage = engage or Engage()
+        self.reports = reports or Reports()
         self.framing: Framing = framing
         self.stop = threading.Event()
         self._cache = cache
@@ -200,22 +204,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._export()
         elif path.startswith("/_standin/"):
             self._inspect(path.removeprefix("/_standin/"))
-        elif ("GET", path) in ENDPOINTS:
-            self._query(Question("GET", path, self._parameters()))
+        elif question := asked("GET", path, self._parameters()):
+            self._query(question)
         else:
             self._json(404, {"request": path, "error": "Not found"})
 
     def do_POST(self) -> None:  # http.server's name
         path = urlsplit(self.path).path
-        is_query = ("POST", path) in ENDPOINTS
+        is_query = asked("POST", path, {}) is not None
         if path != "/_standin/faults" and not is_query:
             self.close_connection = True  # the body stays unread
             self._json(405, {"request": self.path, "error": "Method not allowed"})
             return
         text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if is_query:
-            form = parse_qs(text.decode(), keep_blank_values=True)
-            self._query(Question("POST", path, self._parameters(), {name: each[-1] for name, each in form.items()}))
+            form = {name: each[-1] for name, each in parse_qs(text.decode(), keep_blank_values=True).items()}
+            self._query(Question("POST", path, self._parameters(), form))
             return
         try:
             faults = [Fault.from_json(options) for options in json.loads(text)]
@@ -263,9 +267,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _query(self, question: Question) -> None:
         standin = self._standin
         try:
-            asked = question.params.get("project_id")
-            standin.account.authorize(self.headers.get("Authorization"), asked, is_query=True)
-            standin.query_gate.enter(is_counted=not question.page)
+            standin.account.authorize(
+                self.headers.get("Authorization"),
+                question.params.get("project_id"),
+                is_query=not question.is_app,
+                takes_secret=not question.is_app,
+            )
+            standin.query_gate.enter(is_counted=not (question.page or question.is_app))
         except RefusedError as refusal:
             self._refuse(refusal, question.name)
             return

@@ -20,14 +20,14 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.sources._mixpanel.limits import limit_problems
 
-Api = Literal["export", "query"]
-"""Which of Mixpanel's APIs is asked: each has its own hosts, limits and plans."""
+Api = Literal["export", "query", "app"]
+"""Which of Mixpanel's APIs is asked: each has its own limits and plans, and the export its own hosts."""
 
 HOSTS = {"us": "data.mixpanel.com", "eu": "data-eu.mixpanel.com", "in": "data-in.mixpanel.com"}
 """Export hosts by region: https://developer.mixpanel.com/reference/raw-event-export (2026-11)."""
 
 QUERY_HOSTS = {"us": "mixpanel.com", "eu": "eu.mixpanel.com", "in": "in.mixpanel.com"}
-"""Query hosts by region: https://developer.mixpanel.com/reference/query-api (2026-11)."""
+"""Hosts of the Query and App APIs by region: https://developer.mixpanel.com/reference/query-api (2026-11)."""
 
 _REGIMES = ("utc", "project_local")
 _HOUR_IS_USED_UP_SECONDS = 900.0
@@ -65,7 +65,7 @@ class Access:
 
         :raises ConfigError: naming everything that is wrong with it.
         """
-        found = problems(connection)
+        found = problems(connection, api)
         if found:
             raise ConfigError("; ".join(found))
         nothing = SecretStr("")
@@ -84,10 +84,15 @@ class Access:
         )
 
 
-def problems(connection: Connection) -> list[str]:
-    """Return everything that is wrong with a connection; [] if nothing is."""
+def problems(connection: Connection, api: Api = "export") -> list[str]:
+    """Return everything that is wrong with a connection to one of the APIs; [] if nothing is."""
     where = f"connection {connection.conn_id!r}"
     found = []
+    if api == "app" and not _has(connection.login):
+        found.append(
+            f"{where}: login is empty, so its password is taken for a project secret, which Mixpanel's App API "
+            "refuses: enter a service account's user name and secret"
+        )
     if not _has(connection.password):
         found.append(f"{where}: password is empty; it holds the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
@@ -181,15 +186,15 @@ _TABLE = (
         "and whether the project lives in another region ({regions})",
     ),
     _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
-    _Meaning(400, "", ConfigError, "the request is not understood: check {options}"),
+    _Meaning(400, "", ConfigError, "the request is not understood: check {about}{options}"),
     _Meaning(
         401, "", ConfigError, "the credentials are wrong, or the project lives in another region ({regions}): check "
         "login, password and the region",
     ),
     _Meaning(402, "", ConfigError, "the project's plan does not include {plan}"),
-    _Meaning(403, "", ConfigError, "the account has no role in this project that may {verb}: ask for one, and check "
+    _Meaning(403, "", ConfigError, "the account has no role in this project that may {may}: ask for one, and check "
              "project_id"),
-    _Meaning(404, "", ConfigError, "there is no {verb} API at that host: check host and region"),
+    _Meaning(404, "", ConfigError, "{unknown}there is no {verb} API at that host: check host and region"),
     _Meaning(408, "", RetriableError, "the server gave up waiting"),
     _Meaning(429, "", RetriableError, "the project's query limit is reached"),
 )  # fmt: skip
@@ -200,6 +205,7 @@ _WORDS: dict[Api, dict[str, str]] = {
     "export": {
         "regions": ", ".join(HOSTS),
         "verb": "export",
+        "may": "export",
         "plan": "this API",
         "options": "the options where and event",
         "who": "an export",
@@ -207,9 +213,18 @@ _WORDS: dict[Api, dict[str, str]] = {
     "query": {
         "regions": ", ".join(QUERY_HOSTS),
         "verb": "query",
+        "may": "query",
         "plan": "the Query API, which needs Growth or Enterprise; of this source, stream='export' does without it",
         "options": "the stream's options",
         "who": "the Query API",
+    },
+    "app": {
+        "regions": ", ".join(QUERY_HOSTS),
+        "verb": "app",
+        "may": "see its annotations",
+        "plan": "this API",
+        "options": "the stream's options",
+        "who": "the App API",
     },
 }
 
@@ -223,6 +238,7 @@ def refusal(
     retry_after: str = "",
     seen: str = "",
     is_cut: bool = False,
+    about: str = "",
 ) -> ConnectError:
     """Return the error to raise for a refusal.
 
@@ -230,6 +246,7 @@ def refusal(
     :param retry_after: the header of that name.
     :param seen: how much was read before a status 200 turned into an error.
     :param is_cut: whether ``body`` lacks its end.
+    :param about: what was asked for, and which option names it.
     """
     text = _error_text(body)
     quote = excerpt(text, access.secrets, is_cut=is_cut)
@@ -238,7 +255,9 @@ def refusal(
     effective = _effective_status(status, text)
     for row in _TABLE:
         if row.status == effective and row.text in text.lower():
-            meaning = row.meaning.format(**_WORDS[access.api])
+            unknown = f"this project has no {about}: check it and project_id; or " if about else ""
+            words = _WORDS[access.api] | {"about": f"{about} and " if about else "", "unknown": unknown}
+            meaning = row.meaning.format(**words)
             message = f"Mixpanel ({access.asked}) answered {status}: {meaning}{quoted}{after}"
             if effective == 429 and (counted := _hour(text)) is not None:
                 wait = retry_after_seconds(retry_after, now)

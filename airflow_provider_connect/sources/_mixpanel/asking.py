@@ -33,11 +33,13 @@ class Request:
 
     :param path: after the host; ``{project_id}`` in it is the connection's. It goes into the query of other paths.
     :param form: of a POST; None makes a GET.
+    :param about: what it asks for, and which option names that, for the message of a refusal.
     """
 
     path: str
     params: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, str] | None = None
+    about: str = ""
 
 
 class Reply(NamedTuple):
@@ -76,7 +78,7 @@ class Asking:
         """Return the bytes of the document that answers a request, with the errors of :meth:`document`."""
         reply = self.send(asked)
         if reply.status != 200:
-            raise self.refused(reply)
+            raise self.refused(reply, asked.about)
         return reply.data
 
     def send(self, asked: Request, *, is_counted: bool = True) -> Reply:
@@ -120,10 +122,17 @@ class Asking:
             "answer in its place"
         )
 
-    def refused(self, reply: Reply) -> ConnectError:
+    def refused(self, reply: Reply, about: str = "") -> ConnectError:
         """Return the error for a refusal."""
-        text = reply.data.decode("utf-8", "replace")
-        return refusal(reply.status, text, self._access, now=now(), retry_after=reply.retry_after, is_cut=reply.is_cut)
+        return refusal(
+            reply.status,
+            reply.data.decode("utf-8", "replace"),
+            self._access,
+            now=now(),
+            retry_after=reply.retry_after,
+            is_cut=reply.is_cut,
+            about=about,
+        )
 
     def sleep(self, seconds: float) -> None:
         """Pause before asking again; not longer than until :meth:`close`."""

@@ -14,7 +14,17 @@ from airflow_provider_connect.sources._mixpanel.access import problems
 from airflow_provider_connect.sources._mixpanel.columns import PromotedType, Regime
 from airflow_provider_connect.window import zone
 
-StreamName = Literal["export", "engage", "cohorts", "cohort_members"]
+StreamName = Literal[
+    "export",
+    "engage",
+    "cohorts",
+    "cohort_members",
+    "annotations",
+    "funnels",
+    "retention",
+    "insights",
+    "segmentation",
+]
 
 
 def _as_list(value: Any) -> Any:
@@ -46,7 +56,9 @@ class MixpanelOptions(Options):
         "be set in the connection's extra instead.",
     )
     event: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
-        default=None, min_length=1, description="Only events with these names."
+        default=None,
+        min_length=1,
+        description="Only events with these names. For retention one, that of coming back: by default any event.",
     )
     where: str | None = Field(
         default=None, description="Only events, or profiles, for which this Mixpanel expression is true."
@@ -62,6 +74,27 @@ class MixpanelOptions(Options):
     )
     cohorts: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
         default=None, min_length=1, description="Ids of the cohorts whose members to read; by default of all."
+    )
+    funnels: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
+        default=None, min_length=1, description="Ids of the funnels to read; by default all that are saved."
+    )
+    born_event: str | None = Field(default=None, description="The event with which a user begins, for retention.")
+    born_where: str | None = Field(
+        default=None, description="Only beginnings for which this Mixpanel expression is true."
+    )
+    retention_type: Literal["birth", "compounded"] = Field(
+        default="birth",
+        description="Whether a user begins with the first born_event (birth), or with event each time (compounded).",
+    )
+    interval_days: int = Field(default=1, ge=1, le=90, description="Days in an interval in which users come back.")
+    interval_count: int = Field(
+        default=1, ge=1, description="How many intervals to ask for, beside that of the beginning."
+    )
+    bookmark_id: int | None = Field(
+        default=None, ge=1, description="Id of the saved report: the number after 'report-' in its URL."
+    )
+    on: str | None = Field(
+        default=None, description='Mixpanel expression whose values are the segments, such as properties["$os"].'
     )
     deduplicate: Literal["key", "off"] = Field(
         default="key", description="Of a day's records with the same key keep the first (key) or all (off)."

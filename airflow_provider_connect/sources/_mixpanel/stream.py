@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,6 +29,16 @@ def _none(_: MixpanelOptions) -> str:
 
 def _no_problems(_: MixpanelOptions) -> list[str]:
     return []
+
+
+def told_apart_by(*names: str) -> Callable[[MixpanelOptions], str]:
+    """Return a variant for streams whose options make the question: another question is another stream."""
+
+    def variant(options: MixpanelOptions) -> str:
+        asked = json.dumps([getattr(options, name) for name in names])
+        return hashlib.blake2b(asked.encode(), digest_size=4).hexdigest()
+
+    return variant
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,13 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sources._mixpanel import access
 from airflow_provider_connect.sources._mixpanel.columns import COLUMNS
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
+from airflow_provider_connect.sources._mixpanel.query.annotations import ANNOTATIONS
 from airflow_provider_connect.sources._mixpanel.query.cohorts import COHORTS
+from airflow_provider_connect.sources._mixpanel.query.funnels import FUNNELS
+from airflow_provider_connect.sources._mixpanel.query.insights import INSIGHTS
 from airflow_provider_connect.sources._mixpanel.query.profiles import COHORT_MEMBERS, ENGAGE
+from airflow_provider_connect.sources._mixpanel.query.retention import RETENTION
+from airflow_provider_connect.sources._mixpanel.query.segmentation import SEGMENTATION
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 
 EXPORT = Stream(
@@ -31,7 +36,9 @@ EXPORT = Stream(
     ),
 )
 
-STREAMS: dict[StreamName, Stream] = {stream.name: stream for stream in (EXPORT, ENGAGE, COHORTS, COHORT_MEMBERS)}
+_ALL = (EXPORT, ENGAGE, COHORTS, COHORT_MEMBERS, ANNOTATIONS, FUNNELS, RETENTION, INSIGHTS, SEGMENTATION)
+
+STREAMS: dict[StreamName, Stream] = {stream.name: stream for stream in _ALL}
 
 
 def option_problems(options: MixpanelOptions) -> list[str]:
@@ -42,8 +49,9 @@ def option_problems(options: MixpanelOptions) -> list[str]:
 
 def connection_problems(options: MixpanelOptions, connection: Connection) -> list[str]:
     """Return what is wrong with the options and the connection; [] if nothing is."""
-    has_regime = "timestamps" in STREAMS[options.stream].options
-    return options.problems(connection) if has_regime else access.problems(connection)
+    stream = STREAMS[options.stream]
+    has_regime = "timestamps" in stream.options
+    return options.problems(connection) if has_regime else access.problems(connection, stream.api)
 
 
 def _foreign(options: MixpanelOptions, stream: Stream) -> list[str]:

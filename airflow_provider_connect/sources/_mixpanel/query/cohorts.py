@@ -5,14 +5,14 @@ https://developer.mixpanel.com/reference/cohorts-list (2026-11).
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
 from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.query import answers
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
+from airflow_provider_connect.sources._mixpanel.query.fields import flag, text, wall, whole
 from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
 
 _LIST = Request("/api/query/cohorts/list", form={})
@@ -20,46 +20,20 @@ _LIST = Request("/api/query/cohorts/list", form={})
 
 def listed(there: Asking) -> list[dict[str, Any]]:
     """Return the project's cohorts as the API lists them, each with an ``id``."""
-    document = there.document(_LIST)
-    if not isinstance(document, list):
-        raise there.no_document(0)
-    for cohort in document:
-        if not isinstance(cohort, dict) or not _is_whole(cohort.get("id")):
-            raise DataError("the list of cohorts has one without an id: report it to Mixpanel")
-    return document
+    return answers.listed(there, _LIST, what="cohorts")
 
 
 def _rows(there: Asking) -> Iterator[Row]:
     for cohort in listed(there):
         yield {
             "cohort_id": cohort["id"],
-            "name": _text(cohort.get("name")),
-            "description": _text(cohort.get("description")),
-            "count": cohort.get("count") if _is_whole(cohort.get("count")) else None,
-            "created": _clock(cohort.get("created")),
-            "is_visible": _flag(cohort.get("is_visible")),
-            "project_id": cohort.get("project_id") if _is_whole(cohort.get("project_id")) else None,
+            "name": text(cohort.get("name")),
+            "description": text(cohort.get("description")),
+            "count": whole(cohort.get("count")),
+            "created": wall(cohort.get("created")),
+            "is_visible": flag(cohort.get("is_visible")),
+            "project_id": whole(cohort.get("project_id")),
         }
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _flag(value: Any) -> bool | None:
-    return bool(value) if value in (0, 1) else None
-
-
-def _clock(value: Any) -> dt.datetime | None:
-    """Read ``2019-03-19 23:49:51``."""
-    try:
-        return dt.datetime.fromisoformat(value).replace(tzinfo=None)
-    except (TypeError, ValueError):
-        return None
 
 
 COHORTS = Stream(

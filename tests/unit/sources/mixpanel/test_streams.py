@@ -22,7 +22,7 @@ from airflow_provider_connect.sources._mixpanel.options import StreamName
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
-from tests.equipment.mixpanel import DAY, connection, poll
+from tests.equipment.mixpanel import DAY, NEEDED, connection, poll
 
 QUERIES = [name for name, stream in STREAMS.items() if stream.api == "query"]
 OURS = ["engage", "cohorts", "cohort_members"]
@@ -162,7 +162,7 @@ REFUSED = {
 def test_what_a_person_must_mend_is_told(name, access):
     with StandIn(Project(), account=Account(access=access)) as server:
         with pytest.raises(ConfigError, match=REFUSED[access]) as caught:
-            poll(server, stream=name)
+            poll(server, stream=name, **NEEDED.get(name, {}))
         assert server.account.secret not in str(caught.value)
 
 

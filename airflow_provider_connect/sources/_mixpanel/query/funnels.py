@@ -1,0 +1,87 @@
+"""The stream ``funnels``: the steps of saved funnels, by day.
+
+https://developer.mixpanel.com/reference/funnels-list-saved, /reference/funnels-query (2026-11).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
+from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.query.answers import listed, member, of_the_day, require_count
+from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
+from airflow_provider_connect.sources._mixpanel.query.fields import number, text, whole
+from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
+
+_LIST = Request("/api/query/funnels/list", about="saved funnels")
+
+LONGEST = dt.timedelta(days=90)
+"""The most time that a funnel gives to complete it. Whoever begins it on a day is counted on that day, however much
+later the end comes."""
+
+
+def _rows(there: Asking) -> Iterator[Row]:
+    names: dict[int, str | None] = dict.fromkeys(there.options.funnels or ())
+    if not names:
+        for funnel in listed(there, _LIST, what="funnels", key="funnel_id"):
+            names[funnel["funnel_id"]] = text(funnel.get("name"))
+    may_change = asking.now() < there.day.end + LONGEST
+    for funnel_id, name in names.items():
+        for row in _steps(there, funnel_id):
+            if may_change:
+                there.tally.counts["may_change"] += 1
+            yield {"date": there.day.date, "funnel_id": funnel_id, "funnel_name": name, **row}
+
+
+def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
+    what, date = f"funnel {funnel_id}", str(there.day)
+    params = {"funnel_id": str(funnel_id), "from_date": date, "to_date": date, "unit": "day"}
+    asked = Request("/api/query/funnels", params, about=f"{what} (option funnels)")
+    found = of_the_day(there, member(there, asked, "data", kind=dict), what)
+    steps = found.get("steps") if isinstance(found, dict) else []
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise DataError(f"{what}: Mixpanel's answer has no list of steps for {date}: report it to Mixpanel")
+    for place, step in enumerate(steps):
+        yield {
+            "step": place,
+            "event": text(step.get("event")),
+            "step_label": text(step.get("step_label")),
+            "custom_event_id": whole(step.get("custom_event_id")),
+            "count": require_count(step.get("count"), what),
+            "step_conv_ratio": number(step.get("step_conv_ratio")),
+            "overall_conv_ratio": number(step.get("overall_conv_ratio")),
+            "avg_time": number(step.get("avg_time")),
+            "avg_time_from_start": number(step.get("avg_time_from_start")),
+        }
+
+
+FUNNELS = Stream(
+    name="funnels",
+    kind="day",
+    api="query",
+    about="a step of a saved funnel on a day",
+    columns={
+        "date": Column("date", "The day on which users began the funnel, in the project's zone.", required=True),
+        "funnel_id": Column("bigint", "The funnel's id.", required=True),
+        "funnel_name": Column(
+            "string", "Its name; null if the option funnels names it, for then no list is asked for."
+        ),
+        "step": Column("bigint", "Place of the step in the funnel, from 0.", required=True),
+        "event": Column("string", "The step's event; $custom_event:<id> for a custom one."),
+        "step_label": Column("string", "Name of the custom event; null, or the event, for others."),
+        "custom_event_id": Column("bigint", "Id of the custom event; null for others."),
+        "count": Column("bigint", "How many reached the step.", required=True),
+        "step_conv_ratio": Column("double", "Of those who reached the step before, the part that reached this one."),
+        "overall_conv_ratio": Column("double", "Of those who began, the part that reached this one."),
+        "avg_time": Column("double", "Mean time from the step before, as Mixpanel gives it; null for step 0."),
+        "avg_time_from_start": Column("double", "Mean time from step 0, as Mixpanel gives it."),
+        "record_key": RECORD_KEY,
+    },
+    key=("date", "funnel_id", "step"),
+    options=frozenset({"funnels"}),
+    read=documents(_rows),
+)

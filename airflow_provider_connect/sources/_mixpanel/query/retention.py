@@ -1,0 +1,123 @@
+"""The stream ``retention``: of the users who began on a day, how many came back in each interval after it.
+
+https://developer.mixpanel.com/reference/retention-query (2026-11).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
+from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
+from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
+from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream, told_apart_by
+from airflow_provider_connect.window import ONE_DAY, Day, start_of
+
+_WHAT = "the retention report"
+
+
+class Interval(NamedTuple):
+    """The span in which the users of a day come back for the n-th time.
+
+    :param start: for the first of them, UTC.
+    :param end: for the last of them, UTC.
+    """
+
+    start: dt.datetime
+    end: dt.datetime
+
+
+def interval(day: Day, number: int, days: int) -> Interval:
+    """Return an interval of a day's users.
+
+    Everybody's own begins ``number`` times ``days`` after their first event, which is anywhere in the day.
+    """
+    first = day.date + number * days * ONE_DAY
+    return Interval(start_of(first, day.zone), start_of(first + (days + 1) * ONE_DAY, day.zone))
+
+
+def _rows(there: Asking) -> Iterator[Row]:
+    options, date = there.options, str(there.day)
+    found = of_the_day(there, member(there, _request(options, date), kind=dict), _WHAT)
+    if found is None:
+        return
+    counts = found.get("counts") if isinstance(found, dict) else None
+    if not isinstance(counts, list):
+        raise DataError(f"{_WHAT}: Mixpanel's answer has no counts for {date}: report it to Mixpanel")
+    first, now = require_count(found.get("first"), _WHAT), asking.now()
+    for number, count in enumerate(counts):
+        span = interval(there.day, number, options.interval_days)
+        if span.start >= now:
+            return  # nobody can have come back yet, and a 0 would say that nobody did
+        yield {
+            "date": there.day.date,
+            "born_event": options.born_event,
+            "event": options.event[0] if options.event else None,
+            "interval_number": number,
+            "first": first,
+            "count": require_count(count, _WHAT),
+            "is_over": span.end <= now,
+        }
+
+
+def _request(options: MixpanelOptions, date: str) -> Request:
+    params = {
+        "from_date": date,
+        "to_date": date,
+        "retention_type": options.retention_type,
+        "unit": "day",
+        "interval": str(options.interval_days),
+        "interval_count": str(options.interval_count),
+    }
+    chosen = {
+        "born_event": options.born_event,
+        "event": options.event[0] if options.event else None,
+        "born_where": options.born_where,
+        "where": options.where,
+    }
+    params |= {name: value for name, value in chosen.items() if value is not None}
+    return Request("/api/query/retention", params, about="such events (options born_event and event)")
+
+
+def _problems(options: MixpanelOptions) -> list[str]:
+    found = []
+    is_birth = options.retention_type == "birth"
+    if is_birth and options.born_event is None:
+        found.append("born_event: required by retention_type 'birth': the event with which a user begins")
+    for name in () if is_birth else ("born_event", "born_where"):
+        if getattr(options, name) is not None:
+            found.append(f"{name}: retention_type 'compounded' has no use for it; it belongs to 'birth'")
+    if options.event is not None and len(options.event) > 1:
+        found.append("event: stream 'retention' takes one, that of coming back; make a task for each")
+    return found
+
+
+RETENTION = Stream(
+    name="retention",
+    kind="day",
+    api="query",
+    about="how many of a day's users came back in an interval",
+    columns={
+        "date": Column("date", "The day on which the users began, in the project's zone.", required=True),
+        "born_event": Column("string", "The event with which they began; null if compounded.", few_values=True),
+        "event": Column("string", "The event of coming back; null for any.", few_values=True),
+        "interval_number": Column("bigint", "From 0, the interval that holds the beginning.", required=True),
+        "first": Column("bigint", "How many users began on the day.", required=True),
+        "count": Column("bigint", "How many of them came back in the interval.", required=True),
+        "is_over": Column("boolean", "Whether the interval was over for all of them when asked.", required=True),
+        "record_key": RECORD_KEY,
+    },
+    key=("date", "interval_number"),
+    options=frozenset(
+        {"born_event", "born_where", "event", "where", "retention_type", "interval_days", "interval_count"}
+    ),
+    variant=told_apart_by("born_event", "born_where", "event", "where", "retention_type", "interval_days"),
+    problems=_problems,
+    read=documents(_rows),
+)
