@@ -76,7 +76,7 @@ class DeltaPublisher(Publisher):
 
     def _create(self, schema: pa.Schema) -> DeltaTable:
         """Make this stream's table; return it, or the one that another process just made."""
-        from deltalake import DeltaTable, Schema
+        from deltalake import CommitProperties, DeltaTable, Schema
 
         patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
         while True:
@@ -87,6 +87,8 @@ class DeltaPublisher(Publisher):
                     partition_by=["day"],
                     configuration={OWNER: str(self._key), "delta.checkpointInterval": _CHECKPOINT_INTERVAL},
                     raise_if_key_not_exists=False,
+                    # Tried again, delta-rs 1.6 makes the table once more, above the one that won, with another id.
+                    commit_properties=CommitProperties(max_commit_retries=0),
                 )
             except delta_errors() as error:
                 failure = storage_error(self._path, error)

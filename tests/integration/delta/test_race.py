@@ -59,6 +59,8 @@ def worker(root: Path, number: int, mode: str, count: int, size: int) -> None:
     """
     print("ready", flush=True)
     sys.stdin.readline()
+    if mode == "tables":
+        return make_tables(root, number, count, size)
     sink = DeltaSink(path=str(root))
     assert sink.open(KEY, {}).preflight(LOCAL, (), "day") == []
     if mode == "days":
@@ -73,6 +75,15 @@ def worker(root: Path, number: int, mode: str, count: int, size: int) -> None:
     for date, token, order in plan:
         row, polls = publish_until_it_lands(sink, root, date, token, order, number)
         print(json.dumps([str(date), row.generation, order, token, polls]), flush=True)
+
+
+def make_tables(root: Path, number: int, count: int, size: int) -> None:
+    """Make tables, each at the same instant as the other workers."""
+    for table in range(size):
+        (root / f"{table}-{number}").touch()
+        while len(list(root.glob(f"{table}-*"))) < count:
+            pass
+        assert DeltaSink(path=str(root / f"t{table}")).open(KEY, {}).preflight(LOCAL, (), "day") == []
 
 
 def publish_until_it_lands(
@@ -121,6 +132,15 @@ def run(root: Path, mode: str, count: int, size: int = 1) -> list[list[object]]:
         assert [process.returncode for process in running] == [0] * count
     assert_whole(state(root))
     return [json.loads(line) for line in lines]
+
+
+def test_a_table_that_many_processes_make_at_once_is_made_once(tmp_path: Path) -> None:
+    """A second one above the first has another id: every run of the stream would take the log for a lost one."""
+    with workers(tmp_path, "tables", 4, 20) as running:
+        assert [process.wait(60) for process in running] == [0] * 4
+    for log in tmp_path.glob("t*/_delta_log"):
+        assert sum('"metaData"' in path.read_text() for path in log.glob("*.json")) == 1
+    assert len(list(tmp_path.glob("t*/_delta_log"))) == 20
 
 
 MANY = [(4, 16), pytest.param(8, 48, marks=pytest.mark.campaign)]

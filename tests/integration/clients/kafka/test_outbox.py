@@ -22,6 +22,7 @@ from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
 from tests.equipment.kafka.bench import connection_to, make_topic
 from tests.equipment.kafka.fixtures import opened_topics, records
 from tests.equipment.kafka.proxy import Api, KafkaProxy, Slow
+from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +80,8 @@ def test_who_was_overtaken_leaves_the_newer_transaction_alone(
         newer.flush()
         raise ConfigError("too slow")
     newer.commit()
+    # A commit is answered before the broker has written its end into the partitions.
+    wait_until(lambda: records(broker.bootstrap, topic))
     assert [record.key for record in records(broker.bootstrap, topic)] == [b"new"]
 
 
