@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Intent, OnEmpty
 from airflow_provider_connect.stage.manifest import Polled
@@ -47,12 +48,14 @@ class JobConfig(Wire):
 
     :param source: the options of the source called ``source_name``, which is also its name in ledger and offset; the
         sink likewise.
+    :param lookback: days before them that are loaded again, after them.
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
     :param staging: path or URL of the stage, if the sink has no place of its own for it; a day's files there are
         deleted once they are published.
     :param report: path or URL the report is written to.
     :param on_empty: what to do with an answer without rows for a day that has rows in the ledger.
     :param allowance: how many requests the job may send; None if the source has no quota.
+    :param rules: what an answer with rows must pass.
     :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
     """
 
@@ -61,15 +64,22 @@ class JobConfig(Wire):
     sink_name: str
     sink: dict[str, Any]
     days: tuple[Day, ...]
+    lookback: tuple[Day, ...] = ()
     intent: Intent
     attempt: str
     report: str
     staging: str | None = None
     on_empty: OnEmpty = "fail"
     allowance: Allowance | None = None
+    rules: Rules = Field(default_factory=Rules)
     sealed_connections: SealedConnections | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     progress_seconds: float = Field(default=5.0, gt=0)
+
+    @property
+    def all_days(self) -> tuple[Day, ...]:
+        """The days in the order in which they are moved: a source that says stop has answered for the newest first."""
+        return (*self.days, *self.lookback)
 
     @property
     def is_remote(self) -> bool:
@@ -77,23 +87,30 @@ class JobConfig(Wire):
         return self.sealed_connections is not None
 
 
-DayStatus = Literal["published", "already_published", "superseded", "failed", "not_started"]
+DayStatus = Literal["published", "already_published", "superseded", "overtaken", "failed", "not_started"]
 
 
 class DayReport(Wire):
     """What became of one day.
 
+    :param status: ``overtaken`` is a day of the lookback that somebody else has published since it was polled.
+    :param lookback: whether it lies before the run's window.
     :param generation: of the day's newest publish, by this job or another; None if there is none.
     :param reference: the sink's own name for the publish; ``link`` leads a person to it.
     :param retries: how often partitions were polled again; 0 if an earlier attempt's stage was used.
     :param poll_seconds: from the first request to the manifest; 0 if an earlier attempt's stage was used.
+    :param rows_before: rows of the day's publish that this one followed, which it replaced where the sink replaces;
+        None if it was the first, or was published by an earlier try.
+    :param warnings: what looks wrong with a day that was published all the same.
     """
 
     day: dt.date
     status: DayStatus
+    lookback: bool = False
     generation: int | None = None
     rows_read: int = 0
     rows_written: int = 0
+    rows_before: int | None = None
     duplicates: int = 0
     rejected: int = 0
     counts: dict[str, int] = Field(default_factory=dict)
@@ -109,6 +126,7 @@ class DayReport(Wire):
     rejects: tuple[str, ...] = ()
     reference: str | None = None
     link: str | None = None
+    warnings: tuple[str, ...] = ()
     failure: Failure | None = None
 
     @classmethod
@@ -183,9 +201,11 @@ class JobReport(Wire):
                     include={
                         "day",
                         "status",
+                        "lookback",
                         "generation",
                         "rows_read",
                         "rows_written",
+                        "rows_before",
                         "duplicates",
                         "rejected",
                         "counts",
@@ -200,6 +220,7 @@ class JobReport(Wire):
                         "digest",
                         "reference",
                         "link",
+                        "warnings",
                     },
                 )
                 for day in self.days

@@ -28,7 +28,7 @@ from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
-from airflow_provider_connect.window import Day, DaySet, SourceKind
+from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -125,6 +125,15 @@ class Ledger(ABC):
     def days(self) -> DaySet:
         """Return every published day. Reads the sink anew."""
 
+    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
+
+        Reads the sink anew: day by day, where a sink cannot ask about several days at once. Of a row's details, only
+        ``rows``, ``generation`` and ``polled_at`` need to be there.
+        """
+        days = (first + ONE_DAY * i for i in range((last - first).days + 1))
+        return [row for day in days if (row := self.row(day)) is not None]
+
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that the next one of a day must follow; None where there is none. Reads the sink anew.
 
@@ -173,6 +182,11 @@ class Sink(Options, ABC):
 
         :param kind: what the source's rows are.
         """
+        return True
+
+    @property
+    def reloads(self) -> bool:
+        """Whether a day may be published again: not where that would double its rows."""
         return True
 
     def check(self, connections: Connections) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from airflow.sdk import Asset
 
+from airflow_provider_connect.completeness import OnShrink, RowBounds
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import OnEmpty, Sink
@@ -51,12 +52,34 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
         "sink": lambda value: _of_contract(value, Sink),
         "asset_events": lambda value: _one_of(value, get_args(AssetEvents)),
         "on_empty": lambda value: _one_of(value, get_args(OnEmpty)),
+        "on_shrink": lambda value: _one_of(value, get_args(OnShrink)),
+        "shrink_percent": _percent,
+        "row_bounds": _row_bounds,
         "progress_seconds": _seconds,
+        "ready_after": _ready_after,
+        "lookback_days": _number_of_days,
         "asset": _asset,
         "origin": _date,
     }
     found = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
     _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])
+
+
+def require_reloads(source: Source, sink: Sink) -> None:
+    """Refuse to look back with a sink that takes each day once, or for snapshots.
+
+    :raises ConfigError: with what to do.
+    """
+    if source.kind == "snapshot":
+        raise ConfigError(
+            f"lookback_days loads days again, and source {source.name!r} gives snapshots: asked again for an earlier "
+            "day, it would answer with what is there now. Leave lookback_days out"
+        )
+    if not sink.reloads:
+        raise ConfigError(
+            f"lookback_days loads days again, and sink {sink.name!r} of {sink.target} only adds: it would double them. "
+            "Leave lookback_days out, or let the sink replace (write_mode='replace')"
+        )
 
 
 def origin_date(origin: str | dt.date | None) -> dt.date | None:
@@ -92,6 +115,30 @@ def _seconds(value: object) -> str | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return None
     return f"must be a number of seconds above 0, not {value!r}"
+
+
+def _ready_after(value: object) -> str | None:
+    if value is None or (isinstance(value, dt.timedelta) and value >= dt.timedelta(0)):
+        return None
+    return f"must be a datetime.timedelta of 0 or more, not {value!r}"
+
+
+def _number_of_days(value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return None
+    return f"must be a whole number of days, 0 or more, not {value!r}"
+
+
+def _percent(value: object) -> str | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 100:
+        return None
+    return f"must be a number of percent from 0 to below 100, not {value!r}"
+
+
+def _row_bounds(value: object) -> str | None:
+    if value is None or isinstance(value, RowBounds):
+        return None
+    return f"needs a RowBounds from airflow_provider_connect.completeness, not a {_kind(value)}"
 
 
 def _date(value: object) -> str | None:

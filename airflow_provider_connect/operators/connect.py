@@ -6,22 +6,32 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.bases.operator import ExecutorSafeguard
 
+from airflow_provider_connect.completeness import SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.operators.arguments import OWNED, AssetEvents, origin_date, require_known, require_sound
+from airflow_provider_connect.operators.arguments import (
+    OWNED,
+    AssetEvents,
+    origin_date,
+    require_known,
+    require_reloads,
+    require_sound,
+)
 from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of, with_outlet
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import remove, run_folder
-from airflow_provider_connect.operators.window import as_text, resolve_days
+from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, RetryPolicy
 
+    from airflow_provider_connect.completeness import OnShrink, RowBounds
     from airflow_provider_connect.job import JobReport
     from airflow_provider_connect.operators.quota import Attempt
     from airflow_provider_connect.operators.run import Order, Submission
@@ -47,6 +57,18 @@ class ConnectOperator(SparkSubmitOperator):
     :param on_empty: what to do if the source answers without rows for a day that has rows in the sink's ledger:
         ``fail`` (default) fails the task and keeps them, ``accept`` replaces them with the empty day. A first load may
         be empty.
+    :param on_shrink: what to do if the answer lacks more than ``shrink_percent`` of the rows that the ledger has of the
+        day, or, for the first snapshot of a day, of the snapshot before: ``fail`` (default) fails the task and keeps
+        them, ``warn`` replaces them with a warning in log and report, ``accept`` says nothing.
+    :param shrink_percent: 50 by default: deletions take a few percent of a day, a cut answer any part of it.
+    :param row_bounds: a :class:`~airflow_provider_connect.completeness.RowBounds`: how far a day's rows may be from the
+        mean of the days before, as the ledger has them. Not compared by default.
+    :param ready_after: how long after its end in the source's zone a day is asked for at the earliest, such as
+        ``timedelta(hours=2)``: vendors go on taking in a day's events after its midnight. Until then the task is
+        deferred and takes no worker's slot. By default it asks at once, and fails if the day is not over.
+    :param lookback_days: how many days before its window a run also loads again, for rows that came late: 0 by default,
+        none in a backfill's runs. Only days that the ledger has, from ``origin`` on, and that nobody has polled since
+        the end of the run's own window (and ``ready_after``).
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: what the task writes, as an Airflow asset; the sink's own by default. Give one if the sink's target is
         a template, or if others know the asset by an address that only the connection has (a topic's cluster, a
@@ -87,6 +109,11 @@ class ConnectOperator(SparkSubmitOperator):
         days: str | None = None,
         staging: str | None = None,
         on_empty: OnEmpty = "fail",
+        on_shrink: OnShrink = "fail",
+        shrink_percent: float = SHRINK_PERCENT,
+        row_bounds: RowBounds | None = None,
+        ready_after: dt.timedelta | None = None,
+        lookback_days: int = 0,
         progress_seconds: float = 5.0,
         asset: Asset | None = None,
         asset_events: AssetEvents = "task",
@@ -99,7 +126,14 @@ class ConnectOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         require_known(type(self), kwargs)
-        own = {"source": source, "sink": sink, "on_empty": on_empty, "progress_seconds": progress_seconds}
+        own: dict[str, Any] = {
+            "source": source,
+            "sink": sink,
+            "on_empty": on_empty,
+            "progress_seconds": progress_seconds,
+        }
+        own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
+        own |= {"ready_after": ready_after, "lookback_days": lookback_days}
         require_sound(type(self).__name__, own | {"asset": asset, "asset_events": asset_events, "origin": origin})
         outlets, self.asset = with_outlet(outlets, asset_of(sink, asset))
         spark: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
@@ -109,6 +143,11 @@ class ConnectOperator(SparkSubmitOperator):
         self.days = days
         self.staging = staging
         self.on_empty = on_empty
+        self.rules = Rules(on_shrink=on_shrink, shrink_percent=shrink_percent, row_bounds=row_bounds)
+        self.ready_after = ready_after
+        self.lookback_days = lookback_days
+        if lookback_days:
+            require_reloads(source, sink)
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
         self.origin = origin_date(origin)
@@ -136,14 +175,14 @@ class ConnectOperator(SparkSubmitOperator):
 
         :raises AirflowFailException: a person must act, or the data is bad.
         :raises TryAgainError: the same may succeed later.
-        :raises TaskDeferred: the source's quota has no room; :meth:`go_on` is called when it has.
+        :raises TaskDeferred: it is too early, or the source's quota has no room; :meth:`go_on` is called when it has.
         """
         return self.go_on(context)
 
     def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Move the days, or those that were left before a wait for requests; return the short report.
+        """Do what :meth:`execute` says, from its beginning or after a wait.
 
-        :param left: what :class:`.quota.Left` kept over the wait.
+        :param left: what :class:`.quota.Left` kept over a wait for requests.
         """
         # A DAG file does not pay for it.
         from airflow_provider_connect.operators.quota import Attempt, Left, Rationed, quota_of  # noqa: PLC0415
@@ -159,7 +198,7 @@ class ConnectOperator(SparkSubmitOperator):
                 report = rationed.move(lambda attempt: self._move(order, context, attempt))
         except ConnectError as error:
             raise airflow_error(error) from None
-        self.published_link = next((day.link for day in reversed(report.days) if day.link), "")
+        self.published_link = next((day.link for day in reversed(report.days) if day.link and not day.lookback), "")
         self._tell(context, report)
         return report.summary()
 
@@ -208,17 +247,23 @@ class ConnectOperator(SparkSubmitOperator):
         """Gather what the run needs. From now on the field ``days`` shows which days are meant.
 
         :raises ConfigError: if that cannot be told, or one of them has not begun.
+        :raises TaskDeferred: if they are not ready yet.
         """
+        from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
 
-        days = resolve_days(self.days, context["dag_run"], self.source.timezone, dt.datetime.now(dt.UTC))
+        now = dt.datetime.now(dt.UTC)
+        days = resolve_days(self.days, context["dag_run"], self.source.timezone, now)
         self.days = as_text(days)
-        return Order(
+        if (moment := ready_at(days, self.ready_after, now)) is not None:
+            self._defer_to(moment)
+        order = Order(
             source=self.source,
             sink=self.sink,
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,
+            rules=self.rules,
             progress_seconds=self.progress_seconds,
             origin=self.origin,
             conn_id=self._conn_id,
@@ -229,12 +274,26 @@ class ConnectOperator(SparkSubmitOperator):
             files=self.files,
             log=self.log,
         )
+        return replace(order, lookback=look_back(order, self.lookback_days, self.ready_after, context))
+
+    def _defer_to(self, moment: dt.datetime) -> NoReturn:
+        from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
+
+        from airflow_provider_connect.operators.ready_trigger import ReadyTrigger  # noqa: PLC0415
+
+        self.log.info("Days %s are asked for from %s on, as ready_after says", self.days, moment.isoformat())
+        raise TaskDeferred(trigger=ReadyTrigger(moment.isoformat()), method_name="go_on")
 
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():
             setattr(self, name, value)
         self._hook = None  # Spark's operator would start the first submission again
-        super().execute(context)
+        # After a wait Airflow calls go_on() instead of execute(), and would take this for a nested operator.
+        token = ExecutorSafeguard.tracker.set(self)
+        try:
+            super().execute(context)
+        finally:
+            ExecutorSafeguard.tracker.reset(token)
 
     def _tell(self, context: Context, report: JobReport) -> None:
         event = context["outlet_events"][self.asset]
@@ -242,4 +301,4 @@ class ConnectOperator(SparkSubmitOperator):
             event.extra.update(report.summary())
         else:
             event.extra.update(report.totals())
-            event.add_partitions([str(day.day) for day in report.days if day.status != "superseded"])
+            event.add_partitions([str(day.day) for day in report.days if day.status not in ("superseded", "overtaken")])

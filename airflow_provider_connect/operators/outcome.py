@@ -9,6 +9,7 @@ from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.stage.storage import Folder
 
+_SETTLED = ("published", "already_published", "superseded", "overtaken")
 _COLUMNS = (
     "day",
     "status",
@@ -43,7 +44,7 @@ def verify(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
     :raises RetriableError: if a day is missing from either.
     """
     outcomes = {day.day: day for day in report.days}
-    lost = [str(day) for day in config.days if not _is_settled(outcomes.get(day.date))]
+    lost = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
     if lost:
         raise RetriableError(f"the Spark job ended without an error, but did not report these days as done: {lost}")
     published = [outcome for outcome in report.days if outcome.status != "superseded"]
@@ -70,7 +71,7 @@ def table(report: JobReport) -> str:
 def _cells(day: DayReport) -> tuple[str, ...]:
     return (
         str(day.day),
-        day.status,
+        f"{day.status} (lookback)" if day.lookback else day.status,
         f"{day.rows_written:,}",
         f"{day.duplicates:,}",
         f"{day.rejected:,}",
@@ -83,7 +84,7 @@ def _cells(day: DayReport) -> tuple[str, ...]:
 
 
 def _is_settled(outcome: DayReport | None) -> bool:
-    return outcome is not None and outcome.status in ("published", "already_published", "superseded")
+    return outcome is not None and outcome.status in _SETTLED
 
 
 def _is_in(ledger: Ledger, outcome: DayReport) -> bool:

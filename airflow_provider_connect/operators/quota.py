@@ -83,7 +83,7 @@ class Rationed:
     @classmethod
     def of(cls, order: Order, quota: Quota, context: Context, left: Left) -> Rationed:
         """Say what the task wants."""
-        source, days = order.source, order.days
+        source, days = order.source, order.all_days
         needed = source.requests_for(days) if left.requests is None else left.requests
         want = Want(
             asker=intent_of(context["dag_run"], context["ti"]).token[:_ASKER_CHARS],
@@ -91,7 +91,7 @@ class Rationed:
             least=max(source.requests_for(days[:1]), min(needed, quota.requests // _SHARE_OF_A_WINDOW)),
             spare=source.retry_budget_requests - 1,
             width=min(source.parallel_days, len(days)),
-            rank=rank_of(str(context["dag_run"].run_type), days, dt.datetime.now(dt.UTC)),
+            rank=rank_of(str(context["dag_run"].run_type), order.days, dt.datetime.now(dt.UTC)),
         )
         return cls(order, Turns(VariableStore(), quota), want, left)
 
@@ -150,7 +150,7 @@ class Rationed:
             )
         if report is not None:
             settled = {day.day for day in report.days if day.status not in ("failed", "not_started")}
-            rest = [day for day in self.order.days if day.date not in settled]
+            rest = [day for day in self.order.all_days if day.date not in settled]
             needed = self.order.source.requests_for(rest)
             self.want = replace(self.want, requests=needed, least=min(needed, self.want.least))
             failed = {str(day): count for day, count in report.failed.items()}

@@ -17,6 +17,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.closing import closing_quietly
+from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.hooks import credentials
@@ -42,6 +43,7 @@ class Order:
     """What the user told the operator, templates rendered: its own parameters by their names, and Spark's.
 
     :param days: the days to move, sorted.
+    :param lookback: days before them to load again.
     :param conn_id: the Spark connection.
     :param log: the task's log.
     :param allowance: the part of the source's quota that the job may use.
@@ -52,6 +54,7 @@ class Order:
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
+    rules: Rules
     progress_seconds: float
     origin: dt.date | None
     conn_id: str
@@ -62,6 +65,12 @@ class Order:
     files: str | None
     log: Logger
     allowance: Allowance | None = None
+    lookback: tuple[Day, ...] = ()
+
+    @property
+    def all_days(self) -> tuple[Day, ...]:
+        """What is asked of the source, those of the lookback last."""
+        return (*self.days, *self.lookback)
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,7 @@ class Run:
             sink=sink.serialize(),
             days=order.days,
             allowance=order.allowance,
+            lookback=order.lookback,
             intent=intent,
             attempt=attempt,
             report=report,
@@ -137,6 +147,7 @@ class Run:
             sealed_connections=halves,
             labels=_labels(context),
             on_empty=order.on_empty,
+            rules=order.rules,
             progress_seconds=order.progress_seconds,
         )
         start = start_day(context["dag"].start_date, source.timezone)
@@ -183,6 +194,8 @@ class Run:
             raise (ending.reason(failure) if self.folder.exists() else None) or failure
         seen(report)
         self.order.log.info("Outcome by day:\n%s", outcome.table(report))
+        for warning in (warning for day in report.days for warning in day.warnings):
+            self.order.log.warning("%s", warning)
         if report.failure is not None:
             raise ending.with_reason(report.failure.error(), failure)
         if failure is not None:

@@ -68,6 +68,17 @@ def _require_begun(first: dt.date, last: dt.date, zone_name: str, now: dt.dateti
     raise ConfigError(f"days {days} lie ahead: in {zone_name} they begin at {start.isoformat()}")
 
 
+def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, now: dt.datetime) -> dt.datetime | None:
+    """Return when the days may be asked for; None if they may be already.
+
+    :param ready_after: how long after a day's end its source may still be short of rows; None never waits.
+    """
+    if ready_after is None:
+        return None
+    moment = days[-1].end + ready_after
+    return moment if moment > now else None
+
+
 def as_text(days: Sequence[Day]) -> str:
     """Return days that follow one another the way the operator's ``days=`` writes them."""
     return str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"

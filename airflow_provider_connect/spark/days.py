@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_provider_connect import completeness
 from airflow_provider_connect.errors import (
     ConnectError,
     DataError,
@@ -17,7 +19,7 @@ from airflow_provider_connect.errors import (
     QuotaError,
     SupersededError,
 )
-from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
@@ -94,7 +96,8 @@ class Days:
                     waiting.end(each.manifest.attempt)
                 # What one day was told holds for all: no other of them asks the source again.
                 may_poll_again = not any(failure.forbids_more for failure in failures)
-                reports.append(report := self._move(day, each, may_poll_again=may_poll_again))
+                report = self._move(day, each, may_poll_again=may_poll_again and not self._is_lookback(day))
+                reports.append(report := report.model_copy(update={"lookback": self._is_lookback(day)}))
                 failures += [report.failure] if report.failure is not None else []
         return reports
 
@@ -105,16 +108,23 @@ class Days:
             report = DayReport.of(day, "superseded", failure=Failure.of(error))
         except QuotaError as error:
             report = DayReport.of(day, "not_started", failure=Failure.of(error), retries=self.progress.retries(day))
+        except OvertakenError as error:
+            # Who has published it meanwhile has looked at the source, too, as recently as the lookback wanted to.
+            status: DayStatus = "overtaken" if self._is_lookback(day) else "failed"
+            report = DayReport.of(day, status, failure=Failure.of(error), retries=self.progress.retries(day))
         except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
             report = DayReport.of(day, "failed", failure=Failure.of(error), retries=self.progress.retries(day))
         if report.status != "not_started":
             self.progress.end(day, _describe(report, with_reason=self._shows_reasons or report.status != "failed"))
         return report
 
+    def _is_lookback(self, day: Day) -> bool:
+        return day in self.job.lookback
+
     @property
     def _shows_reasons(self) -> bool:
         """Whether the driver says why a day failed: for a single local day the task says it in the next line."""
-        return len(self.job.days) > 1 or self.job.is_remote
+        return len(self.job.all_days) > 1 or self.job.is_remote
 
     def _publish_newest(self, day: Day, found: _Found, *, may_poll_again: bool) -> DayReport:
         """Publish a day; poll it again for each other intent that published it meanwhile, while our task lives.
@@ -179,7 +189,7 @@ class Days:
 
     def _publish_frozen(self, frozen: _Frozen) -> DayReport:
         manifest, day, polled = frozen.manifest, frozen.manifest.day, frozen.manifest.polled
-        self._require_rows(manifest, frozen.newest)
+        warnings = self._require_whole(manifest, frozen.newest)
         started = time.monotonic()
         publish = Publish(
             key=self.key,
@@ -207,34 +217,53 @@ class Days:
             polled.model_copy(update={"seconds": 0.0, "retries": 0}) if frozen.is_kept else polled,
             generation=row.generation,
             rows_written=row.rows,
+            rows_before=frozen.newest.rows if frozen.newest is not None and frozen.newest.day == day.date else None,
             rejected=row.counts.get("rejected", polled.counts.get("rejected", 0)),
             rejects=tuple(file.path for file in polled.rejects) if self.keeps_stage else (),
             reference=row.reference,
             link=row.link,
             publish_seconds=time.monotonic() - started,
+            warnings=warnings,
         )
 
-    def _require_rows(self, manifest: Manifest, newest: LedgerRow | None) -> None:
-        """Refuse to replace rows by nothing, unless the operator accepts it.
+    def _require_whole(self, manifest: Manifest, newest: LedgerRow | None) -> tuple[str, ...]:
+        """Compare an answer with what is published; return what looks wrong and is to be published all the same.
 
-        :raises DataError: with the number of rows that would be lost.
+        :raises DataError: with both figures.
         """
-        if self.job.on_empty == "accept" or manifest.polled.rows_written or newest is None or not newest.rows:
-            return
-        if not self.sink.replaces(self.source.kind):
-            return
-        if newest.day > manifest.day.date:
-            return  # an earlier snapshot does not touch the later one that is published
-        # Without the manifest the next try polls again: this answer may have been a passing fault.
-        self.root.delete(manifest_file(manifest.attempt))
-        self._forget(manifest)
-        read = max(manifest.polled.rows_read, manifest.polled.counts.get("rejected", 0))
-        answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
-        raise DataError(
-            f"day {manifest.day}: the source answered {answer}, and would delete the {newest.rows:,} published rows of "
-            f"{newest.day} (generation {newest.generation}): check why the source sent nothing; if that is right, set "
-            "the operator's on_empty='accept' and clear the task"
+        found = self._findings(manifest, newest)
+        fatal = [finding.text for finding in found if finding.is_fatal]
+        if fatal:
+            # Without the manifest the next try polls again: this answer may have been a passing fault.
+            self.root.delete(manifest_file(manifest.attempt))
+            self._forget(manifest)
+            raise DataError("; ".join(fatal))
+        return tuple(finding.text for finding in found)
+
+    def _findings(self, manifest: Manifest, newest: LedgerRow | None) -> list[completeness.Finding]:
+        date, ledger, job = manifest.day.date, self.publisher.ledger, self.job
+        if newest is not None and newest.day > date:
+            return []  # an earlier snapshot does not touch the later one that is published
+        replaced = newest if self.sink.replaces(self.source.kind) else None
+        bounds = job.rules.row_bounds
+        return completeness.findings(
+            date,
+            manifest.polled,
+            on_empty=job.on_empty,
+            rules=job.rules,
+            replaced=replaced,
+            earlier=replaced if newest is not None else self._snapshot_before(date),
+            before=ledger.between(*bounds.days_before(date)) if bounds is not None else (),
         )
+
+    def _snapshot_before(self, date: dt.date) -> LedgerRow | None:
+        """Return the last snapshot before a day; None of a source without snapshots, or if nothing is compared."""
+        kind = self.source.kind
+        if kind != "snapshot" or not self.sink.replaces(kind) or self.job.rules.on_shrink == "accept":
+            return None
+        ledger = self.publisher.ledger
+        last = max((day for day in ledger.days() if day < date), default=None)
+        return None if last is None else ledger.row(last)
 
     def _publish(self, publish: Publish) -> LedgerRow:
         token = self.publisher.begin(publish)

@@ -86,7 +86,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         closing_quietly(sink.open(key, connections), say) as publisher,
     ):
         schema = poller.schema()
-        if problems := publisher.preflight(schema, job.days, source.kind):
+        if problems := publisher.preflight(schema, job.all_days, source.kind):
             raise ConfigError("; ".join(problems))
         own = sink.stage_root(connections)
         root = _stage(own, job)
@@ -97,8 +97,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
 
         sc = starting()
         seconds = {"start": time.monotonic() - started}
-        dealer.expect(source.requests_for(job.days), most_each=source.retry_budget_requests)
-        with Progress(root, job.progress_seconds, len(job.days)) as progress:
+        dealer.expect(source.requests_for(job.all_days), most_each=source.retry_budget_requests)
+        with Progress(root, job.progress_seconds, len(job.all_days)) as progress:
             freezer = Freezer(
                 job=job,
                 source=source,
@@ -193,7 +193,7 @@ def _swept(place: str, sweep: Callable[[], int]) -> int:
 
 
 def _all_days(days: Days, together: int, width: int) -> list[DayReport]:
-    """Move every day, oldest first.
+    """Move every day: those of the window, oldest first, then those of the lookback.
 
     :param together: how many days one plan takes.
     :param width: how many plans are under way at once.
@@ -205,14 +205,14 @@ def _all_days(days: Days, together: int, width: int) -> list[DayReport]:
 
     def move(group: Sequence[Day]) -> list[DayReport]:
         if stop.is_set():
-            return [DayReport.of(day, "not_started") for day in group]
+            return [DayReport.of(day, "not_started", lookback=day in days.job.lookback) for day in group]
         reports = days.move(group)
         if any(report.failure is not None and report.failure.forbids_more for report in reports):
             stop.set()
         return reports
 
     with ThreadPoolExecutor(max_workers=max(1, width), thread_name_prefix="day") as pool:
-        return [report for reports in pool.map(move, groups(days.job.days, together)) for report in reports]
+        return [report for reports in pool.map(move, groups(days.job.all_days, together)) for report in reports]
 
 
 def _pollster(sc: SparkContext, schema: Any, connection: Connection) -> Callable[[list[str]], list[str]]:

@@ -114,6 +114,7 @@ class SinkConformance(RaceCases, RecoveryCases, GapCases, ConnectorConformance):
             assert ledger.row(MONDAY) is None
             assert ledger.newest(MONDAY, "day") is None
             assert ledger.published(MONDAY, intent(1).token) is None
+            assert ledger.between(MONDAY, TUESDAY) == []
 
     def test_preflight_may_run_again_and_publishes_nothing(self, bench: Bench) -> None:
         """Every job runs it first: it must neither stumble over what it made itself nor touch what is published."""
@@ -164,6 +165,18 @@ class SinkConformance(RaceCases, RecoveryCases, GapCases, ConnectorConformance):
             assert bench.publish(bench.stage(date, [f"e{date.day}"], 1)).generation == 1
         assert list(bench.ledger.days()) == sorted(dates)
         assert bench.readable() == [(date, f"e{date.day}") for date in sorted(dates)]
+
+    def test_the_ledger_tells_of_several_days_at_once(self, bench: Bench) -> None:
+        """What the days before had is what a day is compared with: another day's figure refuses a good answer."""
+        dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
+        for date in dates:
+            bench.publish(bench.stage(date, ["x"], 1))
+            bench.publish(bench.stage(date, [f"e{i}" for i in range(date.day)], 2))
+        with bench.another_process(OTHER_KEY) as other:
+            assert other.ledger.between(MONDAY, MONDAY + ONE_DAY * 3) == []
+        found = bench.ledger.between(MONDAY, MONDAY + ONE_DAY * 2)
+        expected = [(date, 2, date.day, NOON) for date in (MONDAY, MONDAY + ONE_DAY)]
+        assert [(row.day, row.generation, row.rows, row.polled_at) for row in found] == expected
 
     def test_another_stream_has_another_ledger(self, bench: Bench) -> None:
         """Two streams that share a ledger's rows would each skip the days that the other has published."""

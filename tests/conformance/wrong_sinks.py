@@ -274,7 +274,7 @@ class TestForgetsEarlierTokens(Wrong):
             super().write(state.model_copy(update={"rows": rows}))
 
 
-@fails("another_stream_has_another_ledger")
+@fails("another_stream_has_another_ledger", "the_ledger_tells_of_several_days_at_once")
 class TestOneLedgerForAll(Wrong):
     """Does not ask whose row it is."""
 

@@ -100,6 +100,14 @@ class BigQueryLedger(Ledger):
         rows = self._read(f"SELECT {LEDGER_COLUMNS}", f"AND day = {literal(day)} ORDER BY generation DESC LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
+    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        """Return each day's newest publish, by one query."""
+        rows = self._read(
+            f"SELECT {LEDGER_COLUMNS}",
+            f"AND day BETWEEN {literal(first)} AND {literal(last)} ORDER BY day, generation",
+        )
+        return list({row["day"]: ledger_row(row) for row in rows}.values())
+
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent, even if a newer publish followed.
 

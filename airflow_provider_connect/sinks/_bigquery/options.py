@@ -177,3 +177,8 @@ class BigQueryOptions(Options):
     def replaces(self, kind: SourceKind) -> bool:
         """Tell whether an empty day deletes rows: only with ``write_mode="replace"``."""
         return self.write_mode == "replace"
+
+    @property
+    def reloads(self) -> bool:
+        """Whether a day may be published again: ``write_mode="append"`` would double it."""
+        return self.write_mode != "append"

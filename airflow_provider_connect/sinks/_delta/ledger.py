@@ -15,12 +15,13 @@ from airflow_provider_connect.sinks._delta.log import log_errors, open_table, se
 from airflow_provider_connect.sinks._delta.table import OWNER
 from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.window import DaySet, SourceKind
+from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
+_UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 SWEPT = 0
@@ -49,6 +50,7 @@ def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
         app: row.generation,
         f"{app}/rows": row.rows,
         f"{app}/clear": row.clear_number,
+        f"{app}/polled": 0 if row.polled_at is None else (row.polled_at - _UNIX) // _MICROSECOND,
         f"{app}/run/{row.run}": row.generation,
         f"{app}/token/{row.token}": row.generation,
         attempt_id(key, row.attempt or ""): row.generation,
@@ -78,6 +80,11 @@ class LedgerView:
     def transaction(self, day: dt.date, what: str = "") -> int | None:
         """Return the version of a day's application transaction, None if there is none."""
         return self.recorded.get(app_id(self.key, day) + what)
+
+    def polled_at(self, day: dt.date) -> dt.datetime | None:
+        """Return when the newest publish of a day was polled, as its transaction records it."""
+        microseconds = self.transaction(day, "/polled")
+        return _UNIX + _MICROSECOND * microseconds if microseconds else None
 
     def attempt(self, attempt: str) -> int | None:
         """Return the generation that an attempt published, :data:`SWEPT`, or None if neither is recorded."""
@@ -188,6 +195,13 @@ class DeltaLedger(Ledger):
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return a day's newest publish; without token and digest once its commit has left the log."""
         return self._view().row(day)
+
+    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        """Return each day's newest publish, all of one version of the table."""
+        view = self._view()
+        days = (first + ONE_DAY * i for i in range((last - first).days + 1))
+        found = [(row, view.polled_at(row.day)) for day in days if (row := view.newest(day)) is not None]
+        return [row.model_copy(update={"polled_at": polled_at}) for row, polled_at in found]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a day's next one must follow; without details that only the history has."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.window import SourceKind
 from tests.equipment.line_ledger import LineLedger
 
 
@@ -17,10 +18,15 @@ class TinySource(Source):
     connection_types: ClassVar[tuple[str, ...]] = ("tiny",)
     where: str | None = None
     zone_name: str = "UTC"
+    whole: bool = False
 
     @property
     def stream_key(self) -> str:
         return "events"
+
+    @property
+    def kind(self) -> SourceKind:
+        return "snapshot" if self.whole else "day"
 
     @property
     def timezone(self) -> str:
@@ -36,13 +42,14 @@ class TinySource(Source):
 class TinyLedger(LineLedger):
     """A file which tests and their spark-submit append to."""
 
-    def append(self, day: dt.date, generation: int = 1) -> None:
-        self.add(LedgerRow(day=day, generation=generation, token="t", rows=10))
+    def append(self, day: dt.date, generation: int = 1, polled_at: dt.datetime | None = None) -> None:
+        self.add(LedgerRow(day=day, generation=generation, token="t", rows=10, polled_at=polled_at))
 
 
 class TinySink(Sink):
     name: ClassVar[str] = "tiny"
     table: str = "t"
+    adds: bool = False
 
     @property
     def target(self) -> str:
@@ -51,6 +58,10 @@ class TinySink(Sink):
     @property
     def asset_uri(self) -> str:
         return f"tiny://{self.table.lstrip('/')}"
+
+    @property
+    def reloads(self) -> bool:
+        return not self.adds
 
     def open(self, key: StreamKey, connections: Connections) -> TinyPublisher:
         return TinyPublisher(self.table)

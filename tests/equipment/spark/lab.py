@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
@@ -39,10 +40,12 @@ class Lab:
         source: dict[str, Any] | None = None,
         sink: Any = (),
         on_empty: OnEmpty = "fail",
+        rules: Rules | None = None,
         run: str = "d/r/t",
         clear_number: int = 0,
         target: str | None = None,
         window: tuple[Day, ...] = (DAY,),
+        lookback: tuple[Day, ...] = (),
     ) -> JobConfig:
         return JobConfig(
             source_name="tiny",
@@ -50,11 +53,13 @@ class Lab:
             sink_name="tiny",
             sink={"folder": target or str(self.root), "fails": sink},
             days=window,
+            lookback=lookback,
             intent=Intent(token=token, run=run, clear_number=clear_number),
             attempt=f"{token}-{attempt}",
             report=str(self.root / "run" / "report.json"),
             staging=str(self.stage),
             on_empty=on_empty,
+            rules=rules or Rules(on_shrink="accept"),
             progress_seconds=1,
         )
 

@@ -60,7 +60,8 @@ def worker(root: Path, number: int, mode: str, count: int, size: int) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     if mode == "tables":
-        return make_tables(root, number, count, size)
+        make_tables(root, number, count, size)
+        return
     sink = DeltaSink(path=str(root))
     assert sink.open(KEY, {}).preflight(LOCAL, (), "day") == []
     if mode == "days":

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from airflow_provider_connect.completeness import RowBounds
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.offsets import Offset
@@ -138,6 +139,20 @@ def test_offset_follows_what_a_failed_task_did_publish(task: Task, spark_submit:
     offset = Offset.read(task.source, task.sink)
     assert offset is not None
     assert offset.position == dt.date(2026, 10, 5)
+
+
+def test_rules_of_completeness_reach_the_job_and_warnings_the_report_and_the_log(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark_submit.does(f'{DONE[:-2]}, warnings=["half of it is gone"]))')
+    task = Task(ledger, on_shrink="warn", shrink_percent=5, row_bounds=RowBounds(percent=30))
+    summary = task.run()
+    rules = spark_submit.seen["job"]["rules"]
+    bounds = {"percent": 30.0, "over_days": 7, "on": "fail"}
+    assert rules == {"on_shrink": "warn", "shrink_percent": 5.0, "row_bounds": bounds}
+    assert summary["days"][0]["warnings"] == ["half of it is gone"]
+    assert task.context["outlet_events"][task.operator.outlets[0]].extra == summary
+    assert "[warning  ] half of it is gone" in capsys.readouterr().out
 
 
 def test_superseded_day_is_no_failure(task: Task, spark_submit: SparkSubmit) -> None:

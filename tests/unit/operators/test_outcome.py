@@ -48,6 +48,16 @@ def test_a_superseded_day_that_has_a_generation_is_no_failure(ledger: TinyLedger
     verify(reported("superseded", generation=3), config(), ledger)
 
 
+def test_a_day_of_the_lookback_must_be_reported_and_may_be_overtaken(ledger: TinyLedger) -> None:
+    ledger.append(DATE)
+    ledger.append(LATER)
+    both = config(LATER).model_copy(update={"lookback": (DAY,)})
+    later = DayReport.of(Day(date=LATER), "published", generation=1)
+    verify(JobReport.of("a", [later, DayReport.of(DAY, "overtaken", lookback=True)]), both, ledger)
+    with pytest.raises(RetriableError, match=r"did not report.*2026-10-05"):
+        verify(JobReport.of("a", [later]), both, ledger)
+
+
 @pytest.mark.parametrize("published", [None, DATE, DATE - dt.timedelta(days=1)], ids=["nothing", "itself", "earlier"])
 def test_a_superseded_day_needs_a_later_one_in_the_ledger(ledger: TinyLedger, published: dt.date | None) -> None:
     if published is not None:

@@ -27,7 +27,7 @@ class Mover:
     """Stands where ``Days`` stands: fails the days it is told to, and counts how many move at once."""
 
     def __init__(self, **errors: Exception) -> None:
-        self.job = SimpleNamespace(days=WEEK)
+        self.job = SimpleNamespace(all_days=WEEK, lookback=())
         self.errors = errors
         self.now = self.most = 0
         self.together = 1  # how many should be at work at once before one of them goes on

@@ -160,7 +160,7 @@ class Window:
     def __init__(self, server: StandIn, stage: Path, days: int) -> None:
         self.connection = connection_to(server.url, server)
         self.stage = stage
-        self.job = SimpleNamespace(days=span(DAY.date, DAY.date + dt.timedelta(days=days - 1), "UTC"))
+        self.job = SimpleNamespace(all_days=span(DAY.date, DAY.date + dt.timedelta(days=days - 1), "UTC"), lookback=())
 
     def move(self, days: Sequence[Day]) -> list[DayReport]:
         (day,) = days

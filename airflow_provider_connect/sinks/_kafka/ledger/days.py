@@ -30,7 +30,7 @@ from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, Claim, Entry, LedgerKey, What, parsed
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, view_of
-from airflow_provider_connect.window import DaySet, SourceKind
+from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
@@ -83,6 +83,13 @@ class KafkaLedger(Ledger):
         view = self.current(lambda seen: seen == key, own=lambda seen: seen[:4] == key[:4])
         value = view.value(key.encoded())
         return None if value is None else parsed(Entry, value, self.name)
+
+    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        """Return each day's newest publish; one that an open transaction of others hides for long as it was before."""
+        view = self.current(lambda key: self._mine(key, "day") and first <= key.day <= last, "leave")
+        keys = (self.about(first + ONE_DAY * i).encoded() for i in range((last - first).days + 1))
+        values = (value for key in keys if (value := view.value(key)) is not None)
+        return [parsed(Entry, value, self.name).row for value in values]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the day's newest publish; the stream's newest snapshot where one replaces the whole."""

@@ -84,7 +84,7 @@ def test_every_version_says_what_delta_says(lab: Lab) -> None:
     for i in range(13):
         lab.publish(MAY + (i % 5) * ONE_DAY, ["x"] * (i % 3), f"t{i}", clear_number=i)
     newest = recorded_transactions(Folder(str(lab.root)), lab.version, PREFIX)
-    assert len(newest) == 5 * 3 + 13 * 3
+    assert len(newest) == 5 * 4 + 13 * 3
     for version in range(lab.version + 1):
         table = DeltaTable(str(lab.root), version=version)
         known = {app: at for app in newest if (at := table.transaction_version(app)) is not None}
@@ -162,7 +162,7 @@ def test_however_the_log_is_laid_out_the_ledger_says_what_delta_says(lab: Lab, l
     table = DeltaTable(str(lab.root))
     view = LedgerView(Folder(str(lab.root)), table, KEY)
     for date in (MAY, MAY + ONE_DAY, MAY + 3 * ONE_DAY, FAR):
-        for what in ("", "/rows", "/clear", "/run/r", "/token/t0", "/token/t2", "/token/t3"):
+        for what in ("", "/rows", "/clear", "/polled", "/run/r", "/token/t0", "/token/t2", "/token/t3"):
             assert view.transaction(date, what) == table.transaction_version(f"{PREFIX}{date}{what}")
     row = lab.ledger.newest(MAY, "day")
     assert (row.generation, row.rows, row.clear_number) == (2, 2, 3)

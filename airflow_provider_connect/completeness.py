@@ -1,0 +1,168 @@
+"""Whether an answer looks whole: what it is compared with, and what follows if it falls short.
+
+The driver asks before each publish; nothing here reads anything. Three rules, each for every source:
+
+* ``on_empty``: an answer without rows for a day that has rows in the ledger;
+* ``on_shrink``: an answer that lacks more than ``shrink_percent`` of the rows that it would replace;
+* ``row_bounds``: an answer far from the mean of the days before.
+
+The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from airflow_provider_connect.sink import LedgerRow, OnEmpty
+from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.window import ONE_DAY
+from airflow_provider_connect.wire import Wire
+
+OnShrink = Literal["fail", "warn", "accept"]
+OnBounds = Literal["fail", "warn"]
+
+SHRINK_PERCENT = 50.0
+"""Deletions and the vendor's own removal of duplicates take a few percent of a day; a cut export lacks any part of it.
+Half of a day is far above the first, and a fault that takes more is one that a person should see."""
+
+
+class RowBounds(Wire):
+    """How far a day's rows may be from the mean of the days before.
+
+    :param percent: of the mean, above and below. From 100 on, only a day with too many rows is out of bounds.
+    :param over_days: how many calendar days before the day count, as far as the ledger has rows of them. It must have
+        rows of at least half of these days; else there is no bound, and the report says so.
+    :param on: ``fail`` (default) fails the day, ``warn`` publishes it with a warning.
+    """
+
+    percent: float = Field(default=50.0, gt=0, allow_inf_nan=False)
+    over_days: int = Field(default=7, ge=1, le=366)
+    on: OnBounds = "fail"
+
+    @property
+    def least_days(self) -> int:
+        """How many of the days before must have rows."""
+        return (self.over_days + 1) // 2
+
+    def days_before(self, day: dt.date) -> tuple[dt.date, dt.date]:
+        """Return the first and the last of the days that a day is compared with."""
+        return day - ONE_DAY * self.over_days, day - ONE_DAY
+
+
+class Rules(Wire):
+    """What an answer with rows must pass; the operator's options of the same names."""
+
+    on_shrink: OnShrink = "fail"
+    shrink_percent: float = Field(default=SHRINK_PERCENT, ge=0, lt=100)
+    row_bounds: RowBounds | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with an answer, in one sentence that names both figures and what to do.
+
+    :param is_fatal: whether the day fails; else it is published, and the report carries the text.
+    """
+
+    text: str
+    is_fatal: bool
+
+
+def findings(
+    day: dt.date,
+    polled: Polled,
+    *,
+    on_empty: OnEmpty,
+    rules: Rules,
+    replaced: LedgerRow | None,
+    earlier: LedgerRow | None,
+    before: Sequence[LedgerRow] = (),
+) -> list[Finding]:
+    """Return what looks wrong with an answer.
+
+    :param replaced: what a publish would replace; None if nothing.
+    :param earlier: the same; for the first snapshot of a day, the one of the day before.
+    :param before: what the ledger has of the days before, for ``row_bounds``.
+    """
+    rows = polled.rows_written
+    found = [emptied(day, polled, replaced, on_empty)] if replaced is not None else []
+    if earlier is not None and not any(found) and (rows or on_empty == "fail"):
+        found.append(shrunk(day, rows, earlier, rules))
+    if rules.row_bounds is not None:
+        found.append(out_of_bounds(day, rows, before, rules.row_bounds))
+    return [each for each in found if each is not None]
+
+
+def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
+    """Refuse to replace rows by nothing, unless the operator accepts it.
+
+    :param earlier: what the answer would replace.
+    """
+    if on_empty == "accept" or polled.rows_written or not earlier.rows:
+        return None
+    read = max(polled.rows_read, polled.counts.get("rejected", 0))
+    answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
+    return Finding(
+        f"day {day}: the source answered {answer}, and would delete the {earlier.rows:,} published rows of "
+        f"{earlier.day} (generation {earlier.generation}): check why the source sent nothing; if that is right, set "
+        "the operator's on_empty='accept' and clear the task",
+        is_fatal=True,
+    )
+
+
+def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules) -> Finding | None:
+    """Compare an answer that has rows with what is published.
+
+    :param earlier: the day's newest publish, or the snapshot before this one.
+    """
+    lost = earlier.rows - rows
+    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * earlier.rows:
+        return None
+    text = (
+        f"day {day}: the source answered with {rows:,} rows, and {earlier.rows:,} are published of {earlier.day} "
+        f"(generation {earlier.generation}): {_percent(lost, earlier.rows)} fewer, and shrink_percent allows "
+        f"{rules.shrink_percent:g} %: check whether the answer was cut; "
+    )
+    advice = "if it is right, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
+    if rules.on_shrink == "fail":
+        return Finding(text + advice, is_fatal=True)
+    return Finding(text + "it is published all the same, as on_shrink='warn' says", is_fatal=False)
+
+
+def out_of_bounds(day: dt.date, rows: int, before: Sequence[LedgerRow], bounds: RowBounds) -> Finding | None:
+    """Compare an answer with the mean of the days before.
+
+    :param before: what the ledger has of the days before, one row a day.
+    """
+    counts = [row.rows for row in before if row.rows]
+    if len(counts) < bounds.least_days:
+        return Finding(
+            f"day {day}: row_bounds says nothing about its {rows:,} rows: the ledger has rows of {len(counts)} of the "
+            f"{bounds.over_days} days before, and {bounds.least_days} are needed",
+            is_fatal=False,
+        )
+    total = sum(counts)
+    # In whole numbers of rows times days: a mean that is rounded could refuse a day that is just within the bounds.
+    away = rows * len(counts) - total
+    if abs(away) * 100 <= bounds.percent * total:
+        return None
+    text = (
+        f"day {day}: the source answered with {rows:,} rows, {_percent(abs(away), total)} "
+        f"{'more' if away > 0 else 'fewer'} than the mean {total / len(counts):,.0f} of the {len(counts)} days with "
+        f"rows among the {bounds.over_days} before; row_bounds allows {bounds.percent:g} %: check whether the answer "
+        "is whole; "
+    )
+    if bounds.on == "fail":
+        advice = "if it is right, set RowBounds(on='warn') or a higher percent, and clear the task"
+        return Finding(text + advice, is_fatal=True)
+    return Finding(text + "it is published all the same, as RowBounds(on='warn') says", is_fatal=False)
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share with as many digits as it takes to tell it from a limit just below."""
+    return f"{part / whole * 100:,.4g} %"

@@ -1,0 +1,71 @@
+"""Which days before its window a run loads again: those that late rows may have reached since they were polled.
+
+Thirty runs of a catchup, each with three days of lookback, must not poll 120 days. So a day is left alone if somebody
+has polled it since the end of the run's own window: what a later run would find by looking back, that poll has found.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.closing import closing_quietly
+from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.operators.arguments import require_reloads
+from airflow_provider_connect.operators.window import as_text, start_day
+from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.window import ONE_DAY, Day, span
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_connect.operators.run import Order
+
+
+_BACKFILL = "backfill"
+
+
+def look_back(order: Order, lookback_days: int, ready_after: dt.timedelta | None, context: Context) -> tuple[Day, ...]:
+    """Return the days before the window that the run loads again, oldest first; none in a backfill's run.
+
+    :raises ConnectError: the sink's ledger cannot be read.
+    """
+    if not lookback_days:
+        return ()
+    require_reloads(order.source, order.sink)
+    if context["dag_run"].run_type == _BACKFILL:
+        return ()
+    source, sink, log = order.source, order.sink, order.log
+    origin = order.origin or start_day(context["dag"].start_date, source.timezone)
+    candidates = days_before(order.days, lookback_days, origin)
+    if not candidates:
+        return ()
+    connections = credentials.resolve_all(source, sink, order.conn_id)
+    key = StreamKey(connector=source.name, stream=source.stream_key)
+    with closing_quietly(sink.open(key, connections), lambda text: log.warning("%s", text)) as publisher:
+        rows = publisher.ledger.between(candidates[0].date, candidates[-1].date)
+    chosen = not_polled_since(candidates, rows, order.days[-1].end + (ready_after or dt.timedelta(0)))
+    log.info(
+        "Looks back at %s: loads %s again",
+        as_text(candidates),
+        ", ".join(map(str, chosen)) or "none of them, as none is published that was not polled since",
+    )
+    return chosen
+
+
+def days_before(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
+    """Return the days that lie so many days before a window, but not before the origin."""
+    first, last = days[0].date - ONE_DAY * lookback_days, days[0].date - ONE_DAY
+    if origin is not None:
+        first = max(first, origin)
+    return [day for day in span(first, last, days[0].zone) if day.hours > 0]
+
+
+def not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
+    """Return the days that the ledger has, and that were polled before a moment only.
+
+    A row that does not say when it was polled goes by when it was published. One that says neither is left alone.
+    """
+    asked = {row.day: row.polled_at or row.published_at for row in rows}
+    return tuple(day for day in days if (at := asked.get(day.date)) is not None and at < moment)

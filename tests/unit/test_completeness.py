@@ -1,0 +1,132 @@
+"""What an answer is compared with: the rules alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.completeness import RowBounds, Rules, findings, out_of_bounds, shrunk
+from airflow_provider_connect.sink import LedgerRow, OnEmpty
+from airflow_provider_connect.stage.manifest import Polled
+
+DAY = dt.date(2026, 10, 5)
+COUNTS = st.integers(0, 10**9)
+PERCENT = st.integers(0, 99)
+
+
+def row(rows: int, day: dt.date = DAY, generation: int = 3) -> LedgerRow:
+    return LedgerRow(day=day, generation=generation, token="t", rows=rows)
+
+
+@given(rows=COUNTS, was=COUNTS, percent=PERCENT)
+def test_an_answer_has_shrunk_if_less_than_the_rest_that_is_asked_for_came(rows: int, was: int, percent: int) -> None:
+    found = shrunk(DAY, rows, row(was), Rules(shrink_percent=percent))
+    assert (found is not None) == (Fraction(rows) < was * Fraction(100 - percent, 100))
+
+
+@given(was=st.integers(1, 10**9), percent=PERCENT, more=COUNTS, fewer=COUNTS)
+def test_more_rows_never_look_worse(was: int, percent: int, more: int, fewer: int) -> None:
+    rules, (few, many) = Rules(shrink_percent=percent), sorted((more, fewer))
+    if shrunk(DAY, few, row(was), rules) is None:
+        assert shrunk(DAY, many, row(was), rules) is None
+
+
+@given(rows=COUNTS, was=COUNTS)
+def test_accept_says_nothing_and_warn_does_not_fail(rows: int, was: int) -> None:
+    assert shrunk(DAY, rows, row(was), Rules(on_shrink="accept")) is None
+    warned, failed = (shrunk(DAY, rows, row(was), Rules(on_shrink=on)) for on in ("warn", "fail"))
+    assert (warned is None) == (failed is None)
+    if warned is not None and failed is not None:
+        assert (warned.is_fatal, failed.is_fatal) == (False, True)
+
+
+@given(rows=COUNTS, before=st.lists(st.integers(1, 10**9), min_size=4, max_size=7), percent=st.integers(1, 300))
+def test_a_day_is_out_of_bounds_if_it_is_that_far_from_the_mean(rows: int, before: list[int], percent: int) -> None:
+    found = out_of_bounds(DAY, rows, [row(each) for each in before], RowBounds(percent=percent))
+    mean = Fraction(sum(before), len(before))
+    assert (found is not None) == (abs(rows - mean) > mean * percent / 100)
+
+
+@given(rows=COUNTS, before=st.lists(COUNTS, max_size=7))
+def test_too_few_days_with_rows_are_no_bound_and_said(rows: int, before: list[int]) -> None:
+    full = [each for each in before if each]
+    found = out_of_bounds(DAY, rows, [row(each) for each in before], RowBounds())
+    if len(full) < 4:
+        assert found is not None
+        assert not found.is_fatal
+        assert f"has rows of {len(full)} of the 7 days before, and 4 are needed" in found.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "before", "is_found"),
+    [
+        (50, [100] * 4, False),
+        (49, [100] * 4, True),
+        (150, [100] * 4, False),
+        (151, [100] * 4, True),
+        (0, [0, 0, 0, 100], True),  # one day with rows is no bound, which is said
+        (100, [100, 100, 100, 100, 0, 0, 0], False),
+    ],
+)
+def test_the_limits_themselves_are_within_and_empty_days_count_for_nothing(
+    rows: int, before: list[int], is_found: bool
+) -> None:
+    found = out_of_bounds(DAY, rows, [row(each) for each in before], RowBounds())
+    assert (found is not None) == is_found
+    if found is not None:
+        assert found.is_fatal == (0 not in before)
+
+
+@pytest.mark.parametrize(("days", "least"), [(1, 1), (2, 1), (7, 4), (30, 15)])
+def test_half_of_the_days_before_must_have_rows(days: int, least: int) -> None:
+    bounds = RowBounds(over_days=days)
+    assert bounds.least_days == least
+    first, last = bounds.days_before(DAY)
+    assert (last, (last - first).days + 1) == (dt.date(2026, 10, 4), days)
+
+
+def test_both_figures_the_threshold_and_what_to_do_are_named() -> None:
+    found = shrunk(DAY, 499, row(1_000), Rules())
+    assert found is not None
+    for part in ("499 rows", "1,000 are published", "generation 3", "50.1 % fewer", "50 %", "on_shrink='accept'"):
+        assert part in found.text
+    found = out_of_bounds(DAY, 10, [row(1_000)] * 5, RowBounds(percent=30))
+    assert found is not None
+    for part in ("10 rows", "99 % fewer than the mean 1,000 of the 5 days", "30 %", "RowBounds(on='warn')"):
+        assert part in found.text
+    found = out_of_bounds(DAY, 2_000, [row(1_000)] * 5, RowBounds(on="warn"))
+    assert found is not None
+    assert "100 % more than" in found.text
+    assert "published all the same" in found.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "replaced", "earlier", "on_empty", "said"),
+    [
+        (0, 100, 100, "fail", ["on_empty"]),
+        (0, 100, 100, "accept", []),
+        (1, 100, 100, "fail", ["on_shrink"]),
+        (1, 100, 100, "accept", ["on_shrink"]),
+        (0, 0, 0, "fail", []),
+        (0, None, None, "fail", []),
+        (0, None, 100, "fail", ["on_shrink"]),
+        (0, None, 100, "accept", []),
+        (100, 100, 100, "fail", []),
+    ],
+)
+def test_an_answer_without_rows_is_for_on_empty_and_any_other_for_on_shrink(
+    rows: int, replaced: int | None, earlier: int | None, on_empty: OnEmpty, said: list[str]
+) -> None:
+    found = findings(
+        DAY,
+        Polled(rows_written=rows),
+        on_empty=on_empty,
+        rules=Rules(),
+        replaced=None if replaced is None else row(replaced),
+        earlier=None if earlier is None else row(earlier),
+    )
+    assert [next(name for name in ("on_empty", "on_shrink") if f"{name}='" in each.text) for each in found] == said
