@@ -1,8 +1,8 @@
 """The commit decision: whether a publish may go through, and as which generation.
 
 Every sink asks :func:`next_generation` in the step that commits the data, with what its ledger says at that very
-moment. Where the step is a SQL script (BigQuery), the script compares the same generation, and :func:`overtaken` words
-its refusal. The rule is a compare-and-set on the day's generation. No clock takes part in it.
+moment. Where the step is a SQL script (BigQuery), the script compares the same generation; :func:`overtaken` and
+:func:`superseded` word its refusals. The rule is a compare-and-set on the day's generation. No clock takes part in it.
 
 An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.Seen`. It may publish
 only while the ledger still says the same. So whatever is replaced was published before the replacing answer was asked
@@ -49,10 +49,7 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -
     """
     day = publish.day.date
     if newest is not None and newest.day > day:
-        raise SupersededError(
-            f"{publish.key} {publish.day}: a snapshot of {newest.day} is published already (generation "
-            f"{newest.generation}); what {publish.intent.run} staged is older and stays unpublished"
-        )
+        raise superseded(publish, newest)
     if seen_in(newest) != publish.manifest.seen:
         raise overtaken(publish, newest)
     published = newest.generation if newest is not None and newest.day == day else 0
@@ -62,6 +59,14 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -
 def seen_in(newest: LedgerRow | None) -> Seen:
     """Return what an attempt keeps of the newest publish, to compare it at the commit."""
     return Seen() if newest is None else Seen(day=newest.day, generation=newest.generation)
+
+
+def superseded(publish: Publish, newest: LedgerRow) -> SupersededError:
+    """Return the error for a snapshot of an earlier day than the one that the target shows."""
+    return SupersededError(
+        f"{publish.key} {publish.day}: a snapshot of {newest.day} is published already (generation "
+        f"{newest.generation}); what {publish.intent.run} staged is older and stays unpublished"
+    )
 
 
 def overtaken(publish: Publish, newest: LedgerRow | None) -> OvertakenError:

@@ -15,6 +15,10 @@ Editor on the dataset (tables, also to be made, and their data) and BigQuery Job
 ``"append"``: a day that the ledger has is refused, unless ``on_published_day="append"``. Two publishers of one stream
 cannot commit at once: BigQuery aborts one of them, which then decides anew.
 
+**Snapshots.** A source's snapshot of all rows takes the place of the whole table in that transaction; ``"merge"``
+deletes and counts the rows whose key vanished. One of an earlier day than the table shows is superseded.
+``snapshot="daily"`` treats each day's as a day's rows. Rows that no snapshot brought are refused, not deleted.
+
 **Ways in.** ``load_method="storage_write"``: executors append Arrow to pending streams of the Storage Write API, the
 driver compares the row counts and commits all streams at once. ``"load_job"``: one job for all Parquet files, from
 ``gs://`` by their URI, else as one upload through the driver; free of charge, slower. ``"auto"`` takes load jobs for a

@@ -20,6 +20,10 @@ written the same application transaction since that snapshot; the later one then
 reload replaces the day; older versions stay readable until they are vacuumed. On a local disk a published day survives
 a power cut.
 
+**Snapshots.** A source's snapshot of all rows removes the earlier one's files in the commit that adds its own; one of
+an earlier day than the table shows is superseded. ``snapshot="daily"`` keeps the snapshot of each day beside the
+others. A table that holds such a history is not replaced.
+
 **Sweep.** Unpublished files are deleted once their attempt has been silent for ``sweep_after`` by the storage's clock,
 and the log records it as swept. So neither a wrong clock nor a stalled publisher makes a sweep delete committed files.
 

@@ -31,6 +31,9 @@ from airflow_provider_connect.stage.manifest import Manifest, StagedFile, manife
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, groups
 
+_REPORTED = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
+"""Counts that a report has fields for."""
+
 PutShares = Callable[[Any, list[tuple[StagedFile, ...]]], list[Any]]
 
 
@@ -220,6 +223,7 @@ class Days:
             rows_before=frozen.newest.rows if frozen.newest is not None and frozen.newest.day == day.date else None,
             rejected=row.counts.get("rejected", polled.counts.get("rejected", 0)),
             rejects=tuple(file.path for file in polled.rejects) if self.keeps_stage else (),
+            counts=_other_counts(polled.counts | row.counts),
             reference=row.reference,
             link=row.link,
             publish_seconds=time.monotonic() - started,
@@ -318,8 +322,7 @@ def _let_wait(found: Mapping[Day, _Found], waiting: Waiting | None) -> None:
 
 def _already(day: Day, row: LedgerRow) -> DayReport:
     """Return the report of a day that an earlier try published, made from its ledger row."""
-    known = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
-    fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in known}
+    fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORTED}
     return DayReport.of(
         day,
         "already_published",
@@ -328,9 +331,14 @@ def _already(day: Day, row: LedgerRow) -> DayReport:
         digest=row.digest,
         reference=row.reference,
         link=row.link,
-        counts={name: count for name, count in row.counts.items() if name not in known},
+        counts=_other_counts(row.counts),
         **fields,
     )
+
+
+def _other_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return what has no field of its own in a report, the sink's own counts among it."""
+    return {name: count for name, count in counts.items() if name not in _REPORTED}
 
 
 def _describe(report: DayReport, *, with_reason: bool) -> str:

@@ -24,7 +24,7 @@ class RaceCases:
     def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told(self, bench: Bench) -> None:
         """If both win, one answer is lost although its task is green, or readers see rows of both."""
         staged = [bench.stage(MONDAY, [f"{number}-{i}" for i in range(20)], number) for number in (6, 7)]
-        ended = _all_at_once(bench, staged)
+        ended = all_at_once(bench, staged)
         (row,) = [end for end in ended if isinstance(end, LedgerRow)]
         (error,) = [end for end in ended if isinstance(end, ConnectError)]
         assert isinstance(error, RetriableError), error
@@ -39,7 +39,7 @@ class RaceCases:
     def test_one_intent_twice_at_once_is_published_once(self, bench: Bench) -> None:
         """A zombie and its successor want the same day for the same intent: its rows may not stand there twice."""
         staged = [bench.stage(MONDAY, [f"{attempt}-{i}" for i in range(20)], 1, attempt) for attempt in ("1", "2")]
-        ended = _all_at_once(bench, staged)
+        ended = all_at_once(bench, staged)
         rows = [end for end in ended if isinstance(end, LedgerRow)]
         assert rows, ended
         assert all(isinstance(end, LedgerRow | RetriableError) for end in ended), ended
@@ -75,7 +75,7 @@ class RaceCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
 
-def _all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | ConnectError]:
+def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | ConnectError]:
     """Publish each from a process of its own: all of them begin before the first commits."""
     ready = threading.Barrier(len(staged))
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, OvertakenError, SupersededError
+from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.testing.bench import (
     DAYS,
@@ -35,12 +35,13 @@ from airflow_provider_connect.testing.connectors import (
 from airflow_provider_connect.testing.gaps import GapCases
 from airflow_provider_connect.testing.races import RaceCases
 from airflow_provider_connect.testing.recovery import RecoveryCases
+from airflow_provider_connect.testing.snapshots import SnapshotCases
 from airflow_provider_connect.window import ONE_DAY
 
 TUESDAY = MONDAY + ONE_DAY
 
 
-class SinkConformance(RaceCases, RecoveryCases, GapCases, ConnectorConformance):
+class SinkConformance(RaceCases, RecoveryCases, GapCases, SnapshotCases, ConnectorConformance):
     """The sink suite, for a sink that shows each day once and whole, and replaces it when it is run again.
 
     A subclass gives a fixture ``target``: a :class:`.Target` that is the test's own, empty, of a sink that has not
@@ -262,26 +263,6 @@ class SinkConformance(RaceCases, RecoveryCases, GapCases, ConnectorConformance):
         bench.publish(bench.stage(MONDAY, ["old"], 6, clear_number=3))
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2"))
         assert (row.generation, row.run, row.clear_number) == (2, intent(6).run, 0)
-
-    def test_an_older_snapshot_does_not_replace_a_newer_one(self, bench: Bench) -> None:
-        """A late run of yesterday's snapshot would take today's rows away from everybody."""
-        if problems := bench.publisher.preflight(SCHEMA, DAYS, "snapshot"):
-            pytest.skip(f"takes no snapshots: {problems[0]}")
-        late = bench.stage(MONDAY, ["m"], 1, kind="snapshot")
-        bench.publish(bench.stage(TUESDAY, ["t"], 1, kind="snapshot"))
-        newest = bench.ledger.newest(MONDAY, "snapshot")
-        if newest is None:  # this sink keeps the snapshot of each day beside the others
-            assert bench.publish(late).generation == 1
-            assert bench.readable() == [(MONDAY, "m"), (TUESDAY, "t")]
-            return
-        assert newest.day == TUESDAY
-        before = bench.state()
-        for staged in (late, bench.stage(MONDAY, ["m"], 2, kind="snapshot")):
-            with pytest.raises(SupersededError):
-                bench.publish(staged)
-        assert bench.state() == before
-        bench.publish(bench.stage(TUESDAY, ["again"], 3, kind="snapshot"))
-        assert bench.readable() == [(TUESDAY, "again")]
 
     # What fails before anything is polled
 

@@ -81,6 +81,7 @@ class TestShowsWhatLiesThere(Wrong):
     "a_retry_after_a_reload_by_hand_finds_what_it_published",
     "one_intent_twice_at_once_is_published_once",
     "the_same_intent_again_changes_nothing",
+    "a_retry_of_a_published_snapshot_changes_nothing",
 )
 class TestDoublesOnRetry(Wrong):
     """Adds the rows of an intent that has published already."""
@@ -108,6 +109,7 @@ class TestDoublesOnRetry(Wrong):
     "rows_of_an_aborted_attempt_are_never_seen",
     "one_intent_twice_at_once_is_published_once",
     "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "a_snapshot_whose_driver_died_is_published_from_its_stage",
 )
 class TestForgetsAbort(Wrong):
     """Has one place for each day and intent, shows all that lies there, and leaves it there after an error."""
@@ -135,6 +137,7 @@ class TestForgetsAbort(Wrong):
     "only_rows_of_the_attempt_that_commits_are_seen",
     "rows_of_an_aborted_attempt_are_never_seen",
     "an_older_snapshot_does_not_replace_a_newer_one",
+    "a_snapshot_whose_driver_died_is_published_from_its_stage",
 )
 class TestKeepsItsLock(Wrong):
     """Locks the day at the beginning, and lets go of it in the commit alone."""
@@ -168,6 +171,9 @@ class _Remembering(FolderLedger):
     "another_process_finds_the_ledger_row_right_after_the_commit",
     "one_intent_twice_at_once_is_published_once",
     "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "a_snapshot_whose_driver_died_is_published_from_its_stage",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
 )
 class TestLedgerLags(Wrong):
     """Reads the ledger anew for a commit alone; else it answers from what it has read before."""
@@ -220,6 +226,8 @@ class TestLosesRejects(Wrong):
 @fails(
     "one_intent_twice_at_once_is_published_once",
     "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
 )
 class TestLooksBeforeItLocks(Wrong):
     """Decides on what it saw before the step that commits: no compare-and-set."""
@@ -323,13 +331,35 @@ class TestAbortsWhatIsPublished(Wrong):
             shutil.rmtree(self.path / token, ignore_errors=True)
 
 
-@fails("an_older_snapshot_does_not_replace_a_newer_one")
+@fails(
+    "an_older_snapshot_does_not_replace_a_newer_one",
+    "a_snapshot_polled_before_another_was_published_is_refused",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+)
 class TestTakesAnySnapshot(Wrong):
     """Shows the snapshot that was published last, of whatever day."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def row(self, publish: Publish) -> LedgerRow:
             newest = self.ledger.newest(publish.day.date, publish.kind)
-            if newest is not None and newest.day > publish.day.date:
+            if newest is not None and newest.day != publish.day.date:
                 return row_of(publish, 1)
             return row_of(publish, next_generation(publish, newest))
+
+
+@fails(
+    "a_snapshot_takes_the_place_of_the_whole",
+    "the_newest_snapshot_can_be_loaded_again",
+    "a_snapshot_polled_before_another_was_published_is_refused",
+    "a_retry_of_a_published_snapshot_changes_nothing",
+    "a_snapshot_without_rows_leaves_none_if_that_is_accepted",
+    "a_snapshot_whose_driver_died_is_published_from_its_stage",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+)
+class TestKeepsWhatVanished(Wrong):
+    """Calls a snapshot the newest, and leaves the rows of the one before beside it."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def write(self, state: State) -> None:
+            super().write(state.model_copy(update={"shown": self.read().shown | state.shown}))

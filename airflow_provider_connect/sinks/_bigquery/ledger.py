@@ -25,7 +25,7 @@ from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, SourceKind
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -87,6 +87,7 @@ class BigQueryLedger(Ledger):
     :param api: to BigQuery; sends nothing before the first read.
     :param on_published_day: with ``refuse``, :meth:`published` raises for a day that another intent has published:
         append mode then refuses it before the poll. Other modes use ``append``.
+    :param replaces_whole: whether a snapshot replaces what the table shows, of whatever day that is.
     """
 
     api: Api
@@ -94,6 +95,7 @@ class BigQueryLedger(Ledger):
     ledger: Place
     key: StreamKey
     on_published_day: Literal["refuse", "append"] = "append"
+    replaces_whole: bool = False
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return a day's newest publish, None if there is none."""
@@ -107,6 +109,14 @@ class BigQueryLedger(Ledger):
             f"AND day BETWEEN {literal(first)} AND {literal(last)} ORDER BY day, generation",
         )
         return list({row["day"]: ledger_row(row) for row in rows}.values())
+
+    def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
+        """Return the day's newest publish; the stream's newest snapshot where one replaces the whole."""
+        if kind == "day" or not self.replaces_whole:
+            return self.row(day)
+        newest = "AND day IS NOT NULL ORDER BY day DESC, generation DESC LIMIT 1"
+        rows = self._read(f"SELECT {LEDGER_COLUMNS}", newest)
+        return ledger_row(rows[0]) if rows else None
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent, even if a newer publish followed.
@@ -200,21 +210,30 @@ def refused_append(key: StreamKey, day: dt.date, target: Place, generation: int)
 
 
 def foreign_rows(key: StreamKey, target: Place, ledger: Place) -> ConfigError:
-    """Return the error for a table that replace mode shares with another stream."""
+    """Return the error for a table that is replaced, by day or whole, and shared with another stream."""
     return ConfigError(
-        f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose days "
-        "write_mode='replace' would delete: give each stream a table of its own"
+        f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose rows "
+        "would be deleted: give each stream a table of its own"
     )
 
 
-def ensure_ledger(api: Api, ledger: Place, target: Place, key: StreamKey, write_mode: WriteMode = "append") -> None:
+def ensure_ledger(
+    api: Api,
+    ledger: Place,
+    target: Place,
+    key: StreamKey,
+    write_mode: WriteMode = "append",
+    *,
+    replaces_whole: bool = False,
+) -> None:
     """Make the ledger table and this stream's fence row if they are missing; name the ledger in the target's label.
 
     Once a job, two reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes all.
 
     :param target: must exist.
     :raises ConfigError: the table of that name is not a ledger; the ledger is lost; the target has another one; or
-        ``write_mode="replace"`` would delete the days that another stream has published into the target.
+        ``write_mode="replace"``, or a snapshot that replaces the whole, would delete what another stream has published
+        into the target.
     """
     named = _named_ledger(find(api, target))
     if named is not None:
@@ -238,7 +257,7 @@ def ensure_ledger(api: Api, ledger: Place, target: Place, key: StreamKey, write_
     )
     if named is not None and not found["entries"]:
         raise _lost(target, ledger)
-    if write_mode == "replace" and found["strangers"]:
+    if (write_mode == "replace" or replaces_whole) and found["strangers"]:
         raise foreign_rows(key, target, ledger)
     if not found["fences"]:
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"

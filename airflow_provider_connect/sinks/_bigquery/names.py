@@ -17,8 +17,11 @@ from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked,
 
 DAY = "day"
 POSITION = "connect_position"
-OWN_COLUMNS = frozenset({DAY, POSITION})
-"""Columns the sink adds itself; a source's column of such a name gets another one."""
+NEWEST_DAY = "connect_newest_day"
+"""The publish script's variable for the day of the newest published snapshot; NULL if there is none."""
+OWN_COLUMNS = frozenset({DAY, POSITION, NEWEST_DAY})
+"""Columns the sink adds itself, and a variable that a column would hide; a source's column of such a name gets another
+one."""
 
 MAX_NAME = 300
 MAX_LABEL = 63

@@ -50,6 +50,12 @@ class BigQueryOptions(Options):
         default="refuse",
         description="What write_mode='append' does with a day that is already published: 'append' doubles it.",
     )
+    snapshot: Literal["replace", "daily"] = Field(
+        default="replace",
+        description="What a source that polls all rows there are does to the table: 'replace' shows the newest "
+        "snapshot alone (with write_mode='merge', rows whose key vanished are deleted), 'daily' treats the snapshot of "
+        "each day as a day's rows. write_mode='append' takes 'daily' alone.",
+    )
     load_method: Literal["auto", "storage_write", "load_job"] = Field(
         default="auto",
         description="How rows reach the staging table; 'auto' takes load jobs if the stage is on gs://, else the "
@@ -175,8 +181,12 @@ class BigQueryOptions(Options):
         return self.table if project_of(self.table) else f"{self.conn_id}.{self.table}"
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether an empty day deletes rows: only with ``write_mode="replace"``."""
-        return self.write_mode == "replace"
+        """Tell whether an empty answer deletes rows: only where a day, or the whole, is replaced."""
+        return self.write_mode == "replace" or self.replaces_whole(kind)
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of everything in the table, not of its own day alone."""
+        return kind == "snapshot" and self.snapshot == "replace" and self.write_mode != "append"
 
     @property
     def reloads(self) -> bool:

@@ -30,6 +30,7 @@ class PublishPlan:
     :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
         first few.
     :param stream_count: how many there were.
+    :param replaces_whole: whether this is a snapshot that takes the place of everything in the table.
     """
 
     target: Place
@@ -46,6 +47,7 @@ class PublishPlan:
     streams: tuple[str, ...] = ()
     stream_count: int = 0
     rejects: Rejects | None = None
+    replaces_whole: bool = False
 
     @property
     def key(self) -> StreamKey:
@@ -82,4 +84,5 @@ def plan_of(
         streams=tuple(streams),
         stream_count=made.kept.streams if made.kept else len(streams),
         rejects=rejects,
+        replaces_whole=tables.options.replaces_whole(publish.kind),
     )

@@ -19,6 +19,7 @@ from airflow_provider_connect.sinks._bigquery.plan import plan_of
 from airflow_provider_connect.sinks._bigquery.problems import expired, problems
 from airflow_provider_connect.sinks._bigquery.rejects import Rejects
 from airflow_provider_connect.sinks._bigquery.script import rehearse, sample
+from airflow_provider_connect.sinks._bigquery.snapshot import kept_rows, refused_rows
 from airflow_provider_connect.sinks._bigquery.staging import Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables, ensure_tombstones
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
@@ -30,10 +31,17 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sink import StreamKey
+    from airflow_provider_connect.window import SourceKind
 
 
 def preflight(
-    api: Api, tables: Tables, ledger: BigQueryLedger, schema: pa.Schema, dates: Sequence[dt.date]
+    api: Api,
+    tables: Tables,
+    ledger: BigQueryLedger,
+    schema: pa.Schema,
+    dates: Sequence[dt.date],
+    *,
+    kind: SourceKind = "day",
 ) -> list[str]:
     """Return what a person has to mend, each with what to do; make target, tombstones and ledger when nothing is.
 
@@ -42,6 +50,12 @@ def preflight(
     :raises RetriableError: BigQuery is away, or others stream into the target.
     """
     options, target = tables.options, tables.target
+    if kind == "snapshot" and options.snapshot == "replace" and options.write_mode == "append":
+        return [
+            f"table {target.id}: write_mode='append' only adds rows, so a snapshot cannot take the place of the one "
+            "before: set snapshot='daily' to add the snapshot of each day, or write_mode='replace'"
+        ]
+    whole = options.replaces_whole(kind)
     load_method(options, "", schema, columns(schema))
     if found := problems(api, tables, schema):
         return found
@@ -52,17 +66,33 @@ def preflight(
             "(bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load the days again"
         ]
     ready = ensure_target(api, target, options, schema)
-    check_buffer(api, target, ready, dates, options.write_mode)
+    check_buffer(api, target, ready, dates, options.write_mode, replaces_whole=whole)
     ensure_tombstones(api, tables, ready.columns)
-    rehearse_publish(tables, ledger.key, schema, ready)
+    rehearse_publish(tables, ledger.key, schema, ready, kind)
     today = dt.datetime.now(dt.UTC).date()
     if found := [text for date in dates if (text := expired(ready.table, date, today))]:
         return found[:1]
-    ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode)
+    ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode, replaces_whole=whole)
+    if whole:
+        require_only_newest(api, tables, ledger, ready)
     return []
 
 
-def rehearse_publish(tables: Tables, key: StreamKey, schema: pa.Schema, ready: Ready) -> None:
+def require_only_newest(api: Api, tables: Tables, ledger: BigQueryLedger, ready: Ready) -> None:
+    """Check that the table holds nothing that a snapshot must not delete.
+
+    :raises ConfigError: it does.
+    """
+    newest = ledger.newest(dt.date.max, "snapshot")
+    day = newest.day if newest else None
+    counted = kept_rows(tables.target, tables.options.write_mode, ready.filter_column, literal(day, "DATE"))
+    sql = f"SELECT {counted} AS kept"
+    [found], _ = api.query(sql, doing=f"look for rows to keep in {tables.target.id}", labels={"connect": "preflight"})
+    if found["kept"]:
+        raise refused_rows(tables.target, found["kept"], day)
+
+
+def rehearse_publish(tables: Tables, key: StreamKey, schema: pa.Schema, ready: Ready, kind: SourceKind = "day") -> None:
     """Make the script of a day that is not there yet: what cannot be written is known before the poll.
 
     :raises ConfigError: the script is too long or costs more than it may, or options of merge name columns that
@@ -70,11 +100,19 @@ def rehearse_publish(tables: Tables, key: StreamKey, schema: pa.Schema, ready: R
     """
     place = stage_of(tables.staging, uuid.uuid4().hex * 2)
     made = Staging(place, None, ready.columns, ready.columns, "storage_write", filter_column=ready.filter_column)
-    plan = plan_of(tables, sample(key, schema), made, (), Rejects(tables.rejects, tables.rejects))
+    plan = plan_of(tables, sample(key, schema, kind), made, (), Rejects(tables.rejects, tables.rejects))
     rehearse(plan, tables.options.maximum_bytes_billed)
 
 
-def check_buffer(api: Api, target: Place, ready: Ready, days: Sequence[dt.date], write_mode: WriteMode) -> None:
+def check_buffer(
+    api: Api,
+    target: Place,
+    ready: Ready,
+    days: Sequence[dt.date],
+    write_mode: WriteMode,
+    *,
+    replaces_whole: bool = False,
+) -> None:
     """Return if a publish of these days need not change rows of a table that others stream into.
 
     BigQuery refuses to delete or merge recently streamed rows for 30 to 90 minutes, and says of the table only that
@@ -87,7 +125,7 @@ def check_buffer(api: Api, target: Place, ready: Ready, days: Sequence[dt.date],
     buffer = ready.table.streaming_buffer
     if buffer is None or write_mode == "append":
         return
-    if write_mode == "replace" and not _has_rows(api, target, days, ready.filter_column):
+    if write_mode == "replace" and not replaces_whole and not _has_rows(api, target, days, ready.filter_column):
         return
     since = f", the oldest from {buffer.oldest_entry_time:%Y-%m-%d %H:%M} UTC" if buffer.oldest_entry_time else ""
     raise RetriableError(

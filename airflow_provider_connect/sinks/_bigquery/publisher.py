@@ -24,6 +24,7 @@ from airflow_provider_connect.sinks._bigquery.names import POSITION, labels
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS
+from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, Staging, make_staging, new_stage, sweep
 from airflow_provider_connect.sinks._bigquery.tables import Tables
 from airflow_provider_connect.sinks._bigquery.target import ensure_target
@@ -86,12 +87,19 @@ class BigQueryPublisher(Publisher):
         """The stream's ledger, beside the target."""
         refuses = self.options.write_mode == "append" and self.options.on_published_day == "refuse"
         tables = self.tables
-        return BigQueryLedger(self.api, tables.target, tables.ledger, self.key, "refuse" if refuses else "append")
+        return BigQueryLedger(
+            self.api,
+            tables.target,
+            tables.ledger,
+            self.key,
+            "refuse" if refuses else "append",
+            replaces_whole=self.options.replaces_whole("snapshot"),
+        )
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""
         try:
-            return preflight(self.api, self.tables, self.ledger, schema, sorted(day.date for day in days))
+            return preflight(self.api, self.tables, self.ledger, schema, sorted(day.date for day in days), kind=kind)
         except (ConfigError, DataError) as error:
             return [str(error)]
 
@@ -158,6 +166,7 @@ class BigQueryPublisher(Publisher):
         streams = [receipt.rows.name for receipt in sent if receipt.rows.name]
         plan = plan_of(self.tables, publish, made, streams, rejects)
         self._require_nothing_gone(plan)
+        require_all_keys(plan)
         published = put_or_keep(self.api, publish, made, plan, self._labels(publish))
         # The day is published. A table that cannot be dropped now is swept, or expires.
         with suppress(ConnectError):
@@ -225,8 +234,8 @@ class BigQueryPublisher(Publisher):
         came = any(file.rows for file in publish.manifest.polled.files)
         if plan.row.rows or not came or publish.on_empty == "accept" or not self.options.replaces(publish.kind):
             return
-        row = self.ledger.row(publish.day.date)
-        if row is not None and row.rows:
+        row = self.ledger.newest(publish.day.date, publish.kind)
+        if row is not None and row.rows and row.day <= publish.day.date:
             raise DataError(
                 f"day {publish.day}: BigQuery can hold none of the rows that came, and {row.rows:,} rows are published "
                 f"(generation {row.generation}), which would be gone: mend the source; if that is right, set the "

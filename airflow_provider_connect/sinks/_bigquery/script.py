@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts, timestamp
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.publishing import overtaken
+from airflow_provider_connect.publishing import overtaken, superseded
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.ledger import (
     LEDGER_COLUMNS,
@@ -31,9 +31,17 @@ from airflow_provider_connect.sinks._bigquery.ledger import (
     refused_append,
 )
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
+from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
+from airflow_provider_connect.sinks._bigquery.snapshot import (
+    delete_vanished,
+    kept_rows,
+    moved_on,
+    newest_day,
+    refused_rows,
+)
 from airflow_provider_connect.stage.manifest import Manifest, Polled
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,18 +64,17 @@ https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
 MOST_TABLES = 3
 """How many tables one statement names at the most: ledger and both staging tables, or the three of a merge."""
 
-_GENERATION = "COALESCE(seen.newest, 0) + 1"
-
 
 class IncompleteError(RetriableError):
     """The staging table does not hold what was sent: it must be sent again."""
 
 
-def sample(key: StreamKey, schema: pa.Schema) -> Publish:
+def sample(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
     """Return a day that nobody polled, for :func:`rehearse`."""
     day = Day(date=dt.date(1970, 1, 1))
     manifest = Manifest(day=day, attempt="", fingerprint="", polled=Polled())
-    return Publish(key=key, day=day, intent=Intent(token="", run=""), manifest=manifest, schema=schema, stage="")
+    intent = Intent(token="", run="")
+    return Publish(key=key, day=day, intent=intent, manifest=manifest, schema=schema, stage="", kind=kind)
 
 
 def publish_script(plan: PublishPlan) -> str:
@@ -78,12 +85,14 @@ def publish_script(plan: PublishPlan) -> str:
     changes = "".join(f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), _ledger_row(plan)))
     script = f"""DECLARE outcome STRING;
 DECLARE day_rows INT64;
+DECLARE {NEWEST_DAY} DATE;
+DECLARE kept_rows, vanished INT64 DEFAULT 0;
 DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, day_rows INT64, strangers INT64,
   staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
 BEGIN TRANSACTION;
 UPDATE {plan.ledger.sql} SET published_at = CURRENT_TIMESTAMP()
   WHERE {of_stream(plan.target, plan.key)} AND day IS NULL;
-SET seen = (
+{_look_for_snapshots(plan)}SET seen = (
 {_look(plan)}
 );
 SET outcome = CASE
@@ -135,18 +144,22 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
 def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row of a script that published, or found the token published already.
 
+    :raises SupersededError: a snapshot of a later day is published.
     :raises OvertakenError: somebody else has published this day since it was looked at, before the poll.
     :raises IncompleteError: the staging table does not hold what was sent.
     :raises RetriableError: the ledger lost its fence row.
-    :raises ConfigError: append mode, and the day is published; or another stream's rows are in the table.
+    :raises ConfigError: append mode, and the day is published; or another stream's rows are in the table; or rows that
+        a snapshot must not delete.
     :raises DataError: merge mode, and a row has no key.
     """
-    outcome = answer["outcome"]
+    outcome, newest = answer["outcome"], _newest(answer)
     if outcome in ("published", "already"):
         return ledger_row(answer)
+    if outcome == "superseded" and newest is not None:
+        raise superseded(plan.publish, newest)
     where = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
-        "overtaken": overtaken(plan.publish, _newest(answer)),
+        "overtaken": overtaken(plan.publish, newest),
         "incomplete": IncompleteError(
             f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
             f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
@@ -161,6 +174,7 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
             "always there, or mend it in the source"
         ),
         "refused": refused_append(plan.key, plan.row.day, plan.target, answer["newest"]),
+        "kept": refused_rows(plan.target, answer["kept_rows"], newest.day if newest else None),
         "stranger": foreign_rows(plan.key, plan.target, plan.ledger),
     }
     raise errors[outcome]
@@ -173,16 +187,24 @@ def _newest(answer: dict[str, Any]) -> LedgerRow | None:
 def _look(plan: PublishPlan) -> str:
     mine = f"connector = {literal(plan.key.connector)} AND stream = {literal(plan.key.stream)}"
     this_day = f"{mine} AND day = {literal(plan.row.day)}"
+    before = f"{mine} AND day = {NEWEST_DAY}" if plan.replaces_whole else this_day
     return f"""  SELECT AS STRUCT
     COUNTIF({mine} AND day IS NULL) AS fences,
     MAX(IF({this_day} AND token = {literal(plan.row.token)}, generation, NULL)) AS published,
-    MAX(IF({this_day}, generation, NULL)) AS newest,
-    MAX_BY(IF({this_day}, row_count, NULL), IF({this_day}, generation, NULL)) AS day_rows,
+    MAX(IF({before}, generation, NULL)) AS newest,
+    MAX_BY(IF({before}, row_count, NULL), IF({before}, generation, NULL)) AS day_rows,
     COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,
     (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
     {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
     {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows
   FROM {plan.ledger.sql} WHERE target = {literal(plan.target.id)}"""
+
+
+def _look_for_snapshots(plan: PublishPlan) -> str:
+    if not plan.replaces_whole:
+        return ""
+    kept = kept_rows(plan.target, plan.write_mode, plan.filter_column)
+    return f"SET {NEWEST_DAY} = {newest_day(plan.ledger, plan.target, plan.key)};\nSET kept_rows = {kept};\n"
 
 
 def _cases(plan: PublishPlan) -> str:
@@ -193,8 +215,10 @@ def _cases(plan: PublishPlan) -> str:
         *_compared(plan),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
-    if plan.write_mode == "replace":
+    if plan.write_mode == "replace" or plan.replaces_whole:
         cases.append(("seen.strangers > 0", "stranger"))
+    if plan.replaces_whole:
+        cases.append(("kept_rows > 0", "kept"))
     if plan.merge:
         cases.append(("seen.keyless_rows > 0", "keyless"))
     return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
@@ -204,6 +228,9 @@ def _compared(plan: PublishPlan) -> list[tuple[str, str]]:
     """Return what refuses a day that somebody else has published: one that only adds refuses any."""
     if plan.write_mode == "append":
         return [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
+    if plan.replaces_whole:
+        later = f"{NEWEST_DAY} > {literal(plan.row.day)}"
+        return [(later, "superseded"), (moved_on(plan.publish.manifest.seen), "overtaken")]
     return [(f"COALESCE(seen.newest, 0) != {plan.publish.manifest.seen.generation}", "overtaken")]
 
 
@@ -211,8 +238,11 @@ def _data(plan: PublishPlan) -> list[str]:
     this_day = f"`day` = {literal(plan.row.day)}"
     if plan.filter_column not in (None, "day"):
         this_day += f" AND {any_partition(plan.filter_column)}"
+    if plan.replaces_whole:
+        this_day = any_partition(plan.filter_column)
     if plan.merge:
         return [
+            *_vanished(plan),
             *merge_statements(
                 plan.merge,
                 plan.columns,
@@ -237,11 +267,19 @@ def _data(plan: PublishPlan) -> list[str]:
     return [delete, insert, "SET day_rows = seen.staged_rows"]
 
 
+def _vanished(plan: PublishPlan) -> list[str]:
+    if plan.merge is None or not plan.replaces_whole:
+        return []
+    return delete_vanished(
+        plan.merge, plan.columns, target=plan.target, staging=plan.staging, filter_column=plan.filter_column
+    )
+
+
 def _rejects(plan: PublishPlan) -> list[str]:
     if plan.rejects is None:
         return []
     keep_old = plan.write_mode == "append"
-    return plan.rejects.statements(plan.key, plan.row.day, generation=_GENERATION, keep_old=keep_old)
+    return plan.rejects.statements(plan.key, plan.row.day, generation=_generation(plan), keep_old=keep_old)
 
 
 def _ledger_row(plan: PublishPlan) -> str:
@@ -251,14 +289,14 @@ def _ledger_row(plan: PublishPlan) -> str:
         "connector": literal(plan.key.connector),
         "stream": literal(plan.key.stream),
         "day": literal(row.day),
-        "generation": _GENERATION,
+        "generation": _generation(plan),
         "token": literal(row.token),
         "attempt": literal(row.attempt),
         "run": literal(row.run),
         "clear_number": literal(row.clear_number),
         "row_count": "day_rows",
         "digest": literal(row.digest),
-        "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
+        "counts": _counts(plan),
         "reference": literal(row.reference),
         "link": literal(row.link),
         "load_method": literal(plan.load_method),
@@ -271,12 +309,32 @@ def _ledger_row(plan: PublishPlan) -> str:
     return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
 
 
+def _generation(plan: PublishPlan) -> str:
+    """Return SQL for the generation to be: one more than the day's newest."""
+    newest = "seen.newest"
+    if plan.replaces_whole:
+        newest = f"IF({NEWEST_DAY} = {literal(plan.row.day)}, seen.newest, 0)"
+    return f"COALESCE({newest}, 0) + 1"
+
+
+def _counts(plan: PublishPlan) -> str:
+    counts = json.dumps(plan.row.counts)
+    if not _vanished(plan):
+        return f"PARSE_JSON({literal(counts)})"
+    begin = f'{counts[:-1]}{", " if plan.row.counts else ""}"vanished": '
+    return f"PARSE_JSON(CONCAT({literal(begin)}, CAST(vanished AS STRING), '}}'))"
+
+
 def _answer(plan: PublishPlan) -> str:
     """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
+    mine = day = f"day = {literal(plan.row.day)}"
+    if plan.replaces_whole:
+        day = f"({mine} OR day = {NEWEST_DAY})"
+    mine += f" AND token = {literal(plan.row.token)}"
     return f"""SELECT outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,
-  seen.keyless_rows AS keyless_rows, seen.newest AS newest, l.* EXCEPT (one)
+  seen.keyless_rows AS keyless_rows, kept_rows, seen.newest AS newest, l.* EXCEPT (one)
 FROM (SELECT 1 AS one) AS o LEFT JOIN (
   SELECT 1 AS one, {LEDGER_COLUMNS} FROM {plan.ledger.sql}
-  WHERE {of_stream(plan.target, plan.key)} AND day = {literal(plan.row.day)}
-  ORDER BY IF(token = {literal(plan.row.token)}, 1, 0) DESC, generation DESC LIMIT 1
+  WHERE {of_stream(plan.target, plan.key)} AND {day}
+  ORDER BY IF({mine}, 1, 0) DESC, day DESC, generation DESC LIMIT 1
 ) AS l ON o.one = l.one"""

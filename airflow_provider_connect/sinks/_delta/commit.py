@@ -1,16 +1,19 @@
-"""Publishes a day into a Delta table: reads a snapshot, and commits on exactly that snapshot."""
+"""Publishes a day into a Delta table: reads a version of it, and commits on exactly that version.
+
+A day replaces its own files. A source's snapshot replaces all files of the table, unless the table keeps one a day.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.ledger import LedgerView, details, transactions
+from airflow_provider_connect.sinks._delta.ledger import LedgerView, details, snapshot_transaction, transactions
 from airflow_provider_connect.sinks._delta.log import (
     delta_errors,
     log_errors,
@@ -18,6 +21,7 @@ from airflow_provider_connect.sinks._delta.log import (
     open_table,
     secure,
 )
+from airflow_provider_connect.sinks._delta.others import require_only_newest
 from airflow_provider_connect.sinks._delta.sweep import claim
 from airflow_provider_connect.sinks._delta.table import allow_local_times, delta_columns, merged, ownership_problems
 from airflow_provider_connect.stage.manifest import StagedFile
@@ -27,21 +31,32 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake import Field as DeltaField
 
+    from airflow_provider_connect.sinks._delta.options import DeltaOptions
+
 PUBLISH_SECONDS = 60.0
 _PAUSES = doubling(0.02, 2.0)
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Replaces a day by staged files, and writes its ledger row, in one commit to the log.
+    """Replaces a day, or the whole, by staged files, and writes its ledger row, in one commit to the log.
 
-    The snapshot that the commit builds on decides whether it may. Delta refuses the commit if another one has written
-    one of its application transactions (the day's or the attempt's) since; then a new snapshot decides.
+    The version that the commit builds on decides whether it may. Delta refuses the commit if another one has written
+    one of its application transactions (the day's, the attempt's or the snapshot's) since; then a new version decides.
     """
 
-    path: str
-    contract: Literal["evolve", "freeze"]
+    options: DeltaOptions
     publish: Publish
+
+    @property
+    def path(self) -> str:
+        """The table's root."""
+        return self.options.path
+
+    @property
+    def replaces_whole(self) -> bool:
+        """Whether this publish removes the rows of every other day."""
+        return self.options.replaces_whole(self.publish.kind)
 
     def run(self) -> LedgerRow:
         """Publish, or return the ledger row if this intent has published already."""
@@ -55,9 +70,11 @@ class Commit:
                 return self._secured(row, table)
             rows = sum(file.rows for file in self.publish.manifest.polled.files)
             row = row_of(self.publish, self._generation(view), rows=rows)
+            if self.replaces_whole:
+                require_only_newest(view)
             files = claim(folder, view, self.publish)
             try:
-                fields = merged(table, delta_columns(self.publish.schema), self.contract, self.path)
+                fields = merged(table, delta_columns(self.publish.schema), self.options.schema_contract, self.path)
                 if allow_local_times(table, fields):
                     continue  # the table has a newer version: decide again
                 self._commit(table, row, fields, files)
@@ -81,7 +98,7 @@ class Commit:
         return row
 
     def _table(self) -> DeltaTable:
-        """Return a fresh snapshot of the table.
+        """Return the table at its newest version.
 
         :raises ConfigError: it is gone, belongs to another stream, or this sink cannot write it.
         """
@@ -93,8 +110,8 @@ class Commit:
         return table
 
     def _generation(self, view: LedgerView) -> int:
-        """Compare what the attempt saw before it polled with this snapshot; return the generation to publish."""
-        day, run = self.publish.day.date, self.publish.intent.run
+        """Compare what the attempt saw before it polled with this version; return the generation to publish."""
+        day, run = view.before(self.publish.day.date, replaces_whole=self.replaces_whole), self.publish.intent.run
         newest = view.newest(day, run)
         if seen_in(newest) != self.publish.manifest.seen:
             newest = view.row(day, run)  # the loser's next step depends on who won
@@ -103,18 +120,19 @@ class Commit:
     def _commit(self, table: DeltaTable, row: LedgerRow, fields: list[DeltaField], files: dict[str, Entry]) -> None:
         from deltalake import CommitProperties, Schema, Transaction
 
+        recorded = transactions(row, self.publish.key)
+        if self.replaces_whole:
+            recorded |= snapshot_transaction(row, self.publish.key)
         table.create_write_transaction(
             [_add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files],
             mode="overwrite",
             schema=Schema(fields),
             partition_by=["day"],
-            partition_filters=[("day", "=", str(row.day))],
+            partition_filters=None if self.replaces_whole else [("day", "=", str(row.day))],
             commit_properties=CommitProperties(
                 custom_metadata=details(row, self.publish),
                 max_commit_retries=100,
-                app_transactions=[
-                    Transaction(app_id, version) for app_id, version in transactions(row, self.publish.key).items()
-                ],
+                app_transactions=[Transaction(app_id, version) for app_id, version in recorded.items()],
             ),
         )
 

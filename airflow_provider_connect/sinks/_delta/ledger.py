@@ -20,6 +20,8 @@ from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+    from airflow_provider_connect.sinks._delta.options import DeltaOptions
+
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -55,6 +57,14 @@ def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
         f"{app}/token/{row.token}": row.generation,
         attempt_id(key, row.attempt or ""): row.generation,
     }
+
+
+def snapshot_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
+    """Return the application transaction of a snapshot that replaces the whole table, beside its day's own.
+
+    All such commits write it, so Delta lets only one of two pass, even if they are of different days.
+    """
+    return {f"{app_prefix(key)}snapshot": int(f"{row.day:%Y%m%d}")}
 
 
 def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
@@ -96,6 +106,19 @@ class LedgerView:
         if self.table is None:
             return {}
         return recorded_transactions(self.folder, self.table.version(), app_prefix(self.key))
+
+    def before(self, day: dt.date, *, replaces_whole: bool) -> dt.date:
+        """Return the day whose newest publish the next one of ``day`` must follow.
+
+        That is ``day`` itself, or the stream's newest day where a snapshot replaces the whole table.
+        """
+        return max(self.days(), default=day) if replaces_whole else day
+
+    @property
+    def replaced_until(self) -> dt.date:
+        """The day of the last snapshot that replaced the whole table: no earlier day need have rows any more."""
+        written = self.recorded.get(f"{app_prefix(self.key)}snapshot")
+        return dt.date.min if written is None else dt.date.fromisoformat(str(written))
 
     def newest(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
         """Return a day's newest publish as the transactions record it; None if there is none.
@@ -189,7 +212,7 @@ class LedgerView:
 class DeltaLedger(Ledger):
     """The ledger of one stream; each call reads the table's log again."""
 
-    path: str
+    options: DeltaOptions
     key: StreamKey
 
     def row(self, day: dt.date) -> LedgerRow | None:
@@ -205,7 +228,8 @@ class DeltaLedger(Ledger):
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a day's next one must follow; without details that only the history has."""
-        return self._view().newest(day)
+        view = self._view()
+        return view.newest(view.before(day, replaces_whole=self.options.replaces_whole(kind)))
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent, even if a newer publish followed.
@@ -224,4 +248,5 @@ class DeltaLedger(Ledger):
         return self._view().days()
 
     def _view(self) -> LedgerView:
-        return LedgerView(Folder(self.path), open_table(self.path), self.key)
+        path = self.options.path
+        return LedgerView(Folder(path), open_table(path), self.key)

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.storage import normalised
-from airflow_provider_connect.window import ONE_DAY
+from airflow_provider_connect.window import ONE_DAY, SourceKind
 
 _SCHEMES = ("s3", "s3a", "gs", "abfss")
 # delta-rs writes the log of such a path to one place and reads it from another.
@@ -36,6 +36,15 @@ class DeltaOptions(Options):
         default="evolve",
         description="What happens to a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
     )
+    snapshot: Literal["replace", "daily"] = Field(
+        default="replace",
+        description="What a source that polls all rows there are does to the table: 'replace' shows the newest "
+        "snapshot alone, 'daily' keeps the snapshot of each day beside the others.",
+    )
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of everything in the table, not of its own day alone."""
+        return kind == "snapshot" and self.snapshot == "replace"
 
     @field_validator("path")
     @classmethod

@@ -1,10 +1,11 @@
-"""Detects what others do to a stream's Delta table: changed days, and a log written without a lock."""
+"""Detects what others do to a stream's Delta table: changed days, rows to keep, a log written without a lock."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
 
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.stage.manifest import DATA_FILE
 
@@ -17,7 +18,8 @@ def foreign_changes(view: LedgerView) -> str | None:
     """Say which published days somebody else has changed; None if no change is found.
 
     The row counts of the files are compared with the ledger. Foreign files with the right count are a change only if
-    the history has a foreign commit that changes rows; otherwise they come from a compaction.
+    the history has a foreign commit that changes rows; otherwise they come from a compaction. Days that a snapshot of
+    the whole has replaced have no rows.
     """
     foreign_writes = any(c.get("operation") in _CHANGES_ROWS and not _is_ours(c) for c in view.commits)
     rows: dict[dt.date, int] = {}
@@ -29,6 +31,8 @@ def foreign_changes(view: LedgerView) -> str | None:
     changed = []
     for date in view.days():
         there = rows.get(date, 0)
+        if not there and date < view.replaced_until:
+            continue
         published = view.transaction(date, "/rows") or 0
         if published != there:
             changed.append(f"{date} (published {published:,} rows, now has {there:,})")
@@ -40,6 +44,24 @@ def foreign_changes(view: LedgerView) -> str | None:
     return (
         f"somebody else changed published days: {', '.join(changed[:_SHOWN])}{more}; they still count as "
         "done: clear their tasks to load them again, or leave them as they are"
+    )
+
+
+def require_only_newest(view: LedgerView) -> None:
+    """Check that the table holds no rows but those of the newest published snapshot, which the next one replaces.
+
+    :raises ConfigError: a snapshot would delete rows that were kept on purpose, or that this stream never published.
+    """
+    newest = max(view.days(), default=None)
+    others = sorted({date for date, _, _ in view.files if date != newest})
+    if view.table is None or (not others and len(view.files) == len(view.table.file_uris())):
+        return
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    found = f"of {', '.join(map(str, others[:_SHOWN]))}{more}" if others else "without a day"
+    kept = f"the newest snapshot ({newest})" if newest else "those of a published snapshot"
+    raise ConfigError(
+        f"table {view.folder.url} holds rows {found} besides {kept}, and snapshot='replace' would delete them: set "
+        "snapshot='daily' to keep the snapshot of each day, choose another path, or delete those rows by hand first"
     )
 
 

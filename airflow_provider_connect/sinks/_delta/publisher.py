@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
-from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems
+from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import OWNER, day_column, delta_columns, merged, ownership_problems
 from airflow_provider_connect.stage.manifest import CONTROL
@@ -42,7 +42,7 @@ class DeltaPublisher(Publisher):
     @property
     def ledger(self) -> DeltaLedger:
         """The ledger that lives in the table's log."""
-        return DeltaLedger(self._path, self._key)
+        return DeltaLedger(self._options, self._key)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return what would fail the publish; if nothing would, make the table if it is missing."""
@@ -60,15 +60,18 @@ class DeltaPublisher(Publisher):
             self._probe()
             folder = Folder(self._path)
             secure(folder, table)
-            if changes := foreign_changes(LedgerView(folder, table, self._key)):
+            view = LedgerView(folder, table, self._key)
+            if self._options.replaces_whole(kind):
+                require_only_newest(view)
+            if changes := foreign_changes(view):
                 _LOG.warning("table %s: %s", self._path, changes)
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Replace the day by the staged files and write its ledger row, in one commit to the Delta log."""
-        return Commit(self._path, self._options.schema_contract, publish).run()
+        """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""
+        return Commit(self._options, publish).run()
 
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``."""

@@ -16,7 +16,7 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, SourceKind
 
 KEY = StreamKey(connector="mixpanel", stream="export")
 SCHEMA = pa.schema(
@@ -40,10 +40,12 @@ def staged(
     attempt: str = "",
     run: str = "",
     clear_number: int = 0,
+    sink: DeltaSink | None = None,
+    kind: SourceKind = "day",
 ) -> Publish:
     """Look into the ledger, stage a day, and return its publish; without rows there is no file."""
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
-    seen = seen_in(DeltaSink(path=str(root)).open(KEY, {}).ledger.newest(date, "day"))
+    seen = seen_in((sink or DeltaSink(path=str(root))).open(KEY, {}).ledger.newest(date, kind))
     files: tuple[StagedFile, ...] = ()
     columns = [field for field in schema if field.name != "day"]
     if rows:
@@ -70,6 +72,7 @@ def staged(
         manifest=manifest,
         schema=schema,
         stage=str(root),
+        kind=kind,
         labels={"dag": "dag"},
     )
 
@@ -93,15 +96,15 @@ class Lab:
     def publisher(self) -> Publisher:
         return self.sink.open(KEY, {})
 
-    def preflight(self, schema: pa.Schema = SCHEMA) -> list[str]:
-        return self.publisher.preflight(schema, (), "day")
+    def preflight(self, schema: pa.Schema = SCHEMA, kind: SourceKind = "day") -> list[str]:
+        return self.publisher.preflight(schema, (), kind)
 
     def make(self, schema: pa.Schema = SCHEMA) -> Lab:
         assert self.preflight(schema) == []
         return self
 
     def stage(self, date: dt.date, rows: list[str], token: str, **more: Any) -> Publish:
-        return staged(self.root, date, rows, token, **more)
+        return staged(self.root, date, rows, token, sink=self.sink, **more)
 
     def publish(self, date: dt.date, rows: list[str], token: str = "t1", **more: Any) -> LedgerRow:
         return self.commit(self.stage(date, rows, token, **more))

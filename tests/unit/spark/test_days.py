@@ -79,6 +79,20 @@ def test_what_the_ledger_has_is_not_touched_again(lab: Lab) -> None:
     assert (lab.polls, lab.steps) == (1, steps)
 
 
+def test_a_report_has_the_sinks_own_counts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    days = lab.days()
+    commit = type(days.publisher).commit
+
+    def counting(self: Any, *given: Any) -> Any:
+        row = commit(self, *given)
+        return row.model_copy(update={"counts": row.counts | {"vanished": 7}})
+
+    monkeypatch.setattr(type(days.publisher), "commit", counting)
+    report = moved(days)
+    assert (report.status, report.counts["vanished"], report.rows_read) == ("published", 7, 3)
+    assert not {"rows_read", "rejected", "wire_bytes"} & set(report.counts)
+
+
 def test_a_new_intent_polls_and_publishes_anew(lab: Lab) -> None:
     lab.move()
     report = lab.move(token="bbbb")

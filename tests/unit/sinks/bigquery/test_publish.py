@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
-from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
@@ -85,6 +85,8 @@ PLANS = {
     "merge": plan(write_mode="merge", merge=merge()),
     "merge, filter": plan(write_mode="merge", merge=merge(), filter_column="day"),
     "rejects": plan(rejects=REJECTS),
+    "snapshot": plan(replaces_whole=True, filter_column="day"),
+    "snapshot, merge": plan(replaces_whole=True, write_mode="merge", merge=merge(), filter_column="at"),
     "append with rejects": plan(write_mode="append", rejects=REJECTS),
 }
 
@@ -206,7 +208,8 @@ def answered(outcome: str) -> dict[str, Any]:
     found = {"day": DAY, "generation": 3, "token": "t", "run": "dag/run/task", "clear_number": 0, "attempt": "a0"}
     more: dict[str, Any] = {"row_count": 7, "digest": "0" * 32, "counts": '{"rows_read":7}', "polled_at": NOON}
     more |= dict.fromkeys(("reference", "link", "published_at"))
-    return {"outcome": outcome, "staged_rows": 6, "staged_rejects": 0, "keyless_rows": 2, "newest": 3} | found | more
+    looked = {"staged_rows": 6, "staged_rejects": 0, "keyless_rows": 2, "kept_rows": 4, "newest": 3}
+    return {"outcome": outcome} | looked | found | more
 
 
 @pytest.mark.parametrize("outcome", ["published", "already"])
@@ -218,6 +221,8 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
 @pytest.mark.parametrize(
     ("outcome", "cls", "text"),
     [
+        ("superseded", SupersededError, r"a snapshot of 2026-09-01 is published already \(generation 3\)"),
+        ("kept", ConfigError, "4 rows besides the newest snapshot .* snapshot='daily'"),
         ("overtaken", OvertakenError, "dag/run/task has published generation 3 since .* at generation 2"),
         ("incomplete", RetriableError, "7 rows and 0 rejects were sent, but 6 and 0 are"),
         ("unfenced", RetriableError, "no fence row"),
@@ -229,19 +234,24 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
 def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text) as caught:
         settle(plan(write_mode="merge", merge=merge()), answered(outcome))
-    assert "some-project.d.events" in str(caught.value) or outcome == "overtaken"
-    assert "mixpanel/export" in str(caught.value)
+    assert "some-project.d.events" in str(caught.value) or outcome in ("overtaken", "superseded")
+    assert "mixpanel/export" in str(caught.value) or outcome == "kept"
 
 
 def test_every_outcome_of_a_script_has_a_meaning() -> None:
     outcomes = {found for mode in PLANS for found in re.findall(r"THEN '(\w+)'", publish_script(PLANS[mode]))}
-    assert outcomes == {"already", "overtaken", "incomplete", "unfenced", "keyless", "refused", "stranger"}
+    of_days = {"already", "overtaken", "incomplete", "unfenced", "keyless", "refused", "stranger"}
+    assert outcomes == of_days | {"superseded", "kept"}
 
 
 @pytest.mark.parametrize("mode", PLANS)
 def test_a_day_goes_in_only_on_the_generation_that_was_seen_before_the_poll(mode: str) -> None:
     script = publish_script(PLANS[mode])
-    compares = "WHEN COALESCE(seen.newest, 0) != 2 THEN 'overtaken'" in script
+    same = "COALESCE(seen.newest, 0) != 2"
+    if PLANS[mode].replaces_whole:
+        day = "connect_newest_day"
+        same = f"{day} IS NULL OR {day} != DATE '2026-09-01' OR seen.newest != 2"
+    compares = f"WHEN {same} THEN 'overtaken'" in script
     assert compares == (PLANS[mode].write_mode != "append")
     refuses = "WHEN seen.newest IS NOT NULL THEN 'refused'" in script
     assert refuses == (PLANS[mode].write_mode == "append" and PLANS[mode].on_published_day == "refuse")

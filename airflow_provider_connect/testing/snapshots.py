@@ -1,0 +1,136 @@
+"""What a sink must do that shows the newest snapshot alone: all rows there are, in the place of all that were."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_provider_connect.errors import ConnectError, OvertakenError, RetriableError, SupersededError
+from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.testing.bench import DAYS, MONDAY, SCHEMA, Bench, number_of
+from airflow_provider_connect.testing.races import all_at_once
+from airflow_provider_connect.window import ONE_DAY
+
+TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
+
+
+class SnapshotCases:
+    """Snapshots, by a sink that takes them; each case needs the fixture ``bench``.
+
+    A sink that refuses them, or keeps the snapshot of each day beside the others, skips what is not about it.
+    """
+
+    @pytest.fixture
+    def taking(self, bench: Bench) -> Bench:
+        """Return the bench of a sink that takes snapshots."""
+        if problems := bench.publisher.preflight(SCHEMA, DAYS, "snapshot"):
+            pytest.skip(f"takes no snapshots: {problems[0]}")
+        return bench
+
+    @pytest.fixture
+    def showing(self, taking: Bench) -> Iterator[Bench]:
+        """Return the bench of a sink that shows the newest snapshot alone, which is Monday's."""
+        taking.publish(_snapshot(taking, ["vanishes", "stays"], 1, MONDAY))
+        if taking.ledger.newest(TUESDAY, "snapshot") is None:
+            pytest.skip("keeps the snapshot of each day beside the others")
+        yield taking
+        # Whatever came before, the next one is shown whole.
+        row = taking.publish(_snapshot(taking, ["last"], 99, WEDNESDAY + ONE_DAY))
+        assert (row.rows, taking.readable()) == (1, [(row.day, "last")])
+
+    def test_an_older_snapshot_does_not_replace_a_newer_one(self, taking: Bench) -> None:
+        """A late run of yesterday's snapshot would take today's rows away from everybody."""
+        bench = taking
+        late = _snapshot(bench, ["m"], 1, MONDAY)
+        bench.publish(_snapshot(bench, ["t"], 1, TUESDAY))
+        newest = bench.ledger.newest(MONDAY, "snapshot")
+        if newest is None:  # this sink keeps the snapshot of each day beside the others
+            assert bench.publish(late).generation == 1
+            assert bench.readable() == [(MONDAY, "m"), (TUESDAY, "t")]
+            return
+        assert newest.day == TUESDAY
+        before = bench.state()
+        for staged in (late, _snapshot(bench, ["m"], 2, MONDAY)):
+            with pytest.raises(SupersededError):
+                bench.publish(staged)
+        assert bench.state() == before
+        bench.publish(_snapshot(bench, ["again"], 3, TUESDAY))
+        assert bench.readable() == [(TUESDAY, "again")]
+
+    def test_a_snapshot_takes_the_place_of_the_whole(self, showing: Bench) -> None:
+        """A row that the source no longer has would stay for ever, and one that it still has would be there twice."""
+        row = showing.publish(_snapshot(showing, ["new", "stays"], 1, TUESDAY, files=2))
+        assert (row.day, row.generation, row.rows) == (TUESDAY, 1, 2)
+        assert showing.readable() == [(TUESDAY, "new"), (TUESDAY, "stays")]
+        newest = showing.ledger.newest(MONDAY, "snapshot")
+        assert (newest.day, newest.generation, newest.rows) == (TUESDAY, 1, 2)
+        assert list(showing.ledger.days()) == [MONDAY, TUESDAY], "a day is done even if its snapshot was replaced"
+
+    def test_the_newest_snapshot_can_be_loaded_again(self, showing: Bench) -> None:
+        """A reload is the day's next generation, and what it lacks is gone."""
+        row = showing.publish(_snapshot(showing, ["stays"], 2, MONDAY))
+        assert (row.day, row.generation) == (MONDAY, 2)
+        assert showing.readable() == [(MONDAY, "stays")]
+
+    def test_a_snapshot_polled_before_another_was_published_is_refused(self, showing: Bench) -> None:
+        """Its answer may be the older one, though its day is the later: nobody would see what it lacks."""
+        stale = _snapshot(showing, ["stale"], 2, TUESDAY)
+        showing.publish(_snapshot(showing, ["fresh"], 3, MONDAY))
+        before = showing.state()
+        with pytest.raises(OvertakenError, match=r"run-3/task has published generation 2"):
+            showing.publish(stale)
+        assert showing.state() == before
+
+    def test_a_retry_of_a_published_snapshot_changes_nothing(self, showing: Bench) -> None:
+        """The commit's answer was lost; a later snapshot may be there by now, and must not be taken back."""
+        staged = _snapshot(showing, ["stays"], 2, TUESDAY)
+        row = showing.publish(staged)
+        for later in (False, True):
+            if later:
+                showing.publish(_snapshot(showing, ["later"], 3, WEDNESDAY))
+            before = showing.state()
+            with showing.another_process() as other:
+                again = showing.publish(staged, other)
+            assert (again.day, again.generation, again.attempt) == (row.day, row.generation, row.attempt)
+            assert showing.state() == before
+
+    def test_a_snapshot_whose_driver_died_is_published_from_its_stage(self, showing: Bench) -> None:
+        """Killed before its commit it has changed nothing; the next try polls nothing, and shows it once."""
+        staged = _snapshot(showing, ["new", "stays"], 2, TUESDAY, files=2)
+        before = showing.readable()
+        showing.send(staged)
+        assert showing.readable() == before
+        with showing.another_process() as other:
+            assert showing.publish(staged, other).rows == 2
+        assert showing.readable() == [(TUESDAY, "new"), (TUESDAY, "stays")]
+
+    @pytest.mark.parametrize("days", [(TUESDAY, TUESDAY), (TUESDAY, WEDNESDAY)], ids=["one day", "two days"])
+    def test_two_snapshots_at_once_leave_one_whole_and_the_other_is_told(
+        self, showing: Bench, days: tuple[dt.date, dt.date]
+    ) -> None:
+        """If both win, readers see rows of both, or an older answer over a newer one."""
+        staged = [
+            _snapshot(showing, [f"{number}-{i}" for i in range(20)], number, day)
+            for number, day in zip((6, 7), days, strict=True)
+        ]
+        ended = all_at_once(showing, staged)
+        (row,) = [end for end in ended if isinstance(end, LedgerRow)]
+        (error,) = [end for end in ended if isinstance(end, ConnectError)]
+        assert isinstance(error, RetriableError | SupersededError), error
+        assert showing.readable() == sorted((row.day, f"{number_of(row)}-{i}") for i in range(20))
+        newest = showing.ledger.newest(MONDAY, "snapshot")
+        assert (newest.day, newest.generation) == (row.day, 1)
+
+    def test_a_snapshot_without_rows_leaves_none_if_that_is_accepted(self, showing: Bench) -> None:
+        """The source has nothing any more, and somebody has said so: what stays would be rows that are gone."""
+        empty = dataclasses.replace(_snapshot(showing, [], 2, TUESDAY), on_empty="accept")
+        row = showing.publish(empty)
+        assert (row.generation, row.rows, showing.readable()) == (1, 0, [])
+        assert showing.ledger.newest(MONDAY, "snapshot").rows == 0
+
+
+def _snapshot(bench: Bench, rows: list[str], number: int, day: dt.date, files: int = 1) -> Publish:
+    return bench.stage(day, rows, number, kind="snapshot", files=files)
