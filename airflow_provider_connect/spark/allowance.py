@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import QuotaError
 from airflow_provider_connect.job import Allowance
+from airflow_provider_connect.patience import CLOCK
 
 if TYPE_CHECKING:
     from airflow_provider_connect.source import InputPartition
@@ -114,12 +115,12 @@ class Dealer:
                 spare -= more
             self._left -= sum(each)
             pause = self._pace(len(parts), allowance)
-        time.sleep(pause)
+        CLOCK.sleep(pause)
         return Hand(parts, each, allowance)
 
     def _pace(self, parts: int, allowance: Allowance) -> float:
         """Return how long to wait until requests may be sent again."""
-        now = time.monotonic()
+        now = CLOCK.now()
         starts = max(now, self._next)
         self._next = starts + (parts / allowance.per_second if allowance.per_second else 0.0)
         return starts - now

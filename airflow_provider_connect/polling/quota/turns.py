@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.polling.quota.book import Book, Hold, Said, Sent, Waiting, prefix_of
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 
@@ -77,7 +78,7 @@ class Turns:
     store: Store
     quota: Quota
     now: Callable[[], float] = time.time
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = CLOCK.sleep
 
     def reserve(self, want: Want) -> Grant | Wait:
         """Return a part of the quota, or when to ask again. Takes a listing or two, and seconds under contention."""

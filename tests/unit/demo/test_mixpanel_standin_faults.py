@@ -21,6 +21,7 @@ from airflow_provider_connect.demo.mixpanel.faults import (
     KINDS,
     LINE_KINDS,
     PAGE_KINDS,
+    REPORT_KINDS,
     RETRIABLE_KINDS,
     WIRE_KINDS,
     Fault,
@@ -313,11 +314,11 @@ def test_error_document_and_empty_are_200() -> None:
 
 
 def test_every_kind_is_on_one_level_and_is_tested_here() -> None:
-    levels = [LINE_KINDS, GZIP_KINDS, ANSWER_KINDS, WIRE_KINDS, PAGE_KINDS, {"none"}]
+    levels = [LINE_KINDS, GZIP_KINDS, ANSWER_KINDS, WIRE_KINDS, PAGE_KINDS, REPORT_KINDS, {"none"}]
     assert sum(map(len, levels)) == len(KINDS)
     source = "".join(
         Path(__file__).with_name(name).read_text(encoding="utf-8")
-        for name in (Path(__file__).name, "test_mixpanel_query.py")
+        for name in (Path(__file__).name, "test_mixpanel_query.py", "test_mixpanel_reports.py")
     )
     assert [kind for kind in KINDS if f'"{kind}"' not in source] == []
     assert [kind for kind in KINDS if not re.search(rf"^    {kind} ", Fault.__doc__ or "", re.MULTILINE)] == []
