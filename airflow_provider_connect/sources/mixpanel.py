@@ -90,6 +90,7 @@ the future (400, 401, 402, 403, 404). A line that is not a record fails the day,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -100,7 +101,7 @@ from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
-from airflow_provider_connect.window import SourceKind
+from airflow_provider_connect.window import Day, SourceKind
 
 
 class MixpanelSource(MixpanelOptions, Source):
@@ -140,9 +141,14 @@ class MixpanelSource(MixpanelOptions, Source):
         """Return what is wrong with these options and this connection; [] if nothing is."""
         return connection_problems(self, connection)
 
-    def quota(self, connection: Connection) -> Quota:
-        """Return the project's limits for the stream's API, which all its streams share."""
-        return quota_of(connection, STREAMS[self.stream].api)
+    def quota(self, connection: Connection) -> Quota | None:
+        """Return the project's limits for the stream's API, which all its streams share; None if none are known."""
+        api = STREAMS[self.stream].api
+        return None if api == "app" else quota_of(connection, api)
+
+    def requests_for(self, days: Sequence[Day]) -> int:
+        """Return how many requests days cost at least: for some streams only the answer tells."""
+        return len(days) * STREAMS[self.stream].requests(self)
 
     def open(self, connection: Connection) -> Poller:
         """Return the stream's poller."""

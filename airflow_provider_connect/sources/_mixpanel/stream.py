@@ -27,6 +27,10 @@ def _none(_: MixpanelOptions) -> str:
     return ""
 
 
+def _one(_: MixpanelOptions) -> int:
+    return 1
+
+
 def _no_problems(_: MixpanelOptions) -> list[str]:
     return []
 
@@ -52,6 +56,7 @@ class Stream:
     :param variant: what tells it from other streams of this name in the same project: letters, digits, dot, dash and
         underscore; part of ledger and record key. "" for the only one.
     :param problems: what is wrong with the options together, beside what holds for every stream.
+    :param requests: how many requests that count to the API's hour a day, or a snapshot, costs at least.
     :param read: how it is read; None for the export, whose lines have a poller of their own.
     """
 
@@ -64,4 +69,5 @@ class Stream:
     options: frozenset[str] = field(default_factory=frozenset)
     variant: Callable[[MixpanelOptions], str] = _none
     problems: Callable[[MixpanelOptions], list[str]] = _no_problems
+    requests: Callable[[MixpanelOptions], int] = _one
     read: Read | None = None

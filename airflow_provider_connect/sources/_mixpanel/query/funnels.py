@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
 from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import listed, member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import number, text, whole
@@ -59,6 +60,10 @@ def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
         }
 
 
+def _requests(options: MixpanelOptions) -> int:
+    return len(options.funnels) if options.funnels else 2  # the list, and a funnel
+
+
 FUNNELS = Stream(
     name="funnels",
     kind="day",
@@ -83,5 +88,6 @@ FUNNELS = Stream(
     },
     key=("date", "funnel_id", "step"),
     options=frozenset({"funnels"}),
+    requests=_requests,
     read=documents(_rows),
 )

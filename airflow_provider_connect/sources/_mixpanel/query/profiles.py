@@ -62,6 +62,10 @@ def _cohort(number: int) -> str:
     return json.dumps({"id": number})
 
 
+def _requests_of_members(options: MixpanelOptions) -> int:
+    return len(options.cohorts) if options.cohorts else 2  # the list, and a cohort
+
+
 ENGAGE = Stream(
     name="engage",
     kind="snapshot",
@@ -107,5 +111,6 @@ COHORT_MEMBERS = Stream(
     },
     key=("cohort_id", "distinct_id"),
     options=frozenset({"cohorts", "errors_tolerance", "max_rejects"}),
+    requests=_requests_of_members,
     read=_members,
 )

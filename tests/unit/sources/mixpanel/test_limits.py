@@ -12,7 +12,11 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.stream import Stream
+from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.window import Day
+from tests.equipment.mixpanel import NEEDED
 
 NOW = dt.datetime(2026, 10, 5, tzinfo=dt.UTC)
 
@@ -23,9 +27,35 @@ def connection(conn_id: str = "m", host: str | None = None, **extra: Any) -> Con
 
 def test_the_vendors_figures_are_the_default() -> None:
     quota = MixpanelSource().quota(connection())
+    assert quota is not None
     assert (quota.requests, quota.seconds, quota.per_second, quota.at_once) == (60, 3600, 3, 100)
     query = quota_of(connection(), "query")
     assert (query.requests, query.at_once, query.name) == (60, 5, quota.name.replace("export", "query"))
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=lambda stream: stream.name)
+def test_a_stream_is_under_its_own_api_s_limits(stream: Stream) -> None:
+    quota = MixpanelSource(stream=stream.name, **NEEDED.get(stream.name, {})).quota(connection())
+    if stream.api == "app":  # whose limits Mixpanel does not tell
+        assert quota is None
+    else:
+        assert quota == quota_of(connection(), stream.api)
+
+
+@pytest.mark.parametrize(
+    ("options", "requests"),
+    [
+        ({"stream": "export"}, 1),
+        ({"stream": "engage"}, 1),
+        ({"stream": "funnels"}, 2),
+        ({"stream": "funnels", "funnels": [1, 2, 3]}, 3),
+        ({"stream": "cohort_members"}, 2),
+        ({"stream": "cohort_members", "cohorts": [1, 2, 3]}, 3),
+    ],
+)
+def test_a_day_costs_as_many_requests_as_its_options_tell(options: dict[str, Any], requests: int) -> None:
+    days = [Day(date=dt.date(2026, 3, number)) for number in (1, 2)]
+    assert MixpanelSource(**options).requests_for(days) == 2 * requests
 
 
 @pytest.mark.parametrize("form", [dict, json.dumps])
