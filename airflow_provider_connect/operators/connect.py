@@ -249,6 +249,7 @@ class ConnectOperator(SparkSubmitOperator):
         :raises ConfigError: if that cannot be told, or one of them has not begun.
         :raises TaskDeferred: if they are not ready yet.
         """
+        from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
 
@@ -267,6 +268,7 @@ class ConnectOperator(SparkSubmitOperator):
             progress_seconds=self.progress_seconds,
             origin=self.origin,
             conn_id=self._conn_id,
+            connections=credentials.resolve_all(self.source, self.sink, self._conn_id),
             deploy_mode=self._deploy_mode,
             conf=self.conf or {},
             env_vars=self.env_vars or {},
@@ -277,12 +279,11 @@ class ConnectOperator(SparkSubmitOperator):
         return replace(order, lookback=look_back(order, self.lookback_days, self.ready_after, context))
 
     def _defer_to(self, moment: dt.datetime) -> NoReturn:
+        from airflow.providers.standard.triggers.temporal import DateTimeTrigger  # noqa: PLC0415
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
-        from airflow_provider_connect.operators.ready_trigger import ReadyTrigger  # noqa: PLC0415
-
         self.log.info("Days %s are asked for from %s on, as ready_after says", self.days, moment.isoformat())
-        raise TaskDeferred(trigger=ReadyTrigger(moment.isoformat()), method_name="go_on")
+        raise TaskDeferred(trigger=DateTimeTrigger(moment), method_name="go_on")
 
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.operators.arguments import require_reloads
 from airflow_provider_connect.operators.window import as_text, start_day
 from airflow_provider_connect.sink import LedgerRow, StreamKey
@@ -41,9 +40,8 @@ def look_back(order: Order, lookback_days: int, ready_after: dt.timedelta | None
     candidates = days_before(order.days, lookback_days, origin)
     if not candidates:
         return ()
-    connections = credentials.resolve_all(source, sink, order.conn_id)
     key = StreamKey(connector=source.name, stream=source.stream_key)
-    with closing_quietly(sink.open(key, connections), lambda text: log.warning("%s", text)) as publisher:
+    with closing_quietly(sink.open(key, order.connections), lambda text: log.warning("%s", text)) as publisher:
         rows = publisher.ledger.between(candidates[0].date, candidates[-1].date)
     chosen = not_polled_since(candidates, rows, order.days[-1].end + (ready_after or dt.timedelta(0)))
     log.info(

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from airflow_provider_connect.errors import QuotaError
-from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.job import Allowance, JobReport
 from airflow_provider_connect.operators.intent import intent_of
@@ -61,14 +60,8 @@ class Left:
 
 
 def quota_of(source: Source, order: Order) -> Quota | None:
-    """Return the quota of the source's project; None if the vendor has none.
-
-    :raises ConfigError: if connections are wrong: found before the task waits for room.
-    """
-    if type(source).quota is Source.quota:
-        return None
-    connections = credentials.resolve_all(source, order.sink, order.conn_id)
-    return source.quota(connections[source.conn_id])
+    """Return the quota of the source's project; None if the vendor has none."""
+    return source.quota(order.connections[source.conn_id])
 
 
 @dataclass

@@ -20,7 +20,6 @@ from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
@@ -45,6 +44,7 @@ class Order:
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
     :param conn_id: the Spark connection.
+    :param connections: of source and sink, resolved once for all that the task does with them.
     :param log: the task's log.
     :param allowance: the part of the source's quota that the job may use.
     """
@@ -58,6 +58,7 @@ class Order:
     progress_seconds: float
     origin: dt.date | None
     conn_id: str
+    connections: Connections
     deploy_mode: str | None
     conf: dict[str, Any]
     env_vars: dict[str, Any]
@@ -115,7 +116,7 @@ class Run:
         """
         source, sink = order.source, order.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
-        connections = credentials.resolve_all(source, sink, order.conn_id)
+        connections = order.connections
         # The hook knows how a connection becomes a master. Given any keytab, it does not write the connection's own to
         # disk when it is only asked.
         hook = SparkSubmitHook(conn_id=order.conn_id, deploy_mode=order.deploy_mode, keytab="not-used")

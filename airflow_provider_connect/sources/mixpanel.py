@@ -143,8 +143,7 @@ class MixpanelSource(MixpanelOptions, Source):
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the project's limits for the stream's API, which all its streams share; None if none are known."""
-        api = STREAMS[self.stream].api
-        return None if api == "app" else quota_of(connection, api)
+        return quota_of(connection, STREAMS[self.stream].api)
 
     def requests_for(self, days: Sequence[Day]) -> int:
         """Return how many requests days cost at least: for some streams only the answer tells."""

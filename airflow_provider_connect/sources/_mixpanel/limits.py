@@ -16,13 +16,15 @@ VENDORS = {
 """Mixpanel's own figures. They have been others before, so a connection may set them."""
 
 
-def quota_of(connection: Connection, api: str) -> Quota:
-    """Return the quota of a project, for one of the two APIs that Mixpanel counts apart.
+def quota_of(connection: Connection, api: str) -> Quota | None:
+    """Return the quota of a project for one API, as Mixpanel counts each apart; None for one without known limits.
 
     It is the project's, not the connection's: two connections to one project share it.
 
     :raises ConfigError: if the connection's own limits are wrong.
     """
+    if api not in VENDORS:
+        return None
     where = [connection.host or connection.option("region") or "us", connection.port]
     project = connection.option("project_id")
     who = hashlib.sha256(repr([*where, project or connection.conn_id]).encode()).hexdigest()[:8]

@@ -200,6 +200,20 @@ def test_an_api_that_is_away_fails_no_waiting_task(supervisor: Supervisor, monke
     assert asyncio.run(asyncio.wait_for(anext(trigger.run()), 5)) is not None
 
 
+def test_a_quota_that_cannot_be_looked_at_for_long_wakes_the_task(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait for ever, and nobody would see why; the task fails with the error."""
+
+    def keys(self: VariableStore, prefix: str) -> list[str]:
+        raise RuntimeError("nobody may list Variables here")
+
+    monkeypatch.setattr(VariableStore, "keys", keys)
+    quota = Quota("tiny", seconds=0.6)
+    trigger = QuotaTrigger(quota=asdict(quota), want=asdict(Want("me", 1)), until=0.0)
+    assert asyncio.run(asyncio.wait_for(anext(trigger.run()), 5)) is not None
+
+
 @pytest.mark.parametrize(
     ("run_type", "date", "rank"),
     [("scheduled", 6, 0), ("manual", 6, 0), ("scheduled", 1, 1), ("backfill", 6, 1), ("DagRunType.BACKFILL_JOB", 6, 1)],

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_provider_connect.operators.ready_trigger import ReadyTrigger
 from airflow_provider_connect.operators.window import ready_at
 from airflow_provider_connect.window import Day
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
@@ -38,10 +37,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> type[Clock]:
     return Clock
 
 
-def deferred(task: Task) -> ReadyTrigger:
+def deferred(task: Task) -> DateTimeTrigger:
     with pytest.raises(TaskDeferred) as caught:
         task.run()
-    assert isinstance(caught.value.trigger, ReadyTrigger)
+    assert isinstance(caught.value.trigger, DateTimeTrigger)
     assert caught.value.method_name == "go_on"
     return caught.value.trigger
 
@@ -52,7 +51,7 @@ def test_a_day_is_asked_for_only_so_long_after_its_end(
     spark_submit.does(DONE)
     task = Task(ledger, ready_after=TWO_HOURS)
     clock.at = dt.datetime(2026, 10, 6, 1, 59, 59, tzinfo=dt.UTC)
-    assert deferred(task).moment == "2026-10-06T02:00:00+00:00"
+    assert deferred(task).moment.isoformat() == "2026-10-06T02:00:00+00:00"
     assert not (spark_submit.folder / "seen.json").exists(), "Spark was started"
     assert not list(ledger.days()), "the day is done"
 
@@ -85,7 +84,7 @@ def test_the_wait_counts_from_the_days_end_in_the_source_s_zone(
 ) -> None:
     source = TinySource(conn_id="tiny_default", zone_name="US/Pacific")
     task = Task(ledger, ready_after=TWO_HOURS, source=source, days="2026-10-04..2026-10-05")
-    assert deferred(task).moment == "2026-10-06T09:00:00+00:00"
+    assert deferred(task).moment.isoformat() == "2026-10-06T09:00:00+00:00"
 
 
 def test_days_ahead_are_refused_at_once(
@@ -101,19 +100,3 @@ def test_days_that_are_ready_do_not_wait(ready_after: dt.timedelta | None) -> No
     ready = days[-1].end + (ready_after or dt.timedelta(0))
     assert ready_at(days, ready_after, ready) is None
     assert ready_at(days, ready_after, ready - dt.timedelta(seconds=1)) == (None if ready_after is None else ready)
-
-
-def test_the_trigger_is_made_again_from_its_text_and_fires_once_its_moment_has_come() -> None:
-    path, fields = ReadyTrigger("2026-10-06T02:00:00+00:00").serialize()
-    assert path == f"{ReadyTrigger.__module__}.ReadyTrigger"
-    assert len(asyncio.run(fired(ReadyTrigger(**fields)))) == 1
-
-
-def test_the_trigger_does_not_fire_before() -> None:
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=0.3)
-    asyncio.run(fired(ReadyTrigger(later.isoformat())))
-    assert dt.datetime.now(dt.UTC) >= later
-
-
-async def fired(trigger: ReadyTrigger) -> list[Any]:
-    return [event async for event in trigger.run()]
