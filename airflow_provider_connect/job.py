@@ -87,13 +87,14 @@ class JobConfig(Wire):
         return self.sealed_connections is not None
 
 
-DayStatus = Literal["published", "already_published", "superseded", "overtaken", "failed", "not_started"]
+DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
 
 
 class DayReport(Wire):
     """What became of one day.
 
-    :param status: ``overtaken`` is a day of the lookback that somebody else has published since it was polled.
+    :param status: of a day of the lookback, ``unchanged`` says that the source gave the published answer once more, and
+        ``overtaken`` that somebody else has published or confirmed the day since it was polled.
     :param lookback: whether it lies before the run's window.
     :param generation: of the day's newest publish, by this job or another; None if there is none.
     :param reference: the sink's own name for the publish; ``link`` leads a person to it.

@@ -18,6 +18,8 @@ for: the newest *answer* wins, whoever started first. Why that is enough:
   what that try saw. If the ledger has moved on, the manifest is stale, and the retry polls.
 * **A retry after a commit whose answer was lost** finds its own intent in the ledger, even under a generation that a
   later one has covered. It has nothing to do.
+* **An unchanged answer** counts a check instead of a generation. Checks are compared as well: otherwise an answer that
+  is older than the confirmed one could land on top of it.
 * **A clear during a publish.** Airflow ends the running try. If its commit lands all the same, the cleared run either
   saw it before it polled, or is refused and polls again. Either way its answer is the newer one.
 
@@ -58,7 +60,37 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -
 
 def seen_in(newest: LedgerRow | None) -> Seen:
     """Return what an attempt keeps of the newest publish, to compare it at the commit."""
-    return Seen() if newest is None else Seen(day=newest.day, generation=newest.generation)
+    if newest is None:
+        return Seen()
+    return Seen(day=newest.day, generation=newest.generation, checks=newest.checks)
+
+
+def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
+    """Tell whether an answer is the published one, so that publishing it again would change nothing."""
+    if newest is None or publish.answer is None or publish.kind == "snapshot":
+        return False
+    return (newest.day, newest.answer) == (publish.day.date, publish.answer)
+
+
+def confirmed(publish: Publish, newest: LedgerRow | None) -> LedgerRow:
+    """Return a day's row as this publish confirms it. Pure; called wherever the sink confirms.
+
+    The caller has looked before whether this intent itself is published already: that is no conflict.
+
+    :param newest: the day's newest row, as the ledger has it in the step that confirms.
+    :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+    """
+    if newest is None or seen_in(newest) != publish.manifest.seen or not is_unchanged(publish, newest):
+        raise overtaken(publish, newest)
+    return newest.model_copy(
+        update={
+            "checks": newest.checks + 1,
+            "token": publish.intent.token,
+            "run": publish.intent.run,
+            "clear_number": publish.intent.clear_number,
+            "polled_at": publish.manifest.polled_at,
+        }
+    )
 
 
 def superseded(publish: Publish, newest: LedgerRow) -> SupersededError:
@@ -79,8 +111,9 @@ def overtaken(publish: Publish, newest: LedgerRow | None) -> OvertakenError:
         return OvertakenError(f"{where}: generation {seen} was there before the poll, and the ledger has none now")
     mine = publish.intent
     is_later_clear = newest.run == mine.run and newest.clear_number > mine.clear_number
+    did = "confirmed" if newest.checks else "published"
     return OvertakenError(
-        f"{where}: {newest.run or 'another run'} has published generation {newest.generation} since this attempt "
+        f"{where}: {newest.run or 'another run'} has {did} generation {newest.generation} since this attempt "
         f"began to poll at generation {seen}; what {mine.run} staged may be the older answer and stays unpublished",
         by=newest.token,
         may_poll_again=not is_later_clear,
@@ -105,6 +138,7 @@ def row_of(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
         run=publish.intent.run,
         clear_number=publish.intent.clear_number,
         digest=polled.digest,
+        answer=publish.answer,
         attempt=publish.manifest.attempt,
         polled_at=publish.manifest.polled_at,
         **(values | fields),

@@ -8,6 +8,7 @@ A sink is a pydantic model: its options, pure data that a DAG file imports. :met
     driver         begin(publish)                    fence, staging table, streams          (if the sink needs it)
     executor       put(token, stage, share)          any number of times, repeatable        (if the sink needs it)
     driver         commit(publish, token, receipts)  data and ledger row in one step
+    driver         confirm(publish)                  instead of these three, if the answer is the published one
     driver         abort(publish, token)             after any error since begin            (if the sink needs it)
     driver         sweep()                           once a job, last: what dead attempts left
 
@@ -68,22 +69,28 @@ class LedgerRow(Wire):
     """One published day, as the sink remembers it.
 
     :param generation: 1 for a day's first publish, one more for every reload.
-    :param token: the intent it was published for; ``run`` and ``clear_number`` are that intent's.
+    :param checks: how often this generation was confirmed: the source gave the same answer again.
+    :param token: the intent it was published for, or confirmed for last; ``run`` and ``clear_number`` are that
+        intent's. All that tells of the data stays as it was published.
     :param rows: rows visible in the sink.
     :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it; the last
         includes what the sink itself set aside.
-    :param polled_at: when the source was asked, UTC; for people, like ``published_at``: no clock decides anything.
+    :param answer: what was published and how: :class:`Publish` says more. None if it is not known.
+    :param polled_at: when the source was asked, UTC, last of all if it was confirmed; for people, like
+        ``published_at``: no clock decides anything.
     :param reference: what the sink calls the publish, for people: a job's or a transaction's id.
     :param link: where a person can look at it; an https URL.
     """
 
     day: dt.date
     generation: int
+    checks: int = 0
     token: str
     rows: int
     run: str | None = None
     clear_number: int = 0
     digest: str | None = None
+    answer: str | None = None
     attempt: str | None = None
     counts: dict[str, int] = Field(default_factory=dict)
     polled_at: dt.datetime | None = None
@@ -101,6 +108,8 @@ class Publish:
     :param labels: for people: dag, run, task; no secret.
     :param on_empty: what an answer without rows means. The driver has asked the ledger; a sink that knows better what
         is visible asks that, too.
+    :param answer: 32 hex digits, a digest of the answer's contents and of all that decides what becomes of them: the
+        options of source and sink, the target and this package's version. None if it is not known.
     """
 
     key: StreamKey
@@ -112,6 +121,7 @@ class Publish:
     kind: SourceKind = "day"
     labels: Mapping[str, str] = field(default_factory=dict)
     on_empty: OnEmpty = "fail"
+    answer: str | None = None
 
 
 class Ledger(ABC):
@@ -146,7 +156,8 @@ class Ledger(ABC):
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent; None if nothing was. Reads the sink anew.
 
-        A later generation may have covered it: the sink remembers the tokens of earlier ones.
+        A later generation may have covered it: the sink remembers the tokens of earlier ones. So it does the tokens of
+        those that confirmed a generation.
 
         :raises ConfigError: a sink that only adds refuses a day that another intent has published.
         """
@@ -263,6 +274,28 @@ class Publisher(Closable, ABC):
         :raises RetriableError: the sink is away, or others kept winning the race.
         :raises DataError: a column's type conflicts with the target's.
         """
+
+    @property
+    @final
+    def can_confirm(self) -> bool:
+        """Whether the sink can note that a day is unchanged: whether it defines :meth:`confirm`."""
+        return type(self).confirm is not Publisher.confirm
+
+    def confirm(self, publish: Publish) -> LedgerRow:
+        """Note that the published answer was given once more. Driver, once an attempt; safe to repeat.
+
+        Called instead of :meth:`begin`, :meth:`put` and :meth:`commit`. It writes no data and counts no generation: in
+        one step the day's row becomes what :func:`.publishing.confirmed` returns, on the conditions of a commit. An
+        intent that the ledger has already is answered from the ledger, and an error whose outcome is unknown is decided
+        by reading it again. The staged files are not wanted any more: a sink whose stage stays deletes them, at the
+        latest in its sweep.
+
+        With a sink that does not define it, an unchanged day is published again.
+
+        :raises OvertakenError: somebody else has published or confirmed the day since this attempt began to poll.
+        :raises RetriableError: the sink is away, or others kept winning the race.
+        """
+        raise NotImplementedError
 
     def abort(self, publish: Publish, token: Any) -> None:
         """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""

@@ -302,4 +302,5 @@ class ConnectOperator(SparkSubmitOperator):
             event.extra.update(report.summary())
         else:
             event.extra.update(report.totals())
-            event.add_partitions([str(day.day) for day in report.days if day.status not in ("superseded", "overtaken")])
+            others = ("unchanged", "superseded", "overtaken")
+            event.add_partitions([str(day.day) for day in report.days if day.status not in others])

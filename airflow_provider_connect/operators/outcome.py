@@ -9,7 +9,7 @@ from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.stage.storage import Folder
 
-_SETTLED = ("published", "already_published", "superseded", "overtaken")
+_SETTLED = ("published", "already_published", "unchanged", "superseded", "overtaken")
 _COLUMNS = (
     "day",
     "status",

@@ -20,7 +20,7 @@ from airflow_provider_connect.errors import (
     SupersededError,
 )
 from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import is_unchanged, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.freezer import Freezer
@@ -192,8 +192,6 @@ class Days:
 
     def _publish_frozen(self, frozen: _Frozen) -> DayReport:
         manifest, day, polled = frozen.manifest, frozen.manifest.day, frozen.manifest.polled
-        warnings = self._require_whole(manifest, frozen.newest)
-        started = time.monotonic()
         publish = Publish(
             key=self.key,
             day=day,
@@ -204,31 +202,48 @@ class Days:
             kind=self.source.kind,
             labels=self.job.labels,
             on_empty=self.job.on_empty,
+            answer=self.freezer.answer(manifest),
         )
+        confirms = self._confirms(publish, frozen.newest)
+        # What is published has passed these rules, or a person has let it pass.
+        warnings = () if confirms else self._require_whole(manifest, frozen.newest)
+        started = time.monotonic()
         try:
             with self.progress.publishing(day, polled.rows_written):
-                row = self._publish(publish)
+                row = self._confirm(publish) if confirms else self._publish(publish)
         except (OvertakenError, SupersededError):
             self._forget(manifest)
             raise
         self._forget(manifest)
+        figures = {
+            "generation": row.generation,
+            "rows_written": row.rows,
+            "rows_before": frozen.newest.rows if frozen.newest and frozen.newest.day == day.date else None,
+            "publish_seconds": time.monotonic() - started,
+        }
+        if frozen.is_kept:
+            polled = polled.model_copy(update={"seconds": 0.0, "retries": 0})
+        if confirms and seen_in(row) == manifest.seen.model_copy(update={"checks": manifest.seen.checks + 1}):
+            return DayReport.of(day, "unchanged", polled, **figures, rejects=())
         if row.attempt != manifest.attempt:
             return _already(day, row)
         return DayReport.of(
             day,
             "published",
-            polled.model_copy(update={"seconds": 0.0, "retries": 0}) if frozen.is_kept else polled,
-            generation=row.generation,
-            rows_written=row.rows,
-            rows_before=frozen.newest.rows if frozen.newest is not None and frozen.newest.day == day.date else None,
+            polled,
+            **figures,
             rejected=row.counts.get("rejected", polled.counts.get("rejected", 0)),
             rejects=tuple(file.path for file in polled.rejects) if self.keeps_stage else (),
             counts=_other_counts(polled.counts | row.counts),
             reference=row.reference,
             link=row.link,
-            publish_seconds=time.monotonic() - started,
             warnings=warnings,
         )
+
+    def _confirms(self, publish: Publish, newest: LedgerRow | None) -> bool:
+        """Whether to confirm a day instead of publishing it. A clear and a backfill load it whatever it holds."""
+        is_free = self._is_lookback(publish.day) and self.publisher.can_confirm
+        return is_free and self.sink.reloads and is_unchanged(publish, newest)
 
     def _require_whole(self, manifest: Manifest, newest: LedgerRow | None) -> tuple[str, ...]:
         """Compare an answer with what is published; return what looks wrong and is to be published all the same.
@@ -278,6 +293,15 @@ class Days:
         except BaseException as error:
             self._abort(publish, token)
             row = self._published_meanwhile(publish) if isinstance(error, ConnectError) else None
+            if row is None:
+                raise
+            return row
+
+    def _confirm(self, publish: Publish) -> LedgerRow:
+        try:
+            return self.publisher.confirm(publish)
+        except ConnectError:
+            row = self._published_meanwhile(publish)
             if row is None:
                 raise
             return row
@@ -345,6 +369,8 @@ def _describe(report: DayReport, *, with_reason: bool) -> str:
     if report.failure is not None:
         return f"{report.status}: {report.failure.message}" if with_reason else report.status
     text = f"{report.status} as generation {report.generation}, {report.rows_written:,} rows"
+    if report.status == "unchanged":
+        text += f", {report.raw_bytes / 1e6:,.1f} MB, {report.poll_seconds:.1f} s to poll"
     if report.status == "published":
         text += (
             f" ({report.duplicates:,} duplicates dropped, {report.rejected:,} rejected), "

@@ -155,6 +155,19 @@ class Freezer:
         found = self.root.entries([file.path for file in files])
         return all(file.path in found and found[file.path].size_bytes == file.size_bytes for file in files)
 
+    def answer(self, manifest: Manifest) -> str | None:
+        """Return the digest of an answer and of all that decides what becomes of it; None if its rows have none.
+
+        The sink's options count, unlike in the fingerprint: the same rows go into another table, or another format, if
+        they change. So does this package's version: a later one may write them otherwise, or have been right where the
+        earlier one was wrong.
+        """
+        contents = manifest.polled.contents
+        if contents is None:
+            return None
+        text = json.dumps([contents, manifest.fingerprint, self.job.sink], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
     @cached_property
     def fingerprint(self) -> str:
         """Digest of all that decides what a poll yields and where it goes: code, options, connection and target.

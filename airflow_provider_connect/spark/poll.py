@@ -28,6 +28,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.stage.contents import Contents
 from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_file, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import RowWriter
@@ -184,19 +185,23 @@ def _poll_once(
             for day, attempt in attempts.items()
         }
         digests = {day: Digest(schema) for day in attempts}
+        contents = {day: Contents(schema) for day in attempts}
         for day, batch in stack.enter_context(closing(prefetch(polled_rows(poller, task.part, tally), depth=1))):
             writers[day].write(batch)
             digests[day].add(batch)
+            contents[day].add(batch)
     polled = {}
     for day, attempt in attempts.items():
         rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects)
-        polled[day.date] = _polled(tally.for_day(day), writers[day].file, rejects, digests[day].text)
+        contents[day].add_rejects((reject.reason, reject.record) for reject in tally.for_day(day).rejects)
+        found = _polled(tally.for_day(day), writers[day].file, rejects)
+        polled[day.date] = found.model_copy(update={"digest": digests[day].text, "contents": contents[day].text})
     first = task.part.days[0].date
     shared = {"wire_bytes": tally.wire_bytes, "raw_bytes": tally.raw_bytes}
     return polled | {first: polled[first].model_copy(update=shared)}
 
 
-def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None, digest: str | None) -> Polled:
+def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None) -> Polled:
     return Polled(
         files=(file,) if file else (),
         rejects=(rejects,) if rejects else (),
@@ -205,7 +210,6 @@ def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None, d
         counts=dict(tally.counts),
         earliest=tally.earliest,
         latest=tally.latest,
-        digest=digest,
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic import Field
 
+from airflow_provider_connect.stage.contents import combined_contents
 from airflow_provider_connect.stage.digest import combined
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
@@ -48,6 +49,8 @@ class Polled(Wire):
     :param rows_read: records in the answer, before duplicates were dropped.
     :param counts: ``duplicates``, ``rejected`` and the source's own counts.
     :param digest: 32 hex digits; equal multisets of rows have equal digests. None if rows have no key.
+    :param contents: 48 hex digits, of all columns and of the rejects: answers with equal ones say the same. None if
+        rows have a type that cannot be read.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -62,6 +65,7 @@ class Polled(Wire):
     earliest: dt.datetime | None = None
     latest: dt.datetime | None = None
     digest: str | None = None
+    contents: str | None = None
 
     @property
     def all_counts(self) -> dict[str, int]:
@@ -88,6 +92,7 @@ class Polled(Wire):
             earliest=min((part.earliest for part in parts if part.earliest), default=None),
             latest=max((part.latest for part in parts if part.latest), default=None),
             digest=combined(part.digest for part in parts),
+            contents=combined_contents(part.contents for part in parts),
         )
 
 
@@ -96,10 +101,12 @@ class Seen(Wire):
 
     :param day: the day of that publish; None if there was none.
     :param generation: the generation of that publish; 0 if there was none.
+    :param checks: how often it had been confirmed.
     """
 
     day: dt.date | None = None
     generation: int = 0
+    checks: int = 0
 
 
 class Manifest(Wire):

@@ -91,11 +91,13 @@ class Bench:
         polled_at: dt.datetime = NOON,
         kind: SourceKind = "day",
         files: int = 1,
+        answer: str | None = None,
     ) -> Publish:
         """Look into the ledger, then freeze a day, as driver and executors do; return its publish.
 
         :param number: of the intent: see :func:`intent`.
         :param files: how many partitions the day was polled in.
+        :param answer: digest of what the source answered, as the driver makes it.
         """
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
         seen = seen_in(self.ledger.newest(date, kind))
@@ -124,6 +126,7 @@ class Bench:
             stage=str(self.root),
             kind=kind,
             labels={"dag_id": "dag"},
+            answer=answer,
         )
 
     @contextmanager

@@ -25,6 +25,7 @@ from airflow_provider_connect.testing.bench import (
     Target,
     intent,
 )
+from airflow_provider_connect.testing.confirmations import ConfirmationCases
 from airflow_provider_connect.testing.connectors import (
     LOGIN,
     PASSWORD,
@@ -41,7 +42,7 @@ from airflow_provider_connect.window import ONE_DAY
 TUESDAY = MONDAY + ONE_DAY
 
 
-class SinkConformance(RaceCases, RecoveryCases, GapCases, SnapshotCases, ConnectorConformance):
+class SinkConformance(RaceCases, RecoveryCases, GapCases, SnapshotCases, ConfirmationCases, ConnectorConformance):
     """The sink suite, for a sink that shows each day once and whole, and replaces it when it is run again.
 
     A subclass gives a fixture ``target``: a :class:`.Target` that is the test's own, empty, of a sink that has not

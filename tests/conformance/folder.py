@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.publishing import confirmed, next_generation, row_of
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, Sink
 from airflow_provider_connect.stage.rows import batches
 from airflow_provider_connect.window import DaySet
@@ -147,6 +147,19 @@ class FolderPublisher(Publisher):
             shown = others | {day: tuple(name for receipt in receipts for name in receipt)}
             self.write(State(rows=(*state.rows, row), shown=shown, types=state.types | _types(publish.schema)))
             return row
+
+    def confirm(self, publish: Publish) -> LedgerRow:
+        with self.alone():
+            day = publish.day.date
+            if (row := self.ledger.published(day, publish.intent.token)) is not None:
+                return row
+            row = self.check(publish, self.ledger.row(day))
+            state = self.read()
+            self.write(state.model_copy(update={"rows": (*state.rows, row)}))
+            return row
+
+    def check(self, publish: Publish, newest: LedgerRow | None) -> LedgerRow:
+        return confirmed(publish, newest)
 
     def row(self, publish: Publish) -> LedgerRow:
         return row_of(publish, next_generation(publish, self.ledger.newest(publish.day.date, publish.kind)))

@@ -11,11 +11,12 @@ import pytest
 
 from airflow_provider_connect.testing import SinkConformance, Target
 from airflow_provider_connect.testing.polls import PollCases
-from tests.conformance import wrong_sinks, wrong_sources
+from tests.conformance import wrong_confirmations, wrong_sinks, wrong_sources
 from tests.conformance.folder import FolderSink, fresh, read
 
 ROOT = Path(__file__).parents[2]
 
+WRONG = (wrong_sinks, wrong_confirmations, wrong_sources)
 EXPECTED = wrong_sinks.EXPECTED | wrong_sources.EXPECTED
 POLLS = {name for name in vars(PollCases) if name.startswith("test_")}
 
@@ -33,7 +34,7 @@ def failed(folder: Path) -> dict[str, set[str]]:
         [
             *(sys.executable, "-m", "pytest", "-q", "-c", str(folder / "pytest.ini"), f"--rootdir={ROOT}"),
             *("--noconftest", "--import-mode=importlib", "--tb=native", "-p", "no:cacheprovider", "-p", "no:xdist"),
-            *(f"--junit-xml={folder}/found.xml", "-k", "not import", wrong_sinks.__file__, wrong_sources.__file__),
+            *(f"--junit-xml={folder}/found.xml", "-k", "not import", *(str(module.__file__) for module in WRONG)),
         ],
         cwd=ROOT,
         capture_output=True,

@@ -82,6 +82,8 @@ class TestShowsWhatLiesThere(Wrong):
     "one_intent_twice_at_once_is_published_once",
     "the_same_intent_again_changes_nothing",
     "a_retry_of_a_published_snapshot_changes_nothing",
+    "a_retry_of_a_confirming_intent_finds_the_day_done",
+    "who_published_what_others_confirm_still_finds_it",
 )
 class TestDoublesOnRetry(Wrong):
     """Adds the rows of an intent that has published already."""
@@ -174,6 +176,13 @@ class _Remembering(FolderLedger):
     "a_snapshot_whose_driver_died_is_published_from_its_stage",
     "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
     "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "a_changed_answer_is_published_over_a_confirmed_one",
+    "a_confirmation_writes_no_data_and_no_generation",
+    "a_retry_of_a_confirming_intent_finds_the_day_done",
+    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
+    "who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again",
+    "who_published_what_others_confirm_still_finds_it",
 )
 class TestLedgerLags(Wrong):
     """Reads the ledger anew for a commit alone; else it answers from what it has read before."""
@@ -198,11 +207,17 @@ class TestLedgerLags(Wrong):
     "the_older_answer_of_two_is_refused_and_nothing_changes",
     "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
     "who_lost_to_a_later_clear_of_its_own_run_is_told_not_to_poll_again",
+    "an_older_answer_does_not_land_on_a_confirmed_one",
+    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
 )
 class TestDecidesByClock(Wrong):
     """Takes the answer that says it was polled later."""
 
     class publisher(FolderPublisher):  # noqa: N801
+        def commit(self, publish: Publish, token: str, receipts: Any) -> LedgerRow:
+            pause()
+            return super().commit(publish, token, receipts)
+
         def row(self, publish: Publish) -> LedgerRow:
             newest = self.ledger.newest(publish.day.date, publish.kind)
             if newest is None:
@@ -228,6 +243,7 @@ class TestLosesRejects(Wrong):
     "two_publishers_at_once_leave_one_whole_answer_and_the_other_is_told",
     "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
     "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+    "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
 )
 class TestLooksBeforeItLocks(Wrong):
     """Decides on what it saw before the step that commits: no compare-and-set."""
@@ -239,12 +255,17 @@ class TestLooksBeforeItLocks(Wrong):
                 return row
             row = self.row(publish)
             pause()
+            pause()
             with self.alone():
                 state = self.read()
                 others = {} if publish.kind == "snapshot" else state.shown
                 shown = others | {day: tuple(name for receipt in receipts for name in receipt)}
                 self.write(State(rows=(*state.rows, row), shown=shown, types=self._types(publish)))
             return row
+
+        def confirm(self, publish: Publish) -> LedgerRow:
+            pause()  # until the other one has looked
+            return super().confirm(publish)
 
         def _types(self, publish: Publish) -> dict[str, str]:
             return {field.name: str(field.type) for field in publish.schema}
@@ -272,7 +293,11 @@ class TestCommitsOnlyOnce(Wrong):
                 raise
 
 
-@fails("a_retry_after_a_reload_by_hand_finds_what_it_published")
+@fails(
+    "a_retry_after_a_reload_by_hand_finds_what_it_published",
+    "a_retry_of_a_confirming_intent_finds_the_day_done",
+    "who_published_what_others_confirm_still_finds_it",
+)
 class TestForgetsEarlierTokens(Wrong):
     """Remembers the newest publish of a day alone."""
 
@@ -282,7 +307,11 @@ class TestForgetsEarlierTokens(Wrong):
             super().write(state.model_copy(update={"rows": rows}))
 
 
-@fails("another_stream_has_another_ledger", "the_ledger_tells_of_several_days_at_once")
+@fails(
+    "another_stream_has_another_ledger",
+    "the_ledger_tells_of_several_days_at_once",
+    "a_confirmation_writes_no_data_and_no_generation",
+)
 class TestOneLedgerForAll(Wrong):
     """Does not ask whose row it is."""
 

@@ -5,6 +5,7 @@ A day replaces its own files. A source's snapshot replaces all files of the tabl
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
 PUBLISH_SECONDS = 60.0
-_PAUSES = doubling(0.02, 2.0)
+PAUSES = doubling(0.02, 2.0)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Commit:
     def run(self) -> LedgerRow:
         """Publish, or return the ledger row if this intent has published already."""
         folder = Folder(self.path)
-        patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
+        patience = Patience(PUBLISH_SECONDS, PAUSES, jitter=FROM_NONE)
         while True:
             table = self._table()
             view = LedgerView(folder, table, self.publish.key)
@@ -111,11 +112,14 @@ class Commit:
 
     def _generation(self, view: LedgerView) -> int:
         """Compare what the attempt saw before it polled with this version; return the generation to publish."""
-        day, run = view.before(self.publish.day.date, replaces_whole=self.replaces_whole), self.publish.intent.run
+        day = view.before(self.publish.day.date, replaces_whole=self.replaces_whole)
+        return next_generation(self.publish, self._newest(view, day))
+
+    def _newest(self, view: LedgerView, day: dt.date) -> LedgerRow | None:
+        run = self.publish.intent.run
         newest = view.newest(day, run)
-        if seen_in(newest) != self.publish.manifest.seen:
-            newest = view.row(day, run)  # the loser's next step depends on who won
-        return next_generation(self.publish, newest)
+        # The loser's next step depends on who won.
+        return newest if seen_in(newest) == self.publish.manifest.seen else view.row(day, run)
 
     def _commit(self, table: DeltaTable, row: LedgerRow, fields: list[DeltaField], files: dict[str, Entry]) -> None:
         from deltalake import CommitProperties, Schema, Transaction

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+_CONFIRMATION = ("checks", "token", "run", "clear_number", "polled_at")
+"""What a confirmation changes in a row."""
+_HALF = 64
+"""Versions of transactions are signed numbers of so many bits."""
+_CHECKS_BITS = 32
+"""The low bits of :func:`_check`."""
 
 SWEPT = 0
 """Recorded as an attempt's generation before a sweep deletes its files: real generations start at 1."""
@@ -49,14 +57,57 @@ def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
     """Return the application transactions that record ``row``: id to version."""
     app = app_id(key, row.day)
     return {
-        app: row.generation,
+        **_of_intent(row, app),
         f"{app}/rows": row.rows,
+        f"{app}/run/{row.run}": row.generation,
+        attempt_id(key, row.attempt or ""): row.generation,
+        **_of_answer(row, app),
+    }
+
+
+def confirming_transactions(row: LedgerRow, key: StreamKey, attempt: str) -> dict[str, int]:
+    """Return the application transactions that record ``row`` as confirmed: id to version.
+
+    The day's own is written again, as it is. So Delta refuses the commit if another has published or confirmed the day
+    since.
+
+    :param attempt: whose answer confirmed it. Its files are never published: it counts as swept.
+    """
+    app = app_id(key, row.day)
+    check = _check(row.generation, row.checks)
+    return {
+        **_of_intent(row, app),
+        f"{app}/checks": check,
+        f"{app}/check/{row.run}": check,
+        attempt_id(key, attempt): SWEPT,
+    }
+
+
+def _of_intent(row: LedgerRow, app: str) -> dict[str, int]:
+    """Return what the newest intent of a day writes, whether it publishes or confirms."""
+    return {
+        app: row.generation,
         f"{app}/clear": row.clear_number,
         f"{app}/polled": 0 if row.polled_at is None else (row.polled_at - _UNIX) // _MICROSECOND,
-        f"{app}/run/{row.run}": row.generation,
         f"{app}/token/{row.token}": row.generation,
-        attempt_id(key, row.attempt or ""): row.generation,
     }
+
+
+def _of_answer(row: LedgerRow, app: str) -> dict[str, int]:
+    """Return the answer in two halves, and its generation: a version of this package without answers leaves them."""
+    if row.answer is None:
+        return {}
+    halves = int(row.answer, 16).to_bytes(2 * _HALF // 8, "big")
+    return {
+        f"{app}/answer": row.generation,
+        f"{app}/answer/high": int.from_bytes(halves[: _HALF // 8], "big", signed=True),
+        f"{app}/answer/low": int.from_bytes(halves[_HALF // 8 :], "big", signed=True),
+    }
+
+
+def _check(generation: int, checks: int) -> int:
+    """Return a number of checks that says of which generation: a new one begins at none, and writes nothing for it."""
+    return generation << _CHECKS_BITS | checks
 
 
 def snapshot_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
@@ -69,12 +120,16 @@ def snapshot_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
 
 def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
     """Return the commit's metadata: the row, for people, and for :meth:`LedgerView.row` while the log has it."""
-    values = row.model_dump(mode="json") | {
-        "connector": publish.key.connector,
-        "stream": publish.key.stream,
-        "package": __version__,
-    }
-    values["counts"] = json.dumps(row.counts)
+    return _metadata(row.model_dump(mode="json") | {"counts": json.dumps(row.counts)}, publish)
+
+
+def confirming_details(row: LedgerRow, publish: Publish) -> dict[str, str]:
+    """Return the metadata of a commit that confirms: what it says of the row; the rest stands in the publish's."""
+    return _metadata(row.model_dump(mode="json", include={"day", "generation", *_CONFIRMATION}), publish)
+
+
+def _metadata(values: dict[str, Any], publish: Publish) -> dict[str, str]:
+    values |= {"connector": publish.key.connector, "stream": publish.key.stream, "package": __version__}
     flat = {f"connect.{name}": str(value) for name, value in values.items()}
     return flat | {f"connect.label.{name}": value for name, value in publish.labels.items()}
 
@@ -92,9 +147,21 @@ class LedgerView:
         return self.recorded.get(app_id(self.key, day) + what)
 
     def polled_at(self, day: dt.date) -> dt.datetime | None:
-        """Return when the newest publish of a day was polled, as its transaction records it."""
+        """Return when a day's newest answer was polled, as its transaction records it."""
         microseconds = self.transaction(day, "/polled")
         return _UNIX + _MICROSECOND * microseconds if microseconds else None
+
+    def checks(self, day: dt.date, generation: int) -> int:
+        """Return how often a day's newest generation was confirmed."""
+        noted, checks = divmod(self.transaction(day, "/checks") or 0, _check(1, 0))
+        return checks if noted == generation else 0
+
+    def answer(self, day: dt.date, generation: int) -> str | None:
+        """Return the answer that was published as a day's newest generation; None if nobody noted it."""
+        halves = [self.transaction(day, f"/answer/{half}") for half in ("high", "low")]
+        if self.transaction(day, "/answer") != generation or None in halves:
+            return None
+        return "".join(f"{half % (1 << _HALF):016x}" for half in halves if half is not None)
 
     def attempt(self, attempt: str) -> int | None:
         """Return the generation that an attempt published, :data:`SWEPT`, or None if neither is recorded."""
@@ -125,25 +192,36 @@ class LedgerView:
 
         They outlive the log's clean-up, and need no history, which takes a request for every commit.
 
-        :param run: named in the row if it made that publish.
+        :param run: named in the row if it made that publish, or confirmed it last.
         """
         generation = self.transaction(day)
         if generation is None:
             return None
-        is_this_run = run is not None and self.transaction(day, f"/run/{run}") == generation
+        checks = self.checks(day, generation)
+        if checks:
+            is_this_run = self.transaction(day, f"/check/{run}") == _check(generation, checks)
+        else:
+            is_this_run = self.transaction(day, f"/run/{run}") == generation
         return LedgerRow(
             day=day,
             generation=generation,
+            checks=checks,
             token="",
             rows=self.transaction(day, "/rows") or 0,
             run=run if is_this_run else None,
             clear_number=self.transaction(day, "/clear") or 0,
+            answer=self.answer(day, generation),
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
         """Return a day's newest publish with its details, None if there is none; ``run`` as in :meth:`newest`."""
         newest = self.newest(day, run)
-        return None if newest is None else self._from_history(day, newest.generation) or newest
+        if newest is None or (row := self._from_history(day, newest.generation)) is None:
+            return newest
+        if not newest.checks:
+            return row
+        last = self._confirmation(day, checks=newest.checks, generation=newest.generation)
+        return row.model_copy(update=last or newest.model_dump(include={*_CONFIRMATION}))
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return the publish of one intent, None if there is none."""
@@ -153,19 +231,32 @@ class LedgerView:
         newest = self.newest(day)
         assert newest is not None
         # Only the newest publish still has its rows in the transactions once an older one's commit has left the log.
-        return self._from_history(day, generation) or newest.model_copy(
-            update={"generation": generation, "token": token}
-        )
+        row = self._from_history(day, generation) or newest.model_copy(update={"generation": generation})
+        confirmation = self._confirmation(day, token=token, generation=generation)
+        return row.model_copy(update=confirmation or {"token": token})
 
     def _from_history(self, day: dt.date, generation: int) -> LedgerRow | None:
-        """Return a row from its commit's metadata; None if that commit has left the log."""
-        wanted = {"connector": self.key.connector, "stream": self.key.stream, "day": day, "generation": generation}
-        for commit in self.commits:
-            if all(commit.get(f"connect.{name}") == str(value) for name, value in wanted.items()):
-                values = {name: commit.get(f"connect.{name}") for name in LedgerRow.model_fields}
-                known = {name: value for name, value in values.items() if value not in (None, "None")}
-                return LedgerRow.model_validate(known | {"counts": json.loads(commit["connect.counts"])})
+        """Return a row as it was published, from its commit's metadata; None if that commit has left the log."""
+        for commit in self._commits_of(day, generation=generation):
+            if "connect.counts" in commit:
+                found = _fields(commit, LedgerRow.model_fields)
+                return LedgerRow.model_validate(found | {"counts": json.loads(commit["connect.counts"])})
         return None
+
+    def _confirmation(self, day: dt.date, **wanted: Any) -> dict[str, Any] | None:
+        """Return what the last confirmation says of a row; None if none is in the log that is as wanted."""
+        for commit in self._commits_of(day, **wanted):
+            if "connect.counts" not in commit:
+                row = LedgerRow.model_validate(_fields(commit, ("day", "generation", *_CONFIRMATION)) | {"rows": 0})
+                return row.model_dump(include={*_CONFIRMATION})
+        return None
+
+    def _commits_of(self, day: dt.date, **wanted: Any) -> Iterator[dict[str, Any]]:
+        """Yield this stream's commits of a day whose metadata say all that is wanted, newest first."""
+        texts = {"connector": self.key.connector, "stream": self.key.stream, "day": day, **wanted}
+        for commit in self.commits:
+            if all(commit.get(f"connect.{name}") == str(value) for name, value in texts.items()):
+                yield commit
 
     def days(self) -> DaySet:
         """Return every published day, also empty ones."""
@@ -206,6 +297,11 @@ class LedgerView:
             for ordinal, path, rows in zip(ordinals, *columns, strict=True)
             if ordinal is not None and 0 < ordinal + _EPOCH <= dt.date.max.toordinal()
         ]
+
+
+def _fields(commit: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    values = {name: commit.get(f"connect.{name}") for name in names}
+    return {name: value for name, value in values.items() if value not in (None, "None")}
 
 
 @dataclass(frozen=True)

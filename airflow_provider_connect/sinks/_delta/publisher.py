@@ -11,6 +11,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
+from airflow_provider_connect.sinks._delta.confirm import Confirmation
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
@@ -72,6 +73,10 @@ class DeltaPublisher(Publisher):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""
         return Commit(self._options, publish).run()
+
+    def confirm(self, publish: Publish) -> LedgerRow:
+        """Write the day's ledger row again with one more check, in a commit to the log without a file."""
+        return Confirmation(self._options, publish).run()
 
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``."""

@@ -72,6 +72,12 @@ def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry
     return found
 
 
+def discard(folder: Folder, publish: Publish) -> None:
+    """Delete what an attempt staged whose answer confirmed a day: the log has it as swept."""
+    sweeper = Sweeper(folder, publish.key, dt.timedelta(0))
+    sweeper.bury(publish.manifest.attempt, [file.path for file in publish.manifest.polled.files])
+
+
 @dataclass
 class Sweeper:
     """One sweep over the attempts of a stream's table that have written nothing for ``silent``."""
@@ -98,7 +104,7 @@ class Sweeper:
         for attempt in attempts:
             files = data.get(attempt, [])
             if view.attempt(attempt) == SWEPT:
-                self._bury(attempt, [path for path in files if path not in live])
+                self.bury(attempt, [path for path in files if path not in live])
             elif view.attempt(attempt) is not None:
                 self._settle(attempt, [path for path in files if path not in live])
         return self.deleted
@@ -184,8 +190,8 @@ class Sweeper:
         self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
         self.folder.write(f"{control}/{SETTLED}", b"{}")
 
-    def _bury(self, attempt: str, files: list[str]) -> None:
-        """Delete all of an attempt; its manifest first, so that nobody tries to publish the rest."""
+    def bury(self, attempt: str, files: list[str]) -> None:
+        """Delete all of an attempt that the log has as swept; its manifest first, as nobody can publish the rest."""
         control = attempt_folder(attempt)
         self._delete(self.folder.entries([f"{control}/{MANIFEST}"]))
         self._delete(files)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
-from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.publishing import confirmed, next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink
 from tests.equipment.line_ledger import LineLedger
 
@@ -57,6 +57,13 @@ class TinyPublisher(Publisher):
         row = row_of(publish, next_generation(publish, ledger.row(publish.day.date)))
         ledger.add(row)
         self._fail("committed")
+        return row
+
+    def confirm(self, publish: Publish) -> LedgerRow:
+        self._step("confirm")
+        row = confirmed(publish, self.ledger.row(publish.day.date))
+        self.ledger.add(row)
+        self._fail("confirmed")
         return row
 
     def abort(self, publish: Publish, token: Any) -> None:

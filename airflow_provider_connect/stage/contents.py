@@ -1,0 +1,244 @@
+"""The digest of an answer: all its rows with every column, whatever their order.
+
+Each row becomes bytes that say everything about it and that nothing else becomes: first what has a fixed width, which
+is numbers, lengths and whether a value is there, then its texts. A hash of these bytes is added up over the rows, so
+neither order nor batches nor partitions matter. The digest begins with a hash of the columns' names and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+_SCHEMA_DIGITS, _SUM_DIGITS = 16, 32
+_MODULUS = 1 << 128
+_SLICE_BYTES = 2 << 20
+"""Rows are hashed in pieces that stay in a processor's cache: each is copied twice on the way."""
+_OF_REJECTS = 1
+"""The hash's seed for rejects: a reject is never taken for a row."""
+
+
+def combined_contents(contents: Iterable[str | None]) -> str | None:
+    """Return the digest of all parts of an answer; None if one has none, or other columns than the rest."""
+    found = list(contents)
+    known = [text for text in found if text is not None]
+    schemas = {text[:_SCHEMA_DIGITS] for text in known}
+    if len(known) != len(found) or len(schemas) != 1:
+        return None
+    return _text(schemas.pop(), sum(int(text[_SCHEMA_DIGITS:], 16) for text in known))
+
+
+def _text(schema: str, total: int) -> str:
+    return f"{schema}{total % _MODULUS:0{_SUM_DIGITS}x}"
+
+
+class Contents:
+    """Adds up the rows of batches, and what was set aside.
+
+    Rows of a type that it cannot read, such as a union, have no digest: they are never called unchanged.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        from xxhash import xxh3_64_hexdigest
+
+        plain = [_plain(field.type) for field in schema]
+        self._is_known = bool(plain) and all(kind is not None for kind in plain)
+        names = repr([(field.name, str(kind)) for field, kind in zip(schema, plain, strict=True)])
+        self._schema = xxh3_64_hexdigest(names.encode("utf-8", "surrogatepass"))
+        self._sum = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add a batch's rows."""
+        from xxhash import xxh3_128_digest
+
+        if not self._is_known or not batch.num_rows:
+            return
+        rows = max(1, min(batch.num_rows, batch.num_rows * _SLICE_BYTES // max(batch.nbytes, 1)))
+        for start in range(0, batch.num_rows, rows):
+            piece = batch.slice(start, rows)
+            texts = _joined(_Parts.of(piece.columns), piece.num_rows).to_numpy(zero_copy_only=False).tolist()
+            self._sum += _sum(b"".join(map(xxh3_128_digest, texts)))
+
+    def add_rejects(self, rejects: Iterable[tuple[str, bytes]]) -> None:
+        """Add what could not become a row, reasons and records: it is published, too, where a sink has rejects."""
+        from xxhash import xxh3_128_digest
+
+        texts = (reason.encode("utf-8", "surrogatepass") + b"\0" + record for reason, record in rejects)
+        self._sum += _sum(b"".join(xxh3_128_digest(text, _OF_REJECTS) for text in texts))
+
+    @property
+    def text(self) -> str | None:
+        """The digest as 48 hex digits; None where rows cannot be read."""
+        return _text(self._schema, self._sum) if self._is_known else None
+
+
+def _sum(digests: bytes) -> int:
+    """Return the sum of digests of 16 bytes; exact for fewer than 2**32 of them."""
+    import numpy as np
+
+    words = np.frombuffer(digests, ">u4").astype(np.uint32)
+    return sum(int(words[i::4].sum(dtype=np.uint64)) << shift for i, shift in enumerate((96, 64, 32, 0)))
+
+
+class _Parts:
+    """Columns on their way to bytes.
+
+    :ivar heads: matrices of bytes with one row for each value.
+    :ivar tails: Arrow arrays of binary values, as long as a head says.
+    """
+
+    def __init__(self) -> None:
+        self.heads: list[np.ndarray[Any, Any]] = []
+        self.tails: list[pa.Array] = []
+
+    @classmethod
+    def of(cls, columns: Iterable[pa.Array]) -> _Parts:
+        parts = cls()
+        for column in columns:
+            parts.add(column)
+        return parts
+
+    def add(self, array: pa.Array) -> None:
+        """Add a column of a type that :func:`_plain` knows."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        kind = _plain(array.type)
+        assert kind is not None
+        array = _decoded(array)
+        if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+            self._add_lengths(pc.binary_length(array))
+            self.tails.append(array.cast(pa.binary()))
+        elif pa.types.is_struct(kind):
+            self._add_validity(array)
+            for child in array.flatten():
+                self.add(child)
+        elif pa.types.is_list(kind):
+            lengths = pc.list_value_length(array)
+            self._add_lengths(lengths)
+            self.tails.append(_lists(array.flatten(), lengths))
+        else:
+            self._add_validity(array)
+            if not pa.types.is_null(kind):
+                self._add_fixed(array)
+
+    def _add_lengths(self, lengths: pa.Array) -> None:
+        import numpy as np
+        import pyarrow as pa
+
+        found = np.array(lengths.cast(pa.int64()).fill_null(-1), "<i8")
+        self.heads.append(found.view(np.uint8).reshape(len(found), 8))
+
+    def _add_validity(self, array: pa.Array) -> None:
+        import numpy as np
+
+        if array.null_count:
+            found = array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
+        else:
+            found = np.ones(len(array), np.uint8)
+        self.heads.append(found.reshape(len(array), 1))
+
+    def _add_fixed(self, array: pa.Array) -> None:
+        """Add values of a fixed width; what lies below a null is whatever lay there, so it counts as zeros."""
+        import numpy as np
+        import pyarrow as pa
+
+        if pa.types.is_boolean(array.type):
+            array = array.cast(pa.uint8())
+        width = array.type.bit_width // 8
+        values = np.frombuffer(array.buffers()[1], np.uint8, len(array) * width, array.offset * width)
+        values = values.reshape(len(array), width)
+        if array.null_count:
+            values = values * array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)[:, None]
+        self.heads.append(values)
+
+
+def _joined(parts: _Parts, rows: int) -> pa.Array:
+    """Return the bytes of each row."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    heads = np.ascontiguousarray(np.hstack(parts.heads))
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(heads.shape[1])
+    head = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(heads)])
+    if not parts.tails:
+        return head
+    separator = pa.scalar(b"", pa.binary())
+    return pc.binary_join_element_wise(head, *parts.tails, separator, null_handling="replace", null_replacement=b"")
+
+
+def _lists(elements: pa.Array, lengths: pa.Array) -> pa.Array:
+    """Return the bytes of each list's elements, one after another: how long each is, its own bytes say."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = np.cumsum([0, *lengths.fill_null(0).to_pylist()]).astype(np.int32)
+    texts = _joined(_Parts.of([elements]), len(elements)) if len(elements) else pa.array([], pa.binary())
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends), texts), pa.scalar(b"", pa.binary()))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type that a column counts as, however it is encoded; None if it cannot be read."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _plain(kind.value_type)
+    if types.is_nested(kind):
+        return _plain_nested(kind)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.large_binary()
+    return kind
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType | None:
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        value = _plain(kind.value_type)
+        return None if value is None else pa.list_(value)
+    if types.is_map(kind):
+        return _plain(pa.list_(_entries(kind)))
+    if types.is_struct(kind):
+        found = [(field.name, _plain(field.type)) for field in kind]
+        return None if any(value is None for _, value in found) else pa.struct(found)
+    return None
+
+
+def _entries(kind: pa.MapType) -> pa.StructType:
+    import pyarrow as pa
+
+    return pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)])
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """Return the values of a column without its encoding; those inside a list or struct may still have one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import types
+
+    kind, plain = array.type, None
+    if isinstance(kind, pa.BaseExtensionType):
+        plain = array.storage
+    elif types.is_dictionary(kind):
+        plain = array.dictionary_decode()
+    elif types.is_run_end_encoded(kind):
+        plain = pc.run_end_decode(array)
+    elif types.is_string_view(kind) or types.is_binary_view(kind):
+        plain = array.cast(_plain(kind))
+    elif types.is_map(kind):
+        plain = array.cast(pa.list_(_entries(kind)))
+    elif types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        plain = array.cast(pa.list_(kind.value_field))
+    return array if plain is None else _decoded(plain)
