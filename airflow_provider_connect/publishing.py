@@ -18,6 +18,8 @@ for: the newest *answer* wins, whoever started first. Why that is enough:
   what that try saw. If the ledger has moved on, the manifest is stale, and the retry polls.
 * **A retry after a commit whose answer was lost** finds its own intent in the ledger, even under a generation that a
   later one has covered. It has nothing to do.
+* **An erase** between the poll and the commit. The attempt saw an older erase list, is refused and polls again
+  (:mod:`.stage.erasing`).
 * **An unchanged answer** counts a check instead of a generation. Checks are compared as well: otherwise an answer that
   is older than the confirmed one could land on top of it.
 * **A clear during a publish.** Airflow ends the running try. If its commit lands all the same, the cleared run either
@@ -37,7 +39,7 @@ from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.stage.manifest import Seen
 
 
-def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -> int:
+def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *, erased: int = 0) -> int:
     """Return the generation under which a publish may be committed. Pure; called wherever the sink commits.
 
     The caller has looked before whether this intent itself is published already: that is no conflict.
@@ -46,23 +48,24 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0) -
         newest, or the stream's newest if a snapshot replaces the whole.
     :param used: the highest generation that records were sent under, published or not; 0 if no record is visible
         before it is published.
+    :param erased: the version of the stream's erase list in that step.
     :raises SupersededError: this is a snapshot, and the target shows one of a later day.
     :raises OvertakenError: somebody else has published since this attempt looked.
     """
     day = publish.day.date
     if newest is not None and newest.day > day:
         raise superseded(publish, newest)
-    if seen_in(newest) != publish.manifest.seen:
-        raise overtaken(publish, newest)
+    if seen_in(newest, erased) != publish.manifest.seen:
+        raise overtaken(publish, newest, erased)
     published = newest.generation if newest is not None and newest.day == day else 0
     return max(published, used) + 1
 
 
-def seen_in(newest: LedgerRow | None) -> Seen:
-    """Return what an attempt keeps of the newest publish, to compare it at the commit."""
+def seen_in(newest: LedgerRow | None, erased: int = 0) -> Seen:
+    """Return what an attempt keeps of the newest publish and of the erase list, to compare it at the commit."""
     if newest is None:
-        return Seen()
-    return Seen(day=newest.day, generation=newest.generation, checks=newest.checks)
+        return Seen(erased=erased)
+    return Seen(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
 
 
 def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
@@ -72,16 +75,17 @@ def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
     return (newest.day, newest.answer) == (publish.day.date, publish.answer)
 
 
-def confirmed(publish: Publish, newest: LedgerRow | None) -> LedgerRow:
+def confirmed(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
     """Return a day's row as this publish confirms it. Pure; called wherever the sink confirms.
 
     The caller has looked before whether this intent itself is published already: that is no conflict.
 
     :param newest: the day's newest row, as the ledger has it in the step that confirms.
+    :param erased: the version of the stream's erase list in that step.
     :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
     """
-    if newest is None or seen_in(newest) != publish.manifest.seen or not is_unchanged(publish, newest):
-        raise overtaken(publish, newest)
+    if newest is None or seen_in(newest, erased) != publish.manifest.seen or not is_unchanged(publish, newest):
+        raise overtaken(publish, newest, erased)
     return newest.model_copy(
         update={
             "checks": newest.checks + 1,
@@ -101,12 +105,19 @@ def superseded(publish: Publish, newest: LedgerRow) -> SupersededError:
     )
 
 
-def overtaken(publish: Publish, newest: LedgerRow | None) -> OvertakenError:
-    """Return the error for a publish that came between this attempt's look at the ledger and its commit.
+def overtaken(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
+    """Return the error for a publish, or an erase, that came between this attempt's look at the ledger and its commit.
 
     :param newest: that publish; None if the ledger has lost what was seen.
+    :param erased: the version of the stream's erase list now.
     """
     where, seen = f"{publish.key} {publish.day}", publish.manifest.seen.generation
+    if erased != publish.manifest.seen.erased:
+        return OvertakenError(
+            f"{where}: rows were erased since this attempt began to poll (version {erased} of the stream's erase "
+            f"list); what {publish.intent.run} staged may hold them and stays unpublished",
+            by=f"erase {erased}",
+        )
     if newest is None:
         return OvertakenError(f"{where}: generation {seen} was there before the poll, and the ledger has none now")
     mine = publish.intent

@@ -28,6 +28,7 @@ from pydantic import Field
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.stage.erasing import EraseList, Erasure
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
 from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
@@ -151,6 +152,10 @@ class Ledger(ABC):
         snapshot instead, of whatever day.
         """
         return self.row(day)
+
+    def erased(self) -> EraseList:
+        """Return whose rows are kept out of the stream. Reads the sink anew; nobody's, where a sink cannot erase."""
+        return EraseList()
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
@@ -294,6 +299,30 @@ class Publisher(Closable, ABC):
 
         :raises OvertakenError: somebody else has published or confirmed the day since this attempt began to poll.
         :raises RetriableError: the sink is away, or others kept winning the race.
+        """
+        raise NotImplementedError
+
+    @property
+    @final
+    def can_erase(self) -> bool:
+        """Whether the sink can take rows out of what is published: whether it defines :meth:`erase`."""
+        return type(self).erase is not Publisher.erase
+
+    def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the rows that :meth:`erase` would take out, by day. Changes nothing; no job is running.
+
+        :raises ConfigError: the target has no such column.
+        """
+        raise NotImplementedError
+
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+        """Put values on the erase list, then take their rows out of every day that has some. No job need stand still.
+
+        Safe to repeat, also after a kill: values that are on the list already are searched for again.
+
+        :param kind: what the source's rows are.
+        :raises ConfigError: the target has no such column, or its list is full or of another column.
+        :raises RetriableError: the sink is away, or others kept winning the race: the rest is to be erased yet.
         """
         raise NotImplementedError
 

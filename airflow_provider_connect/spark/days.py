@@ -27,6 +27,7 @@ from airflow_provider_connect.spark.freezer import Freezer
 from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary as temporary_stage
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile, manifest_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, groups
@@ -158,7 +159,11 @@ class Days:
 
         :param waiting: is given the frozen days.
         """
-        found = {day: self._state_of(day) for day in days}
+        try:
+            erased = self.publisher.ledger.erased()
+        except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
+            return dict.fromkeys(days, Failure.of(error))
+        found = {day: self._state_of(day, erased) for day in days}
         _let_wait(found, waiting)
         newest = {day: each.newest for day, each in found.items() if isinstance(each, _Unpolled)}
         stop = False
@@ -167,7 +172,8 @@ class Days:
                 found |= {day: DayReport.of(day, "not_started") for day in group}
                 continue
             try:
-                polled = self.freezer.poll({day: seen_in(newest[day]) for day in group}, attempt)
+                seen = {day: seen_in(newest[day], erased.version) for day in group}
+                polled = self.freezer.poll(seen, attempt, erased)
             except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
                 polled = dict.fromkeys(group, Failure.of(error))
             for day, each in polled.items():
@@ -176,7 +182,7 @@ class Days:
             _let_wait(found, waiting)
         return found
 
-    def _state_of(self, day: Day) -> _Found:
+    def _state_of(self, day: Day, erased: EraseList) -> _Found:
         """Return what the ledger, and then the stage, know of a day."""
         try:
             ledger = self.publisher.ledger
@@ -185,7 +191,7 @@ class Days:
                 self._forget_leftovers(day)
                 return _already(day, row)
             newest = ledger.newest(day.date, self.source.kind)
-            kept = self.freezer.kept(day, seen_in(newest))
+            kept = self.freezer.kept(day, seen_in(newest, erased.version))
             return _Unpolled(newest) if kept is None else _Frozen(kept, newest, is_kept=True)
         except Exception as error:  # noqa: BLE001
             return Failure.of(error)
@@ -223,7 +229,7 @@ class Days:
         }
         if frozen.is_kept:
             polled = polled.model_copy(update={"seconds": 0.0, "retries": 0})
-        if confirms and seen_in(row) == manifest.seen.model_copy(update={"checks": manifest.seen.checks + 1}):
+        if confirms and (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1):
             return DayReport.of(day, "unchanged", polled, **figures, rejects=())
         if row.attempt != manifest.attempt:
             return _already(day, row)

@@ -20,6 +20,7 @@ from airflow_provider_connect.spark.allowance import Dealer, Hand
 from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
     MANIFEST,
@@ -53,17 +54,18 @@ class Freezer:
     poll_parts: PollParts
     dealer: Dealer = field(default_factory=Dealer)
 
-    def poll(self, seen: Mapping[Day, Seen], attempt: str) -> dict[Day, Manifest | Failure]:
+    def poll(self, seen: Mapping[Day, Seen], attempt: str, erased: EraseList) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
 
         :param seen: the days in ascending order, each with what the ledger said before the poll.
         :param attempt: the attempt's name, without the day.
+        :param erased: whose rows are left out; the list that ``seen`` counts.
         :raises ConnectError: what is wrong with all of them.
         """
         days = tuple(seen)
         attempts = {day: f"{attempt}-{day.date:%Y%m%d}" for day in days}
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
-        polled = self._polled(days, attempts)
+        polled = self._polled(days, attempts, erased)
         seconds = time.monotonic() - started
         found: dict[Day, Manifest | Failure] = {}
         for day, answer in polled.items():
@@ -82,7 +84,9 @@ class Freezer:
             found[day] = manifest
         return found
 
-    def _polled(self, days: Sequence[Day], attempts: Mapping[Day, str]) -> dict[Day, Polled | Failure]:
+    def _polled(
+        self, days: Sequence[Day], attempts: Mapping[Day, str], erased: EraseList
+    ) -> dict[Day, Polled | Failure]:
         """Poll days, all partitions at once.
 
         :raises ConnectError: the plan is of other days, or Spark lost a task.
@@ -92,13 +96,13 @@ class Freezer:
         firsts = {part.index: part.days[0] for part in parts}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
         with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days)) as hand:
-            texts = self.poll_parts([self._task(part, attempts, hand) for part in parts])
+            texts = self.poll_parts([self._task(part, attempts, hand, erased) for part in parts])
             outcomes = hand.outcomes = [PollOutcome.model_validate_json(text) for text in texts]
         for part, outcome in zip(parts, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
         return {day: _of_day(day, parts, outcomes) for day in days}
 
-    def _task(self, part: InputPartition, attempts: Mapping[Day, str], hand: Hand) -> str:
+    def _task(self, part: InputPartition, attempts: Mapping[Day, str], hand: Hand, erased: EraseList) -> str:
         return PollTask(
             source_name=self.job.source_name,
             source=self.job.source,
@@ -106,6 +110,7 @@ class Freezer:
             root=self.root.url,
             attempts=tuple(attempts[day] for day in part.days),
             progress_seconds=self.job.progress_seconds,
+            erased=erased,
             **hand.limits(part),
         ).model_dump_json()
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
@@ -30,6 +30,7 @@ from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.contents import Contents
 from airflow_provider_connect.stage.digest import Digest
+from airflow_provider_connect.stage.erasing import EraseList, Eraser
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_file, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rejects import write_rejects
@@ -44,6 +45,7 @@ class PollTask(BaseModel):
     :param attempts: the attempt's name for each of the partition's days, in order.
     :param requests: how many requests it may send, under a quota, and ``until`` when.
     :param failed: how many earlier jobs sent for it in vain.
+    :param erased: whose rows are left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +59,7 @@ class PollTask(BaseModel):
     requests: int | None = None
     until: float = 0.0
     failed: int = 0
+    erased: EraseList = Field(default_factory=EraseList)
 
 
 class PollOutcome(BaseModel):
@@ -178,6 +181,7 @@ def _poll_once(
     copy = secrets.token_hex(4)
     index = task.part.index
     attempts = dict(zip(task.part.days, task.attempts, strict=True))
+    eraser = Eraser(task.erased, schema)
     with ExitStack() as stack:
         stack.enter_context(_Progress(root, task, tally, retries))
         writers = {
@@ -187,9 +191,12 @@ def _poll_once(
         digests = {day: Digest(schema) for day in attempts}
         contents = {day: Contents(schema) for day in attempts}
         for day, batch in stack.enter_context(closing(prefetch(polled_rows(poller, task.part, tally), depth=1))):
-            writers[day].write(batch)
-            digests[day].add(batch)
-            contents[day].add(batch)
+            kept = eraser.without(batch)
+            if kept.num_rows < batch.num_rows:
+                tally.for_day(day).counts["erased"] += batch.num_rows - kept.num_rows
+            writers[day].write(kept)
+            digests[day].add(kept)
+            contents[day].add(kept)
     polled = {}
     for day, attempt in attempts.items():
         rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects)

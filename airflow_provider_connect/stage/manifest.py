@@ -102,11 +102,13 @@ class Seen(Wire):
     :param day: the day of that publish; None if there was none.
     :param generation: the generation of that publish; 0 if there was none.
     :param checks: how often it had been confirmed.
+    :param erased: the version of the stream's erase list.
     """
 
     day: dt.date | None = None
     generation: int = 0
     checks: int = 0
+    erased: int = 0
 
 
 class Manifest(Wire):

@@ -100,7 +100,7 @@ class Bench:
         :param answer: digest of what the source answered, as the driver makes it.
         """
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
-        seen = seen_in(self.ledger.newest(date, kind))
+        seen = seen_in(self.ledger.newest(date, kind), self.ledger.erased().version)
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
         staged = [_write(folder, day, name, part, rows[part::files]) for part in range(files)]

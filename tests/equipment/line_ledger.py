@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 from airflow_provider_connect.sink import Ledger, LedgerRow
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import DaySet
 
 
@@ -25,6 +26,10 @@ class LineLedger(Ledger):
 
     def row(self, day: dt.date) -> LedgerRow | None:
         return next((row for row in reversed(self.rows()) if row.day == day), None)
+
+    def erased(self) -> EraseList:
+        lists = self.path.with_name("erased")
+        return EraseList.model_validate_json(lists.read_text()) if lists.exists() else EraseList()
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         return next((row for row in reversed(self.rows()) if (row.day, row.token) == (day, token)), None)

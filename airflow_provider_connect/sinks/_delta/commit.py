@@ -14,6 +14,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, details, snapshot_transaction, transactions
 from airflow_provider_connect.sinks._delta.log import (
     delta_errors,
@@ -113,13 +114,14 @@ class Commit:
     def _generation(self, view: LedgerView) -> int:
         """Compare what the attempt saw before it polled with this version; return the generation to publish."""
         day = view.before(self.publish.day.date, replaces_whole=self.replaces_whole)
-        return next_generation(self.publish, self._newest(view, day))
+        return next_generation(self.publish, self._newest(view, day), erased=erase_version(view.table))
 
     def _newest(self, view: LedgerView, day: dt.date) -> LedgerRow | None:
         run = self.publish.intent.run
         newest = view.newest(day, run)
         # The loser's next step depends on who won.
-        return newest if seen_in(newest) == self.publish.manifest.seen else view.row(day, run)
+        seen = seen_in(newest, erase_version(view.table))
+        return newest if seen == self.publish.manifest.seen else view.row(day, run)
 
     def _commit(self, table: DeltaTable, row: LedgerRow, fields: list[DeltaField], files: dict[str, Entry]) -> None:
         from deltalake import CommitProperties, Schema, Transaction

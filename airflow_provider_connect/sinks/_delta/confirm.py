@@ -11,6 +11,7 @@ from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.publishing import confirmed
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._delta.commit import PAUSES, PUBLISH_SECONDS, Commit
+from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, confirming_details, confirming_transactions
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race
 from airflow_provider_connect.sinks._delta.sweep import discard
@@ -38,7 +39,7 @@ class Confirmation(Commit):
             row = view.published(day, self.publish.intent.token)
             if row is not None:
                 return self._secured(row, table)
-            row = confirmed(self.publish, self._newest(view, day))
+            row = confirmed(self.publish, self._newest(view, day), erase_version(table))
             try:
                 self._write(table, row)
                 row = self._secured(row, table)

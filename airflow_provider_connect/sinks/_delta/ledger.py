@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
 from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.table import OWNER
 from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
@@ -326,6 +328,11 @@ class DeltaLedger(Ledger):
         """Return the publish that a day's next one must follow; without details that only the history has."""
         view = self._view()
         return view.newest(view.before(day, replaces_whole=self.options.replaces_whole(kind)))
+
+    def erased(self) -> EraseList:
+        """Return whose rows are kept out of the stream."""
+        view = self._view()
+        return read_erase_list(view.folder, view.table)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent, even if a newer publish followed.

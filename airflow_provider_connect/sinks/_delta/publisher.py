@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import uuid
 from collections.abc import Sequence
@@ -12,12 +13,14 @@ from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
+from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import OWNER, day_column, delta_columns, merged, ownership_problems
+from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.window import Day, SourceKind
@@ -73,6 +76,20 @@ class DeltaPublisher(Publisher):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""
         return Commit(self._options, publish).run()
+
+    def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the rows that :meth:`erase` would take out, by day; reads one column of every file."""
+        return self._eraser(column).found(values)
+
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+        """Take rows out: of each day that has some, every file is written anew.
+
+        Older versions of the table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
+        """
+        return self._eraser(column).erase(values, kind)
+
+    def _eraser(self, column: str) -> TableEraser:
+        return TableEraser(self._options, self._key, column)
 
     def confirm(self, publish: Publish) -> LedgerRow:
         """Write the day's ledger row again with one more check, in a commit to the log without a file."""

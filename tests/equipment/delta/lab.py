@@ -45,7 +45,8 @@ def staged(
 ) -> Publish:
     """Look into the ledger, stage a day, and return its publish; without rows there is no file."""
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
-    seen = seen_in((sink or DeltaSink(path=str(root))).open(KEY, {}).ledger.newest(date, kind))
+    ledger = (sink or DeltaSink(path=str(root))).open(KEY, {}).ledger
+    seen = seen_in(ledger.newest(date, kind), ledger.erased().version)
     files: tuple[StagedFile, ...] = ()
     columns = [field for field in schema if field.name != "day"]
     if rows:

@@ -54,14 +54,15 @@ class TinyPublisher(Publisher):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         self._step("commit", repr(receipts))
         ledger = self.ledger
-        row = row_of(publish, next_generation(publish, ledger.row(publish.day.date)))
+        generation = next_generation(publish, ledger.row(publish.day.date), erased=ledger.erased().version)
+        row = row_of(publish, generation)
         ledger.add(row)
         self._fail("committed")
         return row
 
     def confirm(self, publish: Publish) -> LedgerRow:
         self._step("confirm")
-        row = confirmed(publish, self.ledger.row(publish.day.date))
+        row = confirmed(publish, self.ledger.row(publish.day.date), self.ledger.erased().version)
         self.ledger.add(row)
         self._fail("confirmed")
         return row

@@ -1,0 +1,205 @@
+"""Takes people's rows out of a Delta table: the erase list first, then day after day, each as a new generation."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.errors import ConfigError, OvertakenError
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks._delta.commit import Commit
+from airflow_provider_connect.sinks._delta.erase_list import erase_version, read_erase_list, write_erase_list
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
+from airflow_provider_connect.sinks._delta.table import ownership_problems
+from airflow_provider_connect.stage.digest import Digest
+from airflow_provider_connect.stage.erasing import EraseList, Eraser, Erasure
+from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file, progress_file
+from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.stage.storage import Folder, storage_error
+from airflow_provider_connect.window import Day, SourceKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks._delta.options import DeltaOptions
+
+_BATCH_BYTES = 8 * 1024 * 1024
+_TRIES = 20
+_PAUSES = doubling(0.05, 2.0)
+
+
+@dataclass(frozen=True)
+class TableEraser:
+    """Erases from one stream's table, by one column.
+
+    An attempt that is killed leaves the list and the days that it has done. The next one does the rest.
+    """
+
+    options: DeltaOptions
+    key: StreamKey
+    column: str
+
+    def found(self, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the rows with these values, by day."""
+        return self._found(self._view(), EraseList().with_values(self.column, values))
+
+    def erase(self, values: Sequence[str], kind: SourceKind) -> Erasure:
+        """Put values on the list, and take the rows of all on the list out of every day."""
+        erased = self._listed(values)
+        rows: dict[dt.date, int] = {}
+        for day in self._found(self._view(), erased):
+            rows[day] = self._rewrite(Day(date=day), erased, kind)
+        return Erasure(self.options.path, self.column, len(set(values)), rows, erased.version)
+
+    def _view(self) -> LedgerView:
+        """Return the newest version of the table.
+
+        :raises ConfigError: there is none, it belongs to another stream, or it has no such column.
+        """
+        path = self.options.path
+        table = open_table(path)
+        if table is None:
+            raise ConfigError(f"there is no table {path}: nothing can be erased from it")
+        problems = ownership_problems(table, self.key, path)
+        columns = {field.name: str(getattr(field.type, "type", "")) for field in table.schema().fields}
+        if self.column not in columns:
+            problems.append(f"table {path} has no column {self.column!r}; {nearest(self.column, columns)}")
+        elif columns[self.column] != "string":
+            problems.append(f"table {path}: column {self.column!r} is {columns[self.column]}, not string")
+        if problems:
+            raise ConfigError("; ".join(problems))
+        view = LedgerView(Folder(path), table, self.key)
+        published = set(view.days())
+        if strange := sorted({str(day) for day, _, _ in view.files if day not in published}):
+            # A generation of a day that nobody published would count as loaded.
+            raise ConfigError(
+                f"table {path} has rows of days that this stream never published ({', '.join(strange[:5])}): delete "
+                "them by hand first"
+            )
+        return view
+
+    def _listed(self, values: Sequence[str]) -> EraseList:
+        """Put values on the table's list; return the list that has them all."""
+        patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
+        while True:
+            view = self._view()
+            assert view.table is not None
+            listed = read_erase_list(view.folder, view.table)
+            longer = listed.with_values(self.column, values)
+            if longer is listed:
+                return listed
+            try:
+                write_erase_list(view.folder, view.table, longer)
+                secure(view.folder, view.table)
+            except delta_errors() as error:
+                # It may have landed nevertheless: the next turn reads the list first.
+                if not lost_race(error) or not patience.again():
+                    raise storage_error(self.options.path, error) from error
+
+    def _found(self, view: LedgerView, erased: EraseList) -> dict[dt.date, int]:
+        rows: dict[dt.date, int] = {}
+        for day, path, _ in view.files:
+            for batch in self._column(view.folder, path):
+                if count := Eraser(erased, batch.schema).gone(batch.column(0)).true_count:
+                    rows[day] = rows.get(day, 0) + count
+        return dict(sorted(rows.items()))
+
+    def _column(self, folder: Folder, path: str) -> Iterator[pa.RecordBatch]:
+        """Yield one column of a file; nothing if the file is older than the column."""
+        import pyarrow.parquet as pq
+
+        with folder.filesystem.open_input_file(folder.path(path)) as source, pq.ParquetFile(source) as file:
+            if self.column in file.schema_arrow.names:
+                yield from file.iter_batches(columns=[self.column])
+
+    def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
+        """Publish a day without the rows of the erased; return how many that were."""
+        patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
+        while True:
+            view = self._view()
+            attempt = f"erase{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
+            polled = self._staged(view, day, erased, attempt)
+            if not (gone := polled.counts["erased"]):
+                return 0
+            newest = view.newest(view.before(day.date, replaces_whole=self.options.replaces_whole(kind)))
+            manifest = Manifest(
+                day=day,
+                attempt=attempt,
+                fingerprint="",
+                polled=polled,
+                seen=seen_in(newest, erase_version(view.table)),
+                # The source was not asked: whether to look back at the day must not change.
+                polled_at=view.polled_at(day.date),
+            )
+            intent = Intent(token=attempt, run=f"erase/{erased.version}")
+            schema = _schema(view.folder, (path for date, path, _ in view.files if date == day.date))
+            try:
+                Commit(
+                    self.options,
+                    Publish(
+                        key=self.key,
+                        day=day,
+                        intent=intent,
+                        manifest=manifest,
+                        schema=schema,
+                        stage=view.folder.url,
+                        kind=kind,
+                        on_empty="accept",
+                    ),
+                ).run()
+            except OvertakenError:
+                # Who published the day meanwhile may have polled before the list was there: look again.
+                if not patience.again():
+                    raise
+                continue
+            return gone
+
+    def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str) -> Polled:
+        """Write a day's rows anew, file by file, without those of the erased."""
+        # The first sign comes before the first row: a sweep must find one beside every file.
+        view.folder.write(progress_file(attempt, 0), b"{}")
+        parts = [
+            self._copied(view.folder, path, data_file(day, attempt, part, secrets.token_hex(4)), erased)
+            for part, path in enumerate(path for date, path, _ in view.files if date == day.date)
+        ]
+        total = Polled.total(parts)
+        return total.model_copy(update={"counts": {"erased": total.counts.get("erased", 0)}})
+
+    def _copied(self, folder: Folder, path: str, target: str, erased: EraseList) -> Polled:
+        schema = _schema(folder, [path])
+        eraser = Eraser(erased, schema) if self.column in schema.names else None
+        digest, read = Digest(schema), 0
+        with RowWriter(folder, target, schema) as writer:
+            for _, batch in batches(folder.url, path, _BATCH_BYTES):
+                kept = batch if eraser is None else eraser.without(batch)
+                read += batch.num_rows
+                digest.add(kept)
+                writer.write(kept)
+        written = writer.file.rows if writer.file else 0
+        return Polled(
+            files=(writer.file,) if writer.file else (),
+            rows_read=read,
+            rows_written=written,
+            counts={"erased": read - written},
+            digest=digest.text,
+        )
+
+
+def _schema(folder: Folder, paths: Iterable[str]) -> pa.Schema:
+    """Return the columns of some files together."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = []
+    for path in paths:
+        with folder.filesystem.open_input_file(folder.path(path)) as source:
+            found.append(pq.read_schema(source))
+    return pa.unify_schemas(found)

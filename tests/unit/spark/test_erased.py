@@ -1,0 +1,44 @@
+"""An erase beside a running job: what it polls next leaves the erased out, and what it has polled is not published."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_connect.stage.erasing import EraseList
+from tests.equipment.spark.lab import DAY, Lab, moved, polling
+
+
+def erase(lab: Lab, *values: str) -> None:
+    path = lab.root / "erased"
+    listed = EraseList.model_validate_json(path.read_text()) if path.exists() else EraseList()
+    path.write_text(listed.with_values("n", values).model_dump_json())
+
+
+def test_a_poll_leaves_the_erased_out_and_counts_them(lab: Lab) -> None:
+    whole = lab.move()
+    erase(lab, "1")
+    report = lab.move(token="bbbb")
+    assert (report.rows_read, report.rows_written, report.counts["erased"]) == (3, 2, 1)
+    assert report.digest != whole.digest
+
+
+def test_an_erase_during_the_poll_makes_it_poll_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    days = lab.days()
+
+    def poll_parts(tasks: list[str]) -> list[str]:
+        answers = days.freezer.poll_parts(tasks)
+        if not (lab.root / "erased").exists():
+            erase(lab, "1")
+        return answers
+
+    report = moved(polling(days, poll_parts))
+    assert (report.status, report.rows_written, lab.polls) == ("published", 2, 2)
+    assert "rows were erased since this attempt began to poll" in capsys.readouterr().err
+
+
+def test_a_stage_from_before_the_erase_is_not_used(lab: Lab) -> None:
+    assert lab.move(sink=("begin:RetriableError",)).status == "failed"
+    erase(lab, "1")
+    report = lab.move(attempt="2")
+    assert (report.status, report.rows_written, lab.polls) == ("published", 2, 2)
+    assert lab.ledger.row(DAY.date).generation == 1
