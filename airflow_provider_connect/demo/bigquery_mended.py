@@ -29,7 +29,10 @@ from bqemulator.storage.type_map import bq_schema_to_duckdb_columns  # type: ign
 _CONFLICT = re.compile(
     r"transactioncontext error|write-write conflict|conflict on (?:update|tuple)|transaction conflict", re.IGNORECASE
 )
-_UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]*)" not found|does not have a column named "([^"]*)"')
+_UNKNOWN_COLUMN = re.compile(
+    r'Referenced column "([^"]*)" not found|does not have a column named "([^"]*)"'
+    r'|Column "([^"]*)" referenced that exists in the SELECT clause'  # where the query gives its own result that name
+)
 _ABORTED = "Transaction is aborted due to concurrent update against one of its tables."
 _asked_id: ContextVar[str | None] = ContextVar("asked_id", default=None)
 _taken: set[tuple[str, str]] = set()
@@ -130,7 +133,8 @@ def _streams_tell_their_commit() -> None:
 
 def _unknown_column(raw: str, _sql: str | None) -> Any:
     found = _UNKNOWN_COLUMN.search(raw)
-    return InvalidQueryError(f"Unrecognized name: {found[1] or found[2]} at [1:8]", location="query") if found else None
+    name = found and (found[1] or found[2] or found[3])
+    return InvalidQueryError(f"Unrecognized name: {name} at [1:8]", location="query") if found else None
 
 
 def _errors_are_told_in_bigquerys_words() -> None:

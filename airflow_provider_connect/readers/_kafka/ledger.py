@@ -24,12 +24,14 @@ class Entry:
     """What a reader needs of a day's ledger record."""
 
     generation: int
+    checks: int
     rows: int
     token: str
     attempt: str | None
     only_changes: bool
     spans: Mapping[Place, tuple[int, int]]
     built_on: int | None
+    built_on_checks: int
     beaten: frozenset[str]
 
     @classmethod
@@ -43,6 +45,7 @@ class Entry:
         counts = row.get("counts", {})
         return cls(
             int(row["generation"]),
+            int(row.get("checks", 0)),
             int(row["rows"]),
             row["token"],
             row.get("attempt"),
@@ -53,18 +56,22 @@ class Entry:
                 for number, (first, end) in partitions.items()
             },
             entry.get("built_on"),
+            int(entry.get("built_on_checks", 0)),
             frozenset(entry.get("beaten", ())),
         )
 
     def counts_over(self, standing: Entry) -> bool:
         """Tell whether this later record counts instead of an earlier one.
 
-        Without transactions two runs may write a day's record on top of the same generation: then the first counts.
+        Without transactions two runs may write a day's record on top of the same generation: then the first counts. A
+        record with more checks repeats the one before it; only who has confirmed the day is another.
         """
         again = (self.token, self.attempt) == (standing.token, standing.attempt)
         if self.built_on is None or again:
             return True
-        return self.built_on >= standing.generation or standing.attempt in self.beaten
+        name = standing.token if standing.checks else standing.attempt
+        known = (self.built_on, self.built_on_checks)
+        return known >= (standing.generation, standing.checks) or name in self.beaten
 
 
 def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:

@@ -1,7 +1,8 @@
-"""The ledger: a small table with a row for every publish, and one fence row for each stream.
+"""The ledger: a small table with a row for every publish and every confirmation, and one fence row for each stream.
 
-A day's newest generation counts. Every publish of a stream first changes its fence row (``day`` NULL, generation 0), so
-two of them cannot run at once; see :mod:`.script`.
+A day's newest generation counts, and its last confirmation. A confirmation repeats the row of a publish, with who found
+it unchanged and with one check more (:mod:`.confirmation`). Every publish of a stream, and every confirmation, first
+changes its fence row (``day`` NULL, generation 0), so two of them cannot run at once; see :mod:`.script`.
 
 From the first preflight on, the target's label ``connect_ledger`` names its ledger. So a ledger that is gone or emptied
 never looks like that of a new table, and no second ledger begins.
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
-from airflow_provider_connect.clients.bigquery.errors import MissingError, StaleError
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError, StaleError
 from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 WriteMode = Literal["replace", "merge", "append"]
 
+_LATER_FIELDS = own_fields(
+    ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
+    ("answer", "STRING", "Digest of what was published, and how."),
+)
+"""What the ledgers of earlier versions lack, until the next preflight."""
 LEDGER_FIELDS: list[dict[str, Any]] = [
     *own_fields(
         ("target", "STRING", "The table written to: project.dataset.table."),
@@ -57,13 +63,19 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
         ("polled_at", "TIMESTAMP", "When the source was polled; for people only, it decides nothing."),
         ("published_at", "TIMESTAMP", "When it was published; in the fence row, when a publish was last tried."),
     ),
+    *_LATER_FIELDS,
 ]
 LEDGER_LABEL = "connect_ledger"
-LEDGER_COLUMNS = (
+_FIRST_COLUMNS = (
     "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
     "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
 )
+LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE(`checks`, 0) AS `checks`, `answer`"
 """The columns that :func:`ledger_row` needs."""
+_EARLIER_COLUMNS = f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`"
+"""The same of a ledger that an earlier version made."""
+NEWEST_FIRST = "`generation` DESC, `checks` DESC"
+"""How a day's rows are sorted."""
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
@@ -99,14 +111,13 @@ class BigQueryLedger(Ledger):
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return a day's newest publish, None if there is none."""
-        rows = self._read(f"SELECT {LEDGER_COLUMNS}", f"AND day = {literal(day)} ORDER BY generation DESC LIMIT 1")
+        rows = self._read_rows(f"AND day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return each day's newest publish, by one query."""
-        rows = self._read(
-            f"SELECT {LEDGER_COLUMNS}",
-            f"AND day BETWEEN {literal(first)} AND {literal(last)} ORDER BY day, generation",
+        rows = self._read_rows(
+            f"AND day BETWEEN {literal(first)} AND {literal(last)} ORDER BY `day`, `generation`, `checks`"
         )
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
@@ -114,8 +125,7 @@ class BigQueryLedger(Ledger):
         """Return the day's newest publish; the stream's newest snapshot where one replaces the whole."""
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
-        newest = "AND day IS NOT NULL ORDER BY day DESC, generation DESC LIMIT 1"
-        rows = self._read(f"SELECT {LEDGER_COLUMNS}", newest)
+        rows = self._read_rows(f"AND day IS NOT NULL ORDER BY `day` DESC, {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
@@ -124,10 +134,7 @@ class BigQueryLedger(Ledger):
         :raises ConfigError: append mode, and another intent has published the day.
         """
         mine = f"IF(token = {literal(token)}, 1, 0)"
-        rows = self._read(
-            f"SELECT {LEDGER_COLUMNS}",
-            f"AND day = {literal(day)} ORDER BY {mine} DESC, generation DESC LIMIT 1",
-        )
+        rows = self._read_rows(f"AND day = {literal(day)} ORDER BY {mine} DESC, {NEWEST_FIRST} LIMIT 1")
         if not rows:
             return None
         row = ledger_row(rows[0])
@@ -141,6 +148,12 @@ class BigQueryLedger(Ledger):
         """Return every published day."""
         rows = self._read("SELECT DISTINCT day", "AND day IS NOT NULL")
         return DaySet.of(row["day"] for row in rows)
+
+    def _read_rows(self, rest: str) -> list[dict[str, Any]]:
+        try:
+            return self._read(f"SELECT {LEDGER_COLUMNS}", rest)
+        except ColumnError:  # no preflight has brought the ledger up to date yet
+            return self._read(f"SELECT {_EARLIER_COLUMNS}", rest)
 
     def _read(self, select: str, rest: str) -> list[dict[str, Any]]:
         sql = f"{select} FROM {self.ledger.sql} WHERE {of_stream(self.target, self.key)} {rest}"
@@ -246,6 +259,7 @@ def ensure_ledger(
         LEDGER_FIELDS,
         cluster_by=("target", "connector", "stream"),
         description="What airflow-provider-connect has published into this dataset's tables. Do not change by hand.",
+        later=[field["name"] for field in _LATER_FIELDS],
     )
     mine = of_stream(target, key)
     [found], _ = api.query(

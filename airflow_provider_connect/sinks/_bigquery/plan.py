@@ -1,4 +1,7 @@
-"""What one publish is to change: made of its manifest, of what was staged and of the options, run by :mod:`.turns`."""
+"""What one publish is to change: made of its manifest, of what was staged and of the options, run by :mod:`.turns`.
+
+A confirmation changes the ledger alone, so :class:`LedgerStep` is all there is to it.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,12 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.tables import Tables
 
 
-@dataclass(frozen=True)
-class PublishPlan:
-    """What one publish changes, and what must hold for it.
+@dataclass(frozen=True, kw_only=True)
+class LedgerStep:
+    """One step of a day in the ledger, which must follow what was seen before the poll.
 
-    :param publish: the day, who wants it, and the generation that was seen before the poll.
-    :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
-    :param merge: only for, and always with, ``write_mode="merge"``.
-    :param filter_column: the column that every query on the target must name; None when none need be.
-    :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
-        first few.
-    :param stream_count: how many there were.
+    :param staging: the attempt's staging table; without one, what the names of the target's staging tables begin with.
+    :param publish: the day, who wants it, and what was seen before the poll.
     :param replaces_whole: whether this is a snapshot that takes the place of everything in the table.
     """
 
@@ -37,6 +35,31 @@ class PublishPlan:
     staging: Place
     ledger: Place
     publish: Publish
+    replaces_whole: bool = False
+
+    @property
+    def key(self) -> StreamKey:
+        """The stream."""
+        return self.publish.key
+
+    @property
+    def doing(self) -> str:
+        """What is done, for messages."""
+        return f"confirm {self.key} {self.publish.day} in {self.ledger.id}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishPlan(LedgerStep):
+    """What one publish changes, and what must hold for it.
+
+    :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
+    :param merge: only for, and always with, ``write_mode="merge"``.
+    :param filter_column: the column that every query on the target must name; None when none need be.
+    :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
+        first few.
+    :param stream_count: how many there were.
+    """
+
     row: LedgerRow
     columns: Sequence[Column]
     write_mode: WriteMode = "replace"
@@ -47,12 +70,11 @@ class PublishPlan:
     streams: tuple[str, ...] = ()
     stream_count: int = 0
     rejects: Rejects | None = None
-    replaces_whole: bool = False
 
     @property
-    def key(self) -> StreamKey:
-        """The stream."""
-        return self.publish.key
+    def doing(self) -> str:
+        """What is done, for messages."""
+        return f"publish {self.key} {self.publish.day} into {self.target.id}"
 
 
 def plan_of(

@@ -21,13 +21,14 @@ from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, labels
-from airflow_provider_connect.sinks._bigquery.plan import PublishPlan, plan_of
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, Staging, make_staging, new_stage, sweep
 from airflow_provider_connect.sinks._bigquery.tables import Tables
 from airflow_provider_connect.sinks._bigquery.target import ensure_target
+from airflow_provider_connect.sinks._bigquery.turns import confirm
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
@@ -172,6 +173,13 @@ class BigQueryPublisher(Publisher):
         with suppress(ConnectError):
             self._drop(made)
         return published
+
+    def confirm(self, publish: Publish) -> LedgerRow:
+        """Repeat the day's row in the ledger with one check more, by one script; no other table is touched."""
+        self.api.locate(self.tables.target)
+        tables = self.tables
+        step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
+        return confirm(self.api, step, self._labels(publish))
 
     def abort(self, publish: Publish, token: Staging) -> None:
         """Drop this attempt's staging tables, unless they are kept for the next one.

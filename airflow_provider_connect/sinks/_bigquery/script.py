@@ -23,20 +23,25 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.publishing import overtaken, superseded
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery.ledger import (
-    LEDGER_COLUMNS,
-    foreign_rows,
-    ledger_row,
-    of_stream,
-    refused_append,
+from airflow_provider_connect.sinks._bigquery.decision import (
+    before,
+    begin,
+    found_columns,
+    last_select,
+    ledger_rows,
+    mine,
+    moved_on,
+    newest_of,
+    unfenced,
+    whens,
 )
+from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.snapshot import (
     delete_vanished,
     kept_rows,
-    moved_on,
     newest_day,
     refused_rows,
 )
@@ -87,11 +92,9 @@ def publish_script(plan: PublishPlan) -> str:
 DECLARE day_rows INT64;
 DECLARE {NEWEST_DAY} DATE;
 DECLARE kept_rows, vanished INT64 DEFAULT 0;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, day_rows INT64, strangers INT64,
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, day_rows INT64, strangers INT64,
   staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
-BEGIN TRANSACTION;
-UPDATE {plan.ledger.sql} SET published_at = CURRENT_TIMESTAMP()
-  WHERE {of_stream(plan.target, plan.key)} AND day IS NULL;
+{begin(plan)}
 {_look_for_snapshots(plan)}SET seen = (
 {_look(plan)}
 );
@@ -152,7 +155,7 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         a snapshot must not delete.
     :raises DataError: merge mode, and a row has no key.
     """
-    outcome, newest = answer["outcome"], _newest(answer)
+    outcome, newest = answer["outcome"], newest_of(answer)
     if outcome in ("published", "already"):
         return ledger_row(answer)
     if outcome == "superseded" and newest is not None:
@@ -164,10 +167,7 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
             f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
             f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
         ),
-        "unfenced": RetriableError(
-            f"{where}: ledger {plan.ledger.id} has no fence row for this stream any more; nothing was changed. "
-            "The next try puts it back if the rest is there; find out who deletes from the ledger"
-        ),
+        "unfenced": unfenced(plan),
         "keyless": DataError(
             f"{where}: {answer['keyless_rows']:,} rows have NULL in the key "
             f"({', '.join(plan.merge.key) if plan.merge else ''}); nothing was changed. Choose a key that is "
@@ -180,24 +180,15 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     raise errors[outcome]
 
 
-def _newest(answer: dict[str, Any]) -> LedgerRow | None:
-    return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
-
-
 def _look(plan: PublishPlan) -> str:
-    mine = f"connector = {literal(plan.key.connector)} AND stream = {literal(plan.key.stream)}"
-    this_day = f"{mine} AND day = {literal(plan.row.day)}"
-    before = f"{mine} AND day = {NEWEST_DAY}" if plan.replaces_whole else this_day
     return f"""  SELECT AS STRUCT
-    COUNTIF({mine} AND day IS NULL) AS fences,
-    MAX(IF({this_day} AND token = {literal(plan.row.token)}, generation, NULL)) AS published,
-    MAX(IF({before}, generation, NULL)) AS newest,
-    MAX_BY(IF({before}, row_count, NULL), IF({before}, generation, NULL)) AS day_rows,
-    COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,
+    {found_columns(plan)},
+    MAX(IF({before(plan)} AND generation = newest, row_count, NULL)) AS day_rows,
+    COUNTIF(NOT ({mine(plan)}) AND day IS NOT NULL) AS strangers,
     (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
     {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
     {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows
-  FROM {plan.ledger.sql} WHERE target = {literal(plan.target.id)}"""
+  FROM {ledger_rows(plan)}"""
 
 
 def _look_for_snapshots(plan: PublishPlan) -> str:
@@ -221,17 +212,14 @@ def _cases(plan: PublishPlan) -> str:
         cases.append(("kept_rows > 0", "kept"))
     if plan.merge:
         cases.append(("seen.keyless_rows > 0", "keyless"))
-    return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
+    return whens(cases)
 
 
 def _compared(plan: PublishPlan) -> list[tuple[str, str]]:
     """Return what refuses a day that somebody else has published: one that only adds refuses any."""
     if plan.write_mode == "append":
         return [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
-    if plan.replaces_whole:
-        later = f"{NEWEST_DAY} > {literal(plan.row.day)}"
-        return [(later, "superseded"), (moved_on(plan.publish.manifest.seen), "overtaken")]
-    return [(f"COALESCE(seen.newest, 0) != {plan.publish.manifest.seen.generation}", "overtaken")]
+    return moved_on(plan)
 
 
 def _data(plan: PublishPlan) -> list[str]:
@@ -304,6 +292,8 @@ def _ledger_row(plan: PublishPlan) -> str:
         "streams": texts(plan.streams[:KEPT_STREAMS]),
         "polled_at": timestamp(row.polled_at),
         "published_at": "CURRENT_TIMESTAMP()",
+        "checks": "0",
+        "answer": literal(row.answer),
     }
     selected = ", ".join(values.values())
     return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
@@ -326,15 +316,8 @@ def _counts(plan: PublishPlan) -> str:
 
 
 def _answer(plan: PublishPlan) -> str:
-    """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
-    mine = day = f"day = {literal(plan.row.day)}"
-    if plan.replaces_whole:
-        day = f"({mine} OR day = {NEWEST_DAY})"
-    mine += f" AND token = {literal(plan.row.token)}"
-    return f"""SELECT outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,
-  seen.keyless_rows AS keyless_rows, kept_rows, seen.newest AS newest, l.* EXCEPT (one)
-FROM (SELECT 1 AS one) AS o LEFT JOIN (
-  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {plan.ledger.sql}
-  WHERE {of_stream(plan.target, plan.key)} AND {day}
-  ORDER BY IF({mine}, 1, 0) DESC, day DESC, generation DESC LIMIT 1
-) AS l ON o.one = l.one"""
+    columns = (
+        "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
+        "  seen.keyless_rows AS keyless_rows, kept_rows"
+    )
+    return last_select(plan, columns)

@@ -54,11 +54,12 @@ def refused_rows(target: Place, rows: int, newest: dt.date | None) -> ConfigErro
     )
 
 
-def moved_on(seen: Seen) -> str:
+def snapshot_moved_on(seen: Seen) -> str:
     """Return the condition under which the newest snapshot is not the one that was seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
-    return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR seen.newest != {seen.generation}"
+    same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
+    return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same})"
 
 
 def delete_vanished(

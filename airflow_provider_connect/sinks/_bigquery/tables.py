@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.clients.bigquery.errors import StaleError
 from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find, lasting
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find, lasting, turns
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.staging import beginning_for
+from airflow_provider_connect.sinks._bigquery.target import patch
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -81,10 +83,12 @@ def ensure_table(
     description: str,
     cluster_by: Sequence[str] = (),
     partition_by: str | None = None,
+    later: Collection[str] = (),
 ) -> None:
     """Make a table beside the target if it is missing: ledger, rejects or tombstones. It never expires.
 
     :param partition_by: a DATE column.
+    :param later: columns that earlier versions did not make; a table that lacks no others gets them.
     :raises ConfigError: it is there, and lacks columns; or it is bound to expire.
     """
     from google.cloud import bigquery
@@ -97,10 +101,28 @@ def ensure_table(
         cluster_by=cluster_by,
         partitioning=bigquery.TimePartitioning(field=partition_by) if partition_by else None,
     )
-    lacking = {one["name"].lower() for one in fields} - {one["name"].lower() for one in fields_of(table)}
-    if lacking:
+    lacking = {one["name"] for one in _lacking(table, fields)}
+    if lacking and lacking <= {*later}:
+        table = _with_columns(api, place, table, fields)
+    elif lacking:
         raise ConfigError(
             f"table {place.id} is in the way: it was not made by this sink, since it lacks the columns "
-            f"{', '.join(sorted(lacking))}. Rename it or drop it"
+            f"{', '.join(sorted(lacking - {*later}))}. Rename it or drop it"
         )
     lasting(api, place, table)
+
+
+def _lacking(table: Any, fields: Sequence[Field]) -> list[Field]:
+    known = {one["name"].lower() for one in fields_of(table)}
+    return [one for one in fields if one["name"].lower() not in known]
+
+
+def _with_columns(api: Api, place: Place, table: Any, fields: Sequence[Field]) -> Any:
+    """Give a table that an earlier version made the columns that it lacks; return its metadata."""
+    added = [one["name"] for one in _lacking(table, fields)]
+    for _ in turns():
+        try:
+            return patch(api, table, place, [*fields_of(table), *_lacking(table, fields)], added)
+        except StaleError:  # another job adds them, too
+            table = find(api, place) or table
+    raise RetriableError(f"others keep changing the schema of {place.id}: its columns could not be brought in order")

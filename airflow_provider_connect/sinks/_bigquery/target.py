@@ -68,7 +68,7 @@ def ensure_target(api: Api, target: Place, options: BigQueryOptions, schema: pa.
         plan = evolution(target.id, existing, columns(schema, existing), options.schema_contract)
         if plan.changed:
             try:
-                table = _patch(api, table, target, plan.fields, plan.added)
+                table = patch(api, table, target, plan.fields, plan.added)
             except StaleError:
                 continue  # another publisher changed it meanwhile: compare again
         return Ready(plan.written, filter_column(table), plan.discarded, table)
@@ -101,9 +101,10 @@ def kind_problem(table: Any, target: Place) -> str | None:
     return None
 
 
-def _patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: Sequence[str]) -> Any:
-    """Give the table its fields, on top of exactly the version that was compared; wait until queries know them.
+def patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: Sequence[str]) -> Any:
+    """Give a table its fields, on top of exactly the version that was compared; wait until queries know them.
 
+    :param added: names of those that it lacks; the table has a column ``day``.
     :raises StaleError: another changed the table since.
     """
     from google.cloud import bigquery

@@ -22,7 +22,8 @@ from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Clock, Patience
-from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
+from airflow_provider_connect.sinks._bigquery.confirmation import confirm_script, settle_confirmation
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, list_staging
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
@@ -53,10 +54,13 @@ def pause_seconds(publishers: int, chance: float) -> float:
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + chance)
 
 
-def publishers(api: Api, plan: PublishPlan) -> int:
-    """Count the attempts that want a turn at the same ledger, by the target's staging tables. One listing."""
+def publishers(api: Api, step: LedgerStep) -> int:
+    """Count the attempts that want a turn at the same ledger, by the target's staging tables. One listing.
+
+    A confirmation has none: they are few, and short.
+    """
     try:
-        found = list_staging(api, beginning_of(plan.staging))
+        found = list_staging(api, beginning_of(step.staging))
     except ConnectError:
         return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
     return sum(not place.table.endswith(REJECTS_END) for place in found)
@@ -71,21 +75,49 @@ def put_in_place(
     :param keep: called when the first turn is lost: what is staged should outlive this driver.
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as :func:`~.script.settle`.
     """
+    return _in_turn(api, plan, lambda: settle(plan, _run_script(api, plan, plan.doing, labels)), keep, clock)
+
+
+def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None) -> LedgerRow:
+    """Run the script of a confirmation until it has an outcome.
+
+    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as
+        :func:`~.confirmation.settle_confirmation`.
+    """
+
+    def run() -> LedgerRow:
+        job_id = f"connect_confirm_{uuid.uuid4().hex}"
+        try:
+            [answer], _ = api.query(confirm_script(step), doing=step.doing, labels=labels, job_id=job_id)
+        except ColumnError as error:
+            # Another job has just added columns to the ledger of an earlier version.
+            raise RetriableError(
+                f"{error}; the ledger has these columns, and queries do not know them yet: if it stays, look at the "
+                "job in Google's console, and report it",
+                retry_after_seconds=2 * COLUMN_WAIT_SECONDS,
+            ) from None
+        return settle_confirmation(step, dict(answer))
+
+    return _in_turn(api, step, run, lambda: None, clock)
+
+
+def _in_turn(
+    api: Api, step: LedgerStep, run: Callable[[], LedgerRow], keep: Callable[[], None], clock: Clock | None
+) -> LedgerRow:
     patience = Patience(PUBLISH_SECONDS, clock=clock)
-    doing = f"publish {plan.key} {plan.row.day} into {plan.target.id}"
     while True:
         try:
-            return settle(plan, _run_script(api, plan, doing, labels))
+            return run()
         except RetriableError as error:
             if not _is_lost_turn(error) or patience.is_over:
                 raise
             after = error.retry_after_seconds or 0.0
         if patience.tries == 1:
             keep()
-        together = publishers(api, plan)
+        together = publishers(api, step)
         pause = max(pause_seconds(together, random.random()), patience.as_asked(after))  # noqa: S311
         lost = "%s: others were faster %d times; %d want a turn, next try in %.1f s"
-        _log.info(lost, doing, patience.tries, together, pause)
+        _log.info(lost, step.doing, patience.tries, together, pause)
         patience.sleep(pause)
 
 

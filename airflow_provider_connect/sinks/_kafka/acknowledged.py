@@ -52,8 +52,17 @@ class AtLeastOnce(Attempt):
         self.require_tolerated(receipts)
         outbox = self._outbox()
         total = Sent.total(receipts, self.send_source_rejects(outbox))
-        entry = self.entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen.generation)
+        entry = self.entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen)
         self._settle(entry, outbox)
+        return entry.row
+
+    def confirm(self) -> LedgerRow:
+        """Write the day's record once more, with one check more; the ledger's order decides, as at a commit."""
+        standing = self._mended()
+        if (own := self.own(standing)) is not None:
+            return own
+        entry = self.confirmed(standing, in_transaction=False)
+        self._settle(entry, self._outbox())
         return entry.row
 
     def _settle(self, entry: Entry, outbox: Acknowledged) -> None:
@@ -69,7 +78,7 @@ class AtLeastOnce(Attempt):
             self.write(outbox, counts)
             outbox.flush()
             last, counts = counts, self.standing() or counts
-            if counts.row.attempt == last.row.attempt:
+            if counts.is_same_try(last):
                 break
             counts = counts.over(entry)
         if counts.published(entry.row.token) is None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.offsets import Ends, written
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
-from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.publishing import confirmed, next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.claims import Claims
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
@@ -21,7 +23,7 @@ from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
 from airflow_provider_connect.sinks._kafka.topics.rules import DEFAULT_MAX_MESSAGE_BYTES
-from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.manifest import Seen, StagedFile
 
 _MAX_BATCH_BYTES = 1_000_000
 
@@ -63,6 +65,38 @@ class Attempt(ABC):
     @abstractmethod
     def commit(self, receipts: list[Sent]) -> LedgerRow:
         """Publish the day, where no transaction of a share has done so already. Driver."""
+
+    def confirm(self) -> LedgerRow:
+        """Write the day's record once more, with one check more. Driver.
+
+        :raises UndecidedError: whether it was committed is not known.
+        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        """
+        return self.confirm_in_transaction()
+
+    def confirm_in_transaction(self, fenced: Callable[[], None] | None = None) -> LedgerRow:
+        """Confirm the day as the only one who may write its record.
+
+        Whoever is sending it is fenced, and finds out that its answer may be the older one.
+
+        :param fenced: called when the day's id is taken.
+        """
+        transaction = self.transaction()
+        try:
+            with transaction:
+                if fenced is not None:
+                    fenced()
+                standing = self.standing()
+                if (own := self.own(standing)) is not None:
+                    return own
+                entry = self.confirmed(standing, in_transaction=True)
+                transaction.begin()
+                self.write(transaction, entry)
+                transaction.flush()
+                transaction.commit()
+        except FencedError as error:
+            raise FencedError(self.claims.who_fenced(transaction, str(error))) from None
+        return entry.row
 
     def abort(self) -> None:  # noqa: B027  # without a transaction nothing is left open
         """End what executors left open that died, so that nobody waits for it. Driver."""
@@ -118,11 +152,11 @@ class Attempt(ABC):
             next_generation(self.publish, standing.row if standing else None)
         return own
 
-    def entry(self, generation: int, sent: Sent, standing: Entry | None = None, built_on: int | None = None) -> Entry:
+    def entry(self, generation: int, sent: Sent, standing: Entry | None = None, built_on: Seen | None = None) -> Entry:
         """Return the ledger's record of what was sent.
 
         :param standing: what it follows: the day's newest generation.
-        :param built_on: see :class:`.Entry`.
+        :param built_on: what it was decided on, where no transaction decided; see :class:`.Entry`.
         """
         counts = self.publish.manifest.polled.all_counts | {
             "rejected": sent.rejected,
@@ -134,7 +168,24 @@ class Attempt(ABC):
         row = row_of(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id)
         covered = standing.now_covered() if standing else ()
         columns = {field.name: str(field.type) for field in self.publish.schema}
-        return Entry(row=row, offsets=sent.offsets, columns=columns, covered=covered, built_on=built_on)
+        return Entry(
+            row=row,
+            offsets=sent.offsets,
+            columns=columns,
+            covered=covered,
+            built_on=built_on.generation if built_on else None,
+            built_on_checks=built_on.checks if built_on else 0,
+        )
+
+    def confirmed(self, standing: Entry | None, *, in_transaction: bool) -> Entry:
+        """Return the ledger's record of a day that is unchanged.
+
+        :param standing: the day's newest.
+        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        """
+        row = confirmed(self.publish, standing.row if standing else None)
+        assert standing is not None
+        return standing.confirmed(row, in_transaction=in_transaction)
 
     def write(self, outbox: Outbox, entry: Entry, key: LedgerKey | None = None) -> None:
         """Hand the ledger's record of the day, or of a part of it, to a producer."""

@@ -144,7 +144,10 @@ class Claims:
                 f"may be for {self.options.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or "
                 "set atomicity='partition'"
             )
-        others = "another task of this same attempt, a retry of it, or the clean-up of an earlier one"
+        others = (
+            "another task of this same attempt, a retry of it, the clean-up of an earlier one, or a run that found the "
+            "day unchanged"
+        )
         return f"{self.where}: fenced by {others}"
 
 

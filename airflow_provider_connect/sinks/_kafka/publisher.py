@@ -59,8 +59,7 @@ class KafkaPublisher(Publisher):
         :raises DataError: the registry does not take the schema.
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
-        if lost := History(self._cluster, self._cluster.topics()).problems():
-            raise ConfigError("; ".join(lost))
+        self._require_whole()
         plan = Planner(self._cluster, publish.schema).plan(publish)
         standing = self.ledger.entry(publish.day.date)
         plan = replace(plan, handed=self.ledger.handed(publish.day.date))
@@ -97,6 +96,31 @@ class KafkaPublisher(Publisher):
     def commit(self, publish: Publish, token: Plan, receipts: list[Sent]) -> LedgerRow:
         """Write the day's row, where its only transaction has not written it already."""
         return self._delivery(self._cluster, token).commit(receipts)
+
+    def confirm(self, publish: Publish) -> LedgerRow:
+        """Write the day's record into the ledger once more, with one check more; no topic of the data is touched.
+
+        :raises ConfigError: ledger and topics do not fit: what was published may be gone.
+        """
+        self._require_whole()
+        standing = self.ledger.entry(publish.day.date)
+        routes: dict[str | None, str] = {name: name for name in standing.offsets} if standing else {}
+        plan = Plan(publish=publish, content="rows", routes=routes, refs={}, limits={}, dead_letters=None)
+        for left in reversed(range(self._delivery.tries)):
+            try:
+                return self._delivery(self._cluster, plan).confirm()
+            except UndecidedError:  # the next try finds out what became of it
+                if not left:
+                    raise
+        raise AssertionError
+
+    def _require_whole(self) -> None:
+        """Check that ledger and topics fit.
+
+        :raises ConfigError: they do not.
+        """
+        if lost := History(self._cluster, self._cluster.topics()).problems():
+            raise ConfigError("; ".join(lost))
 
     def abort(self, publish: Publish, token: Plan) -> None:
         """End what an executor left open that died: readers wait for it, and so do the next days."""

@@ -64,6 +64,17 @@ class WholeDay(Attempt):
         assert sent.entry is not None
         return sent.entry.row
 
+    def confirm(self) -> LedgerRow:
+        """Note that the day is unchanged; who is sending it just now comes first, as it would before a publish.
+
+        No turn is taken: readers of the topics wait for none of this, as the ledger alone is written to.
+        """
+        with self._turn() as turn:
+            if turn is None:
+                return self.confirm_in_transaction()
+            turn.wait_for_own_day()
+            return self.confirm_in_transaction(turn.end_fenced)
+
     def abort(self) -> None:
         """End what an executor left open that died.
 

@@ -21,10 +21,11 @@ from airflow_provider_connect.publishing import row_of, seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.names import POSITION
-from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
 from airflow_provider_connect.sinks._bigquery.staging import beginning_for, make_staging, stage_of
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
+from airflow_provider_connect.sinks._bigquery.turns import confirm
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
@@ -84,6 +85,7 @@ class Bench:
         clear_number: int = 0,
         key: StreamKey = KEY,
         ready: Ready | None = None,
+        answer: str | None = None,
         **changes: Any,
     ) -> PublishPlan:
         """Look into the ledger and stage a day, as an attempt does.
@@ -108,7 +110,8 @@ class Bench:
             polled_at=NOON,
         )
         intent = Intent(token=token or f"token-{day}-{number}", run=f"dag/run'{number}/task", clear_number=clear_number)
-        publish = Publish(key=key, day=manifest.day, intent=intent, manifest=manifest, schema=self.schema, stage="")
+        whose: dict[str, Any] = {"key": key, "intent": intent, "answer": answer}
+        publish = Publish(day=manifest.day, manifest=manifest, schema=self.schema, stage="", **whose)
         counts = {"rows_read": len(rows), "duplicates": 1}
         row = row_of(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")
         plan = PublishPlan(
@@ -138,6 +141,11 @@ class Bench:
 
     def publish(self, day: int, number: int, rows: Sequence[tuple[Any, ...]], **changes: Any) -> LedgerRow:
         return self.run(self.plan(day, number, rows, **changes))
+
+    def confirm(self, plan: PublishPlan) -> LedgerRow:
+        """Confirm what a plan would publish."""
+        step = LedgerStep(target=self.target, staging=plan.staging, ledger=self.ledger, publish=plan.publish)
+        return confirm(self.api, step, {})
 
     def rows(self) -> list[tuple[Any, ...]]:
         found = self.query(f"SELECT id, version, day FROM {self.target.sql} ORDER BY day, id, version")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import MissingError
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find
+from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, BigQueryLedger, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from tests.equipment.bigquery.publish_bench import KEY, Bench, row
 
 pytestmark = pytest.mark.slow
@@ -64,6 +68,59 @@ def test_the_ledger_tells_what_was_published(bench: Bench) -> None:
     assert kept == [
         {"run": "dag/run'2/task", "load_method": "storage_write", "stream_count": 2, "streams": ["s1", "s2"]}
     ]
+
+
+def test_a_confirmation_repeats_the_row_and_touches_no_other_table(bench: Bench) -> None:
+    day, book = dt.date(2026, 9, 1), bench.book()
+    first = bench.publish(1, 1, [row(1), row(2)], answer="a")
+    other = bench.publish(2, 1, [row(3)])
+    late, retried = bench.plan(1, 9, [row(9)], answer="b"), bench.plan(1, 2, [], answer="a")
+    before = bench.rows()
+    found = bench.confirm(retried)
+    assert found == first.model_copy(update={"checks": 1, "token": "token-1-2", "run": "dag/run'2/task"})
+    assert bench.confirm(retried) == found
+    last = bench.confirm(bench.plan(1, 3, [], answer="a"))
+    assert last == found.model_copy(update={"checks": 2, "token": "token-1-3", "run": "dag/run'3/task"})
+    assert [book.row(day), book.newest(day, "day")] == [last, last]
+    assert book.between(day, dt.date(2026, 9, 2)) == [last, other]
+    assert [book.published(day, row.token) for row in (first, found, last)] == [first, found, last]
+    assert list(book.days()) == [day, other.day]
+    page = (Path(__file__).parents[3] / "docs/bigquery.md").read_text(encoding="utf-8")
+    [shown] = [block for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "QUALIFY" in block]
+    now = bench.query(shown.replace("analytics.events__ledger", bench.ledger.sql))
+    assert sorted((row["day"], row["token"]) for row in now) == [(day, last.token), (other.day, other.token)]
+    with pytest.raises(OvertakenError, match="has confirmed generation 1"):
+        bench.run(late)
+    with pytest.raises(OvertakenError):
+        bench.confirm(bench.plan(1, 4, [], answer="another"))
+    assert (bench.rows(), book.row(day)) == (before, last)
+    reloaded = bench.publish(1, 5, [row(1)], answer="a")
+    assert (reloaded.generation, reloaded.checks) == (2, 0)
+
+
+def test_a_ledger_of_an_earlier_version_is_read_brought_up_to_date_and_confirms_nothing(bench: Bench) -> None:
+    day, earlier = dt.date(2026, 9, 1), [field for field in LEDGER_FIELDS if field["name"] not in ("checks", "answer")]
+    ready = ensure_target(bench.api, bench.target, bench.options, bench.schema)
+    create(bench.api, bench.ledger, earlier)
+    stream = f"'{bench.target.id}', 'mixpanel', 'export'"
+    bench.query(
+        f"INSERT INTO {bench.ledger.sql} (target, connector, stream, day, generation, token, row_count, counts) VALUES "
+        f"({stream}, NULL, 0, NULL, NULL, NULL), ({stream}, DATE '{day}', 1, 'old', 7, JSON '{{\"rows_read\": 8}}')"
+    )
+    book = bench.book()
+    found = book.row(day)
+    assert (found.rows, found.counts, found.checks, found.answer) == (7, {"rows_read": 8}, 0, None)
+    assert [book.published(day, "old"), *book.between(day, day)] == [found, found]
+    assert list(book.days()) == [day]
+    assert bench.prepare().columns == ready.columns
+    bench.prepare()
+    assert fields_of(find(bench.api, bench.ledger)) == LEDGER_FIELDS
+    assert book.row(day) == found
+    for answer in ("a", None):
+        with pytest.raises(OvertakenError):
+            bench.confirm(bench.plan(1, 2, [], answer=answer))
+    assert bench.publish(1, 2, [row(1)], answer="a").generation == 2
+    assert bench.confirm(bench.plan(1, 3, [], answer="a")).checks == 1
 
 
 def test_a_lost_ledgers_message_knows_that_time_travel_may_be_short(bench: Bench) -> None:

@@ -38,9 +38,8 @@ class Message:
 
 
 def entry(generation: int = 1, token: str = "t", **fields: Any) -> written.Entry:
-    row = LedgerRow(
-        day=MONDAY, generation=generation, token=token, rows=7, attempt=f"a-{token}", counts=fields.pop("counts", {})
-    )
+    own: dict[str, Any] = {"counts": fields.pop("counts", {}), "checks": fields.pop("checks", 0)}
+    row = LedgerRow(day=MONDAY, generation=generation, token=token, rows=7, attempt=f"a-{token}", **own)
     return written.Entry(row=row, **fields)
 
 
@@ -64,13 +63,16 @@ def test_a_snapshot_of_which_only_changes_were_sent_is_known(count: str) -> None
 
 def test_of_two_records_for_a_day_the_one_counts_that_counts_for_the_sink() -> None:
     made = [
-        entry(generation, token, built_on=built_on, beaten=beaten)
-        for generation, token, built_on, beaten in product(
-            (1, 2), ("t", "u"), (None, 0, 1, 2), ((), ("a-t",), ("a-u",), ("a-t", "a-u"))
+        entry(generation, token, checks=checks, built_on=built_on, built_on_checks=built_on_checks, beaten=beaten)
+        for generation, checks, token, built_on, built_on_checks, beaten in product(
+            (1, 2), (0, 1), ("t", "u"), (None, 0, 1, 2), (0, 1), ((), ("a-t",), ("u",), ("a-t", "a-u"))
         )
     ]
+    seen = [(each, read(each)) for each in made]
     outcomes = {
-        (later.counts_over(standing), read(later).counts_over(read(standing))) for later in made for standing in made
+        (later.counts_over(standing), read_later.counts_over(read_standing))
+        for later, read_later in seen
+        for standing, read_standing in seen
     }
     assert outcomes == {(True, True), (False, False)}
 

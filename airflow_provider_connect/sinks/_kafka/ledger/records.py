@@ -60,12 +60,15 @@ class Covered(Wire):
 class Entry(Wire):
     """What a ``day`` or ``part`` record says: the ledger's row and, for readers of the topic, where its records lie.
 
+    A confirmation repeats all that it says of the data (:meth:`confirmed`).
+
     :param offsets: of each topic and partition the first offset, and the one behind the last, between which the
         transaction's records lie; other days' records may lie between them.
     :param columns: the source's columns and their Arrow types.
-    :param covered: earlier generations of the day, the newest first.
+    :param covered: earlier generations of the day and earlier intents of this one, the newest first.
     :param built_on: the generation that it was decided on, where no transaction decided; None where one did.
-    :param beaten: attempts whose record was decided on the same generation and came later, so that it does not count.
+    :param built_on_checks: how often that generation was confirmed then.
+    :param beaten: names of records that were decided on the same generation and came later, so they do not count.
     """
 
     row: LedgerRow
@@ -73,6 +76,7 @@ class Entry(Wire):
     columns: dict[str, str] = Field(default_factory=dict)
     covered: tuple[Covered, ...] = ()
     built_on: int | None = None
+    built_on_checks: int = 0
     beaten: tuple[str, ...] = ()
 
     def published(self, token: str) -> LedgerRow | None:
@@ -91,6 +95,23 @@ class Entry(Wire):
         mine = Covered(token=self.row.token, generation=self.row.generation, rows=self.row.rows)
         return (mine, *self.covered)[:_MOST_COVERED]
 
+    def confirmed(self, row: LedgerRow, *, in_transaction: bool) -> Entry:
+        """Return the record of who found the day unchanged: :func:`.publishing.confirmed` made the row.
+
+        :param in_transaction: whether a transaction decides. Records that were sent without one may be there twice, so
+            such a day stays marked as decided without.
+        """
+        known = None if in_transaction and self.built_on is None else self.row
+        return self.model_copy(
+            update={
+                "row": row,
+                "covered": self.now_covered(),
+                "built_on": known.generation if known else None,
+                "built_on_checks": known.checks if known else 0,
+                "beaten": (),
+            }
+        )
+
     def counts_over(self, standing: Entry) -> bool:
         """Tell whether this record, which came later, counts instead of one that stands.
 
@@ -98,15 +119,24 @@ class Entry(Wire):
         first in the ledger counts, and the loser writes that one again: so it is the last of its key, which is what
         compaction keeps.
         """
-        again = (self.row.token, self.row.attempt) == (standing.row.token, standing.row.attempt)
-        if self.built_on is None or again:
+        if self.built_on is None or self.is_same_try(standing):
             return True
-        return self.built_on >= standing.row.generation or standing.row.attempt in self.beaten
+        known = (self.built_on, self.built_on_checks)
+        return known >= (standing.row.generation, standing.row.checks) or standing.name in self.beaten
+
+    @property
+    def name(self) -> str:
+        """The attempt that published; of a confirmation, which repeats that, the intent that confirmed."""
+        return self.row.token if self.row.checks else self.row.attempt or ""
+
+    def is_same_try(self, other: Entry) -> bool:
+        """Tell whether two records are of one intent and the same files: one is the other's copy."""
+        return (self.row.token, self.row.attempt) == (other.row.token, other.row.attempt)
 
     def over(self, loser: Entry) -> Entry:
         """Return this record to be written once more, behind that of another one, which does not count."""
         built_on = self.built_on if self.built_on is not None else self.row.generation - 1
-        beaten = (*self.beaten, loser.row.attempt or "")[-_MOST_COVERED:]
+        beaten = (*self.beaten, loser.name)[-_MOST_COVERED:]
         return self.model_copy(update={"built_on": built_on, "beaten": beaten})
 
 

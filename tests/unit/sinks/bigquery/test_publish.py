@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
     ]
 )
 NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
-SEEN = Seen(day=DAY, generation=2)
+SEEN = Seen(day=DAY, generation=2, checks=1)
 REJECTS = Rejects(TARGET.sibling("events__rejects"), TARGET.sibling("events__stage_a1_rejects"), 2)
 UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", "'": "'"}
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -246,11 +246,12 @@ def test_every_outcome_of_a_script_has_a_meaning() -> None:
 
 @pytest.mark.parametrize("mode", PLANS)
 def test_a_day_goes_in_only_on_the_generation_that_was_seen_before_the_poll(mode: str) -> None:
+    """Confirmations count, too: an older answer must not land on top of what was found unchanged meanwhile."""
     script = publish_script(PLANS[mode])
-    same = "COALESCE(seen.newest, 0) != 2"
+    same = "COALESCE(seen.newest, 0) != 2 OR COALESCE(seen.checks, 0) != 1"
     if PLANS[mode].replaces_whole:
         day = "connect_newest_day"
-        same = f"{day} IS NULL OR {day} != DATE '2026-09-01' OR seen.newest != 2"
+        same = f"{day} IS NULL OR {day} != DATE '2026-09-01' OR NOT (seen.newest = 2 AND seen.checks = 1)"
     compares = f"WHEN {same} THEN 'overtaken'" in script
     assert compares == (PLANS[mode].write_mode != "append")
     refuses = "WHEN seen.newest IS NOT NULL THEN 'refused'" in script

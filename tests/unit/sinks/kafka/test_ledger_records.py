@@ -60,6 +60,75 @@ def test_what_a_transaction_wrote_was_decided_in_it(later: list[Entry]) -> None:
     assert counts(whole, FOLLOWER, whole.over(LOSER)) == "follower"
 
 
+def confirmation(of: Entry, token: str, *, in_transaction: bool = False) -> Entry:
+    row = of.row.model_copy(update={"checks": of.row.checks + 1, "token": token})
+    return of.confirmed(row, in_transaction=in_transaction)
+
+
+def counting(*entries: Entry) -> tuple[str, int]:
+    row = parsed(Entry, standing([each.model_dump_json().encode() for each in entries], "ledger"), "ledger").row
+    return row.token, row.checks
+
+
+def test_a_confirmation_repeats_what_is_published() -> None:
+    spans = {"events": {0: (3, 9)}}
+    published = WINNER.model_copy(update={"offsets": spans, "columns": {"event": "string"}, "beaten": ("x",)})
+    made = confirmation(published, "sees it again")
+    assert (made.offsets, made.columns, made.row.rows) == (spans, {"event": "string"}, 1)
+    assert (made.beaten, [earlier.token for earlier in made.covered]) == ((), ["of-winner"])
+    for token in ("of-winner", "sees it again"):
+        found = made.published(token)
+        assert found is not None
+        assert (found.generation, found.token) == (2, token)
+    assert confirmation(made, "and again").published("sees it again") is not None
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_records_that_may_be_there_twice_stay_marked_so(in_transaction: bool) -> None:
+    """A reader takes it for an error if a day that a transaction wrote has more records than it says."""
+    exact = confirmation(entry("whole", 2, None), "again", in_transaction=in_transaction)
+    assert (exact.built_on is None) == in_transaction
+    assert confirmation(WINNER, "again", in_transaction=in_transaction).built_on == 2
+
+
+def test_what_was_decided_before_a_confirmation_does_not_count_behind_it() -> None:
+    confirmed = confirmation(WINNER, "again")
+    late, later = entry("late", 3, 2), entry("later", 3, 2).model_copy(update={"built_on_checks": 1})
+    assert counting(WINNER, confirmed) == ("again", 1)
+    assert counting(WINNER, confirmed, late) == ("again", 1)
+    assert counting(WINNER, confirmed, later) == ("of-later", 0)
+    assert counting(WINNER, late, confirmed) == ("of-late", 0)
+    # What compaction leaves, once the loser has written the other one again.
+    assert counting(late, confirmed.over(late)) == ("again", 1)
+    assert counting(confirmed, late.over(confirmed)) == ("of-late", 0)
+
+
+def test_of_two_confirmations_at_once_the_first_counts_also_when_it_is_written_again_behind_a_third() -> None:
+    """All of them repeat the same publish, so they are told apart by their intents."""
+    first, second = confirmation(WINNER, "first"), confirmation(WINNER, "second")
+    third, again = confirmation(first, "third"), first.over(second)
+    assert counting(WINNER, first, second) == ("first", 1)
+    assert counting(second, again) == ("first", 1)
+    assert counting(WINNER, first, second, third, again) == ("third", 2)
+    assert counting(again, third.over(second)) == ("third", 2)
+
+
+def test_a_confirmation_in_a_transaction_is_written_again_as_what_it_followed() -> None:
+    published, late = entry("whole", 2, None), entry("late", 3, 2)
+    confirmed = confirmation(published, "again", in_transaction=True)
+    assert counting(published, confirmed, late) == ("again", 1)
+    assert counting(late, confirmed.over(late)) == ("again", 1)
+    follows = confirmation(confirmed, "third")
+    assert counting(published, confirmed, late, follows, confirmed.over(late)) == ("third", 2)
+
+
+def test_a_record_of_an_earlier_version_was_never_confirmed() -> None:
+    old = b'{"row":{"day":"2026-10-05","generation":2,"token":"t","rows":1,"attempt":"a"},"built_on":1,"beaten":[]}'
+    found = parsed(Entry, old, "ledger")
+    assert (found.row.checks, found.row.answer, found.built_on_checks) == (0, None, 0)
+    assert counting(found, confirmation(found, "again")) == ("again", 1)
+
+
 def test_a_day_keeps_the_newest_of_its_earlier_generations() -> None:
     known = entry("first", 1, None)
     for generation in range(2, 80):

@@ -1,0 +1,88 @@
+"""The script of an answer that changed nothing: one more row in the ledger, and no other table.
+
+The row repeats that of the day's newest generation, with one check more, and says who asked the source and when
+(:func:`.publishing.confirmed`). So both intents find themselves in the ledger, and an older answer that is still on its
+way is refused by the number of checks. The fence and the order of decisions are those of a publish (:mod:`.decision`).
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_connect.clients.bigquery.sql import literal, names, quoted, timestamp
+from airflow_provider_connect.publishing import overtaken
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._bigquery.decision import (
+    before,
+    begin,
+    found_columns,
+    last_select,
+    ledger_rows,
+    moved_on,
+    newest_of,
+    unfenced,
+    whens,
+)
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
+
+
+def confirm_script(step: LedgerStep) -> str:
+    """Return the script; its last statement answers with one row for :func:`settle_confirmation`."""
+    cases = [
+        ("seen.fences = 0", "unfenced"),
+        ("seen.published IS NOT NULL", "already"),
+        *moved_on(step),
+        # An answer of an earlier version is not known: NULL, like that of a day that is gone.
+        (f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)", "overtaken"),
+    ]
+    return f"""DECLARE outcome STRING;
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, answer STRING>;
+{begin(step)}
+SET seen = (
+  SELECT AS STRUCT
+    {found_columns(step)},
+    MAX(IF({before(step)} AND generation = newest, answer, NULL)) AS answer
+  FROM {ledger_rows(step)}
+);
+SET outcome = CASE
+{whens(cases)}
+  ELSE 'confirmed' END;
+IF outcome = 'confirmed' THEN
+  {_repeated_row(step)};
+END IF;
+COMMIT TRANSACTION;
+{last_select(step)};
+"""
+
+
+def _repeated_row(step: LedgerStep) -> str:
+    intent, polled_at = step.publish.intent, step.publish.manifest.polled_at
+    own = {
+        "token": literal(intent.token),
+        "run": literal(intent.run),
+        "clear_number": literal(intent.clear_number),
+        "polled_at": timestamp(polled_at),
+        "checks": "seen.checks + 1",
+    }
+    columns = [field["name"] for field in LEDGER_FIELDS]
+    return (
+        f"INSERT INTO {step.ledger.sql} ({names(columns)})\n"
+        f"  SELECT {', '.join(own.get(name, quoted(name)) for name in columns)} FROM {step.ledger.sql}\n"
+        f"  WHERE {of_stream(step.target, step.key)} AND day = {literal(step.publish.day.date)}\n"
+        "    AND generation = seen.newest AND COALESCE(checks, 0) = seen.checks LIMIT 1"
+    )
+
+
+def settle_confirmation(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
+    """Return the ledger row of a script that confirmed, or found the token in the ledger already.
+
+    :raises OvertakenError: somebody else has published or confirmed this day since it was looked at, before the poll.
+    :raises RetriableError: the ledger lost its fence row.
+    """
+    outcome = answer["outcome"]
+    if outcome in ("confirmed", "already"):
+        return ledger_row(answer)
+    raise unfenced(step) if outcome == "unfenced" else overtaken(step.publish, newest_of(answer))

@@ -1,0 +1,98 @@
+"""What a publish and a confirmation have in common, as SQL: the fence, the look into the ledger, the answer.
+
+Both decide inside one transaction, and raise nothing: the answer's ``outcome`` says what was decided.
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_COLUMNS, NEWEST_FIRST, ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
+from airflow_provider_connect.sinks._bigquery.snapshot import snapshot_moved_on
+
+
+def begin(step: LedgerStep) -> str:
+    """Return how the transaction begins: with the change of the stream's fence row."""
+    return (
+        f"BEGIN TRANSACTION;\nUPDATE {step.ledger.sql} SET published_at = CURRENT_TIMESTAMP()\n"
+        f"  WHERE {of_stream(step.target, step.key)} AND day IS NULL;"
+    )
+
+
+def found_columns(step: LedgerStep) -> str:
+    """Return what the ledger says of the stream, as columns that are counted over :func:`ledger_rows`."""
+    own = mine(step)
+    this_day = f"{own} AND day = {literal(step.publish.day.date)}"
+    return f"""COUNTIF({own} AND day IS NULL) AS fences,
+    MAX(IF({this_day} AND token = {literal(step.publish.intent.token)}, generation, NULL)) AS published,
+    MAX(newest) AS newest,
+    MAX(IF({before(step)} AND generation = newest, COALESCE(checks, 0), NULL)) AS checks"""
+
+
+def ledger_rows(step: LedgerStep) -> str:
+    """Return the ledger's rows about the target, each with the generation that this step must follow."""
+    return f"""(
+    SELECT connector, stream, day, token, generation, checks, answer, row_count,
+      MAX(IF({before(step)}, generation, NULL)) OVER () AS newest
+    FROM {step.ledger.sql} WHERE target = {literal(step.target.id)}
+  )"""
+
+
+def mine(step: LedgerStep) -> str:
+    """Return the condition for the stream's rows, where all are of one target."""
+    return f"connector = {literal(step.key.connector)} AND stream = {literal(step.key.stream)}"
+
+
+def before(step: LedgerStep) -> str:
+    """Return the condition for the rows of which the newest is followed: the day's, or the newest snapshot's."""
+    return f"{mine(step)} AND day = {NEWEST_DAY if step.replaces_whole else literal(step.publish.day.date)}"
+
+
+def moved_on(step: LedgerStep) -> list[tuple[str, str]]:
+    """Return the conditions under which somebody else was here since the look before the poll, with their outcomes."""
+    seen = step.publish.manifest.seen
+    if step.replaces_whole:
+        later = f"{NEWEST_DAY} > {literal(step.publish.day.date)}"
+        return [(later, "superseded"), (snapshot_moved_on(seen), "overtaken")]
+    return [
+        (f"COALESCE(seen.newest, 0) != {seen.generation} OR COALESCE(seen.checks, 0) != {seen.checks}", "overtaken")
+    ]
+
+
+def whens(cases: list[tuple[str, str]]) -> str:
+    """Return the branches of a CASE, of which the first that holds decides."""
+    return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
+
+
+def last_select(step: LedgerStep, columns: str = "outcome") -> str:
+    """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
+    own = day = f"day = {literal(step.publish.day.date)}"
+    if step.replaces_whole:
+        day = f"({own} OR day = {NEWEST_DAY})"
+    own += f" AND token = {literal(step.publish.intent.token)}"
+    return f"""SELECT {columns}, seen.newest AS newest, l.* EXCEPT (one)
+FROM (SELECT 1 AS one) AS o LEFT JOIN (
+  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql}
+  WHERE {of_stream(step.target, step.key)} AND {day}
+  ORDER BY IF({own}, 1, 0) DESC, day DESC, {NEWEST_FIRST} LIMIT 1
+) AS l ON o.one = l.one"""
+
+
+def unfenced(step: LedgerStep) -> RetriableError:
+    """Return the error for a ledger without the stream's fence row."""
+    return RetriableError(
+        f"{step.doing}: ledger {step.ledger.id} has no fence row for this stream any more; nothing was changed. "
+        "The next try puts it back if the rest is there; find out who deletes from the ledger"
+    )
+
+
+def newest_of(answer: dict[str, Any]) -> LedgerRow | None:
+    """Return the row that stands, where this intent has none."""
+    return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)

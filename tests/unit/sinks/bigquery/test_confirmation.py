@@ -1,0 +1,150 @@
+"""The script of a confirmation as text: the fence, what it decides by, and the one row that it writes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError
+from airflow_provider_connect.clients.bigquery.sql import names
+from airflow_provider_connect.errors import OvertakenError, RetriableError
+from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.sinks._bigquery import turns
+from airflow_provider_connect.sinks._bigquery.confirmation import confirm_script, settle_confirmation
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
+from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
+from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH, pause_seconds
+from tests.equipment.bigquery.turns import statements, without_literals
+from tests.equipment.clock import NoTime
+from tests.unit.sinks.bigquery.test_publish import DAY, NOON, TARGET, TEXTS, answered, published
+
+LEDGER = "`some-project.d.connect_ledger`"
+
+
+def step(publish: Publish | None = None) -> LedgerStep:
+    return LedgerStep(
+        target=TARGET,
+        staging=TARGET.sibling("events__stage_"),
+        ledger=TARGET.sibling("connect_ledger"),
+        publish=publish or replace(published(), answer="0a"),
+    )
+
+
+def test_the_fence_is_changed_first_and_the_row_only_when_it_is_decided() -> None:
+    script = confirm_script(step())
+    prelude, _, inside = script.partition("BEGIN TRANSACTION;\n")
+    assert inside.startswith(
+        f"UPDATE {LEDGER} SET published_at = CURRENT_TIMESTAMP()\n"
+        "  WHERE target = 'some-project.d.events' AND connector = 'mixpanel' AND stream = 'export' AND day IS NULL;\n"
+    )
+    before, _, after = inside.partition("IF outcome = 'confirmed' THEN\n")
+    changes = re.compile(r"\b(INSERT INTO|DELETE FROM|MERGE INTO|UPDATE `)")
+    assert (changes.findall(before), changes.findall(after)) == (["UPDATE `"], ["INSERT INTO"])
+    assert "INSERT" not in after.partition("END IF;\nCOMMIT TRANSACTION;\n")[2]
+    assert "INSERT" not in prelude
+
+
+def test_it_names_no_table_but_the_ledger_and_costs_no_more_of_it_than_a_publish() -> None:
+    script = confirm_script(step())
+    assert {*re.findall(r"`some-project[^`]*`", without_literals(script))} == {LEDGER}
+    assert statements(script) == {LEDGER.strip("`"): DML_OF_A_PUBLISH}
+
+
+def test_it_compares_what_was_seen_before_the_poll_and_the_answer() -> None:
+    cases = re.findall(r"WHEN (.*) THEN '(\w+)'", confirm_script(step()))
+    assert cases == [
+        ("seen.fences = 0", "unfenced"),
+        ("seen.published IS NOT NULL", "already"),
+        ("COALESCE(seen.newest, 0) != 2 OR COALESCE(seen.checks, 0) != 1", "overtaken"),
+        ("COALESCE(seen.answer != '0a', TRUE)", "overtaken"),
+    ]
+
+
+def test_the_row_repeats_the_publish_but_for_who_confirmed() -> None:
+    found = re.search(rf"INSERT INTO {LEDGER} \((.*)\)\n  SELECT (.*) FROM", confirm_script(step()))
+    assert found is not None
+    columns = [field["name"] for field in LEDGER_FIELDS]
+    assert found[1] == names(columns)
+    selected = dict(zip(columns, found[2].split(", "), strict=True))
+    assert {name: text for name, text in selected.items() if text != f"`{name}`"} == {
+        "token": "'t'",
+        "run": "'dag/run/task'",
+        "clear_number": "0",
+        "polled_at": f"TIMESTAMP '{NOON:%Y-%m-%d %H:%M:%S.%f}+00:00'",
+        "checks": "seen.checks + 1",
+    }
+
+
+@given(st.lists(TEXTS, min_size=4, max_size=4))
+def test_values_never_become_syntax(values: list[str]) -> None:
+    stream, token, run, answer = values
+    odd = step(replace(published(stream, token, run), answer=answer))
+    assert without_literals(confirm_script(odd)) == without_literals(confirm_script(step()))
+
+
+def answer_of(outcome: str) -> dict[str, Any]:
+    return answered(outcome) | {"checks": 2, "answer": "0a"}
+
+
+@pytest.mark.parametrize("outcome", ["confirmed", "already"])
+def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
+    row = settle_confirmation(step(), answer_of(outcome))
+    assert (row.day, row.generation, row.checks, row.answer, row.rows) == (DAY, 3, 2, "0a", 7)
+    assert row.polled_at == NOON.astimezone(dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cls", "text"),
+    [
+        ("overtaken", OvertakenError, "dag/run/task has confirmed generation 3 since .* at generation 2"),
+        ("unfenced", RetriableError, "confirm mixpanel/export 2026-09-01 .*no fence row"),
+    ],
+)
+def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
+    with pytest.raises(cls, match=text):
+        settle_confirmation(step(), answer_of(outcome))
+
+
+def test_every_outcome_of_the_script_has_a_meaning() -> None:
+    found = set(re.findall(r"(?:THEN|ELSE) '(\w+)'", confirm_script(step())))
+    assert found == {"unfenced", "already", "overtaken", "confirmed"}
+
+
+class Failing:
+    """Fails with the first script, and answers the next ones."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.jobs: list[str] = []
+
+    def query(self, sql: str, *, job_id: str, **_: Any) -> tuple[list[dict[str, Any]], None]:
+        assert sql == confirm_script(step())
+        self.jobs.append(job_id)
+        if len(self.jobs) == 1:
+            raise self.error
+        return [answer_of("confirmed")], None
+
+
+def test_a_lost_turn_costs_a_pause_and_another_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "publishers", lambda *_: 4)
+    api: Any = Failing(ConflictError("another transaction changed the same tables first"))
+    clock = NoTime()
+    assert turns.confirm(api, step(), {}, clock=clock).checks == 2
+    assert len(set(api.jobs)) == 2
+    (pause,) = clock.pauses
+    assert pause_seconds(4, 0.0) <= pause <= pause_seconds(4, 1.0)
+
+
+def test_columns_that_another_job_has_just_added_are_waited_for_by_airflow() -> None:
+    api: Any = Failing(ColumnError("Unrecognized name: checks"))
+    with pytest.raises(RetriableError, match="queries do not know them yet") as caught:
+        turns.confirm(api, step(), {}, clock=NoTime())
+    assert caught.value.retry_after_seconds == COLUMN_WAIT_SECONDS * 2
+    assert len(api.jobs) == 1
