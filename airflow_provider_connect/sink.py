@@ -5,6 +5,7 @@ A sink is a pydantic model: its options, pure data that a DAG file imports. :met
 
     driver         preflight(schema, days, kind)     once a job, before the first request to the source
     driver         ledger                            what was published already; also in the Airflow task
+    driver         differences(publish)              of a day that replaces an earlier publish  (if the sink can tell)
     driver         begin(publish)                    fence, staging table, streams          (if the sink needs it)
     executor       put(token, stage, share)          any number of times, repeatable        (if the sink needs it)
     driver         commit(publish, token, receipts)  data and ledger row in one step
@@ -28,6 +29,7 @@ from pydantic import Field
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import EraseList, Erasure
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
 from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
@@ -140,7 +142,8 @@ class Ledger(ABC):
         """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
 
         Reads the sink anew: day by day, where a sink cannot ask about several days at once. Of a row's details, only
-        ``rows``, ``generation`` and ``polled_at`` need to be there.
+        ``rows``, ``generation``, ``polled_at`` and those of its counts that :data:`.stage.late.LATE_COUNTS` names need
+        to be there.
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]
@@ -244,6 +247,15 @@ class Publisher(Closable, ABC):
         :return: problems for a person to mend, each with what to do; [] when there are none.
         """
         return []
+
+    def differences(self, publish: Publish) -> Differences | None:
+        """Count how a day differs from the earlier publish that it takes the place of; None if that is not known.
+
+        Driver, before :meth:`begin`. The counts go with the manifest into report and ledger. They must be about the
+        generation that the manifest has ``seen``: the commit passes only while that one is published. An error loses
+        the counts alone.
+        """
+        return None
 
     def begin(self, publish: Publish) -> Any:
         """Prepare one publish; what is returned goes, pickled, to every :meth:`put`. Driver, once an attempt."""

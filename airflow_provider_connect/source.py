@@ -111,6 +111,11 @@ class Source(Options, ABC):
         """
         return None
 
+    @property
+    def counts_late(self) -> bool:
+        """Whether its polls count late rows (:func:`.polling.late.count_late`), because rows say when they arrived."""
+        return False
+
     def requests_for(self, days: Sequence[Day]) -> int:
         """Return how many requests days cost at least, of those that the vendor counts."""
         return len(days)

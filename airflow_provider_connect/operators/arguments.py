@@ -16,6 +16,7 @@ from airflow_provider_connect.sink import OnEmpty, Sink
 from airflow_provider_connect.source import Source
 
 AssetEvents = Literal["task", "day"]
+LookbackDays = int | Literal["measured"]
 OWNED = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
 """Arguments of Airflow's spark-submit operator that this one sets itself."""
 _FROM_AIRFLOW = ("default_args", "task_concurrency")
@@ -57,7 +58,7 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
         "row_bounds": _row_bounds,
         "progress_seconds": _seconds,
         "ready_after": _ready_after,
-        "lookback_days": _number_of_days,
+        "lookback_days": _lookback_days,
         "asset": _asset,
         "origin": _date,
     }
@@ -65,8 +66,8 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
     _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])
 
 
-def require_reloads(source: Source, sink: Sink) -> None:
-    """Refuse to look back with a sink that takes each day once, or for snapshots.
+def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
+    """Refuse to look back with a sink that takes each day once, for snapshots, or by a measure that nobody takes.
 
     :raises ConfigError: with what to do.
     """
@@ -79,6 +80,11 @@ def require_reloads(source: Source, sink: Sink) -> None:
         raise ConfigError(
             f"lookback_days loads days again, and sink {sink.name!r} of {sink.target} only adds: it would double them. "
             "Leave lookback_days out, or let the sink replace (write_mode='replace')"
+        )
+    if lookback_days == "measured" and not source.counts_late:
+        raise ConfigError(
+            f"lookback_days='measured' needs to know how late rows come, and source {source.name!r} cannot tell for "
+            f"{source.stream_key}: give a number of days"
         )
 
 
@@ -123,10 +129,10 @@ def _ready_after(value: object) -> str | None:
     return f"must be a datetime.timedelta of 0 or more, not {value!r}"
 
 
-def _number_of_days(value: object) -> str | None:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+def _lookback_days(value: object) -> str | None:
+    if value == "measured" or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return None
-    return f"must be a whole number of days, 0 or more, not {value!r}"
+    return f"must be a whole number of days, 0 or more, or 'measured', not {value!r}"
 
 
 def _percent(value: object) -> str | None:

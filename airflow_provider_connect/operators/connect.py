@@ -17,6 +17,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.operators.arguments import (
     OWNED,
     AssetEvents,
+    LookbackDays,
     origin_date,
     require_known,
     require_reloads,
@@ -68,7 +69,8 @@ class ConnectOperator(SparkSubmitOperator):
         deferred and takes no worker's slot. By default it asks at once, and fails if the day is not over.
     :param lookback_days: how many days before its window a run also loads again, for rows that came late: 0 by default,
         none in a backfill's runs. Only days that the ledger has, from ``origin`` on, and that nobody has polled since
-        the end of the run's own window (and ``ready_after``).
+        the end of the run's own window (and ``ready_after``). ``measured`` takes the number from how late the rows of
+        the last weeks came, from 1 to 10, and says in the log what it found; the source must be able to tell.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: what the task writes, as an Airflow asset; the sink's own by default. Give one if the sink's target is
         a template, or if others know the asset by an address that only the connection has (a topic's cluster, a
@@ -113,7 +115,7 @@ class ConnectOperator(SparkSubmitOperator):
         shrink_percent: float = SHRINK_PERCENT,
         row_bounds: RowBounds | None = None,
         ready_after: dt.timedelta | None = None,
-        lookback_days: int = 0,
+        lookback_days: LookbackDays = 0,
         progress_seconds: float = 5.0,
         asset: Asset | None = None,
         asset_events: AssetEvents = "task",
@@ -147,7 +149,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.ready_after = ready_after
         self.lookback_days = lookback_days
         if lookback_days:
-            require_reloads(source, sink)
+            require_reloads(source, sink, lookback_days)
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
         self.origin = origin_date(origin)

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.operators.arguments import require_reloads
+from airflow_provider_connect.operators.arguments import LookbackDays, require_reloads
+from airflow_provider_connect.operators.measured import days_to_measure, measured, probes
 from airflow_provider_connect.operators.window import as_text, start_day
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.window import ONE_DAY, Day, span
+from airflow_provider_connect.stage.late import LATE_DAYS
+from airflow_provider_connect.window import ONE_DAY, Day, groups, span
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,28 +27,36 @@ if TYPE_CHECKING:
 _BACKFILL = "backfill"
 
 
-def look_back(order: Order, lookback_days: int, ready_after: dt.timedelta | None, context: Context) -> tuple[Day, ...]:
+def look_back(
+    order: Order, lookback_days: LookbackDays, ready_after: dt.timedelta | None, context: Context
+) -> tuple[Day, ...]:
     """Return the days before the window that the run loads again, oldest first; none in a backfill's run.
 
     :raises ConnectError: the sink's ledger cannot be read.
     """
     if not lookback_days:
         return ()
-    require_reloads(order.source, order.sink)
+    require_reloads(order.source, order.sink, lookback_days)
     if context["dag_run"].run_type == _BACKFILL:
         return ()
     source, sink, log = order.source, order.sink, order.log
     origin = order.origin or start_day(context["dag"].start_date, source.timezone)
-    candidates = days_before(order.days, lookback_days, origin)
+    candidates = days_before(order.days, LATE_DAYS if lookback_days == "measured" else lookback_days, origin)
     if not candidates:
         return ()
+    asked = days_to_measure(order.days) if lookback_days == "measured" else candidates
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, order.connections), lambda text: log.warning("%s", text)) as publisher:
-        rows = publisher.ledger.between(candidates[0].date, candidates[-1].date)
+        rows = publisher.ledger.between(asked[0].date, asked[-1].date)
+    if lookback_days == "measured":
+        found = measured(asked, rows)
+        log.info("lookback_days='measured' finds %s", found.text)
+        near, probed = days_before(order.days, found.days, origin), probes(order.days)
+        candidates = [day for day in candidates if day in near or day in probed]
     chosen = not_polled_since(candidates, rows, order.days[-1].end + (ready_after or dt.timedelta(0)))
     log.info(
         "Looks back at %s: loads %s again",
-        as_text(candidates),
+        " and ".join(map(as_text, groups(candidates, len(candidates)))),
         ", ".join(map(str, chosen)) or "none of them, as none is published that was not polled since",
     )
     return chosen

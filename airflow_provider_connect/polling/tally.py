@@ -25,20 +25,25 @@ class Tally:
     :ivar sent: when each of them was sent, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
+    :ivar polled_before: when the publish that this one follows was polled, UTC; None if the day has none, or nobody
+        knows.
     """
 
-    def __init__(self, days: Sequence[Day] = ()) -> None:
+    def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:
         """Start at zero.
 
         :param days: the days of the partition.
+        :param polled_before: for each of them, when it was polled before.
         """
+        before = dict(zip(days, polled_before, strict=False))
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
         self.counts: Counter[str] = Counter()
         self.sent: list[float] = []
         self.earliest: dt.datetime | None = None
         self.latest: dt.datetime | None = None
         self.rejects: list[Reject] = []
-        self._days = {day: Tally() for day in days} if len(days) > 1 else {}
+        self.polled_before = before.get(days[0]) if len(days) == 1 else None
+        self._days = {day: Tally([day], [before.get(day)]) for day in days} if len(days) > 1 else {}
 
     def for_day(self, day: Day) -> Tally:
         """Return the tally of one day.

@@ -69,7 +69,8 @@ made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` 
 
 **Counts** in the report: duplicates, rejected, rejoined, blank_lines, other_day, outside_day, time_unreadable,
 processing_time_unreadable, ambiguous_time, nonexistent_time, fallback_keys, lone_surrogates, unknown_fields (records
-with other fields beside event and properties, which are not kept), promote_null.<property>.
+with other fields beside event and properties, which are not kept), promote_null.<property>, and by processing_time
+late_1_days to late_10_days and late (see "Late data" in ``docs/mixpanel.md``).
 
 A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key that an object has twice, the last
 counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
@@ -136,6 +137,11 @@ class MixpanelSource(MixpanelOptions, Source):
     def timezone(self) -> str:
         """The project's zone."""
         return self.project_timezone
+
+    @property
+    def counts_late(self) -> bool:
+        """Only raw events say when Mixpanel received them."""
+        return self.stream == "export"
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""

@@ -23,7 +23,8 @@ from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
 from airflow_provider_connect.publishing import is_unchanged, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.spark.freezer import Freezer
+from airflow_provider_connect.spark.differences import with_differences
+from airflow_provider_connect.spark.freezer import Freezer, Known
 from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary as temporary_stage
@@ -172,8 +173,7 @@ class Days:
                 found |= {day: DayReport.of(day, "not_started") for day in group}
                 continue
             try:
-                seen = {day: seen_in(newest[day], erased.version) for day in group}
-                polled = self.freezer.poll(seen, attempt, erased)
+                polled = self.freezer.poll(Known({day: newest[day] for day in group}, erased), attempt)
             except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
                 polled = dict.fromkeys(group, Failure.of(error))
             for day, each in polled.items():
@@ -291,6 +291,7 @@ class Days:
         return None if last is None else ledger.row(last)
 
     def _publish(self, publish: Publish) -> LedgerRow:
+        publish = with_differences(self.publisher, publish)
         token = self.publisher.begin(publish)
         try:
             shares = self.publisher.shares(publish.manifest.polled.files)

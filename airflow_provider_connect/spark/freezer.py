@@ -14,7 +14,8 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, Failure, worst
 from airflow_provider_connect.job import JobConfig
-from airflow_provider_connect.sink import Sink
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import LedgerRow, Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
 from airflow_provider_connect.spark.asked import planned
@@ -37,6 +38,27 @@ PollParts = Callable[[list[str]], list[str]]
 
 
 @dataclass(frozen=True)
+class Known:
+    """What the ledger says of days before they are polled.
+
+    :param newest: by day, the publish that the next one must follow.
+    :param erased: whose rows are left out.
+    """
+
+    newest: Mapping[Day, LedgerRow | None]
+    erased: EraseList = field(default_factory=EraseList)
+
+    def seen(self, day: Day) -> Seen:
+        """Return what the commit compares."""
+        return seen_in(self.newest[day], self.erased.version)
+
+    def polled_at(self, day: Day) -> dt.datetime | None:
+        """Return when the day itself was polled last."""
+        newest = self.newest[day]
+        return newest.polled_at if newest is not None and newest.day == day.date else None
+
+
+@dataclass(frozen=True)
 class Freezer:
     """Freezes days into the stage, each under an attempt of its own.
 
@@ -54,18 +76,17 @@ class Freezer:
     poll_parts: PollParts
     dealer: Dealer = field(default_factory=Dealer)
 
-    def poll(self, seen: Mapping[Day, Seen], attempt: str, erased: EraseList) -> dict[Day, Manifest | Failure]:
+    def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
 
-        :param seen: the days in ascending order, each with what the ledger said before the poll.
+        :param known: names the days, in ascending order.
         :param attempt: the attempt's name, without the day.
-        :param erased: whose rows are left out; the list that ``seen`` counts.
         :raises ConnectError: what is wrong with all of them.
         """
-        days = tuple(seen)
+        days = tuple(known.newest)
         attempts = {day: f"{attempt}-{day.date:%Y%m%d}" for day in days}
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
-        polled = self._polled(days, attempts, erased)
+        polled = self._polled(days, attempts, known)
         seconds = time.monotonic() - started
         found: dict[Day, Manifest | Failure] = {}
         for day, answer in polled.items():
@@ -77,16 +98,14 @@ class Freezer:
                 attempt=attempts[day],
                 fingerprint=self.fingerprint,
                 polled=answer.model_copy(update={"seconds": seconds}),
-                seen=seen[day],
+                seen=known.seen(day),
                 polled_at=polled_at,
             )
             self.root.write(manifest_file(attempts[day]), manifest.model_dump_json().encode(), durable=True)
             found[day] = manifest
         return found
 
-    def _polled(
-        self, days: Sequence[Day], attempts: Mapping[Day, str], erased: EraseList
-    ) -> dict[Day, Polled | Failure]:
+    def _polled(self, days: Sequence[Day], attempts: Mapping[Day, str], known: Known) -> dict[Day, Polled | Failure]:
         """Poll days, all partitions at once.
 
         :raises ConnectError: the plan is of other days, or Spark lost a task.
@@ -96,21 +115,22 @@ class Freezer:
         firsts = {part.index: part.days[0] for part in parts}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
         with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days)) as hand:
-            texts = self.poll_parts([self._task(part, attempts, hand, erased) for part in parts])
+            texts = self.poll_parts([self._task(part, attempts, known, hand) for part in parts])
             outcomes = hand.outcomes = [PollOutcome.model_validate_json(text) for text in texts]
         for part, outcome in zip(parts, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
         return {day: _of_day(day, parts, outcomes) for day in days}
 
-    def _task(self, part: InputPartition, attempts: Mapping[Day, str], hand: Hand, erased: EraseList) -> str:
+    def _task(self, part: InputPartition, attempts: Mapping[Day, str], known: Known, hand: Hand) -> str:
         return PollTask(
             source_name=self.job.source_name,
             source=self.job.source,
             part=part,
             root=self.root.url,
             attempts=tuple(attempts[day] for day in part.days),
+            polled_before=tuple(known.polled_at(day) for day in part.days),
             progress_seconds=self.job.progress_seconds,
-            erased=erased,
+            erased=known.erased,
             **hand.limits(part),
         ).model_dump_json()
 

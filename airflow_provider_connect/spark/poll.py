@@ -43,6 +43,7 @@ class PollTask(BaseModel):
     """What an executor needs to poll one partition: plain data, no secrets.
 
     :param attempts: the attempt's name for each of the partition's days, in order.
+    :param polled_before: for each of them, when the publish that this one follows was polled; empty if nobody knows.
     :param requests: how many requests it may send, under a quota, and ``until`` when.
     :param failed: how many earlier jobs sent for it in vain.
     :param erased: whose rows are left out.
@@ -55,6 +56,7 @@ class PollTask(BaseModel):
     part: InputPartition
     root: str
     attempts: tuple[str, ...]
+    polled_before: tuple[dt.datetime | None, ...] = ()
     progress_seconds: float
     requests: int | None = None
     until: float = 0.0
@@ -119,7 +121,7 @@ def freeze(
     with closing_quietly(source.open(connection), say) as poller:
         while True:
             _require_time(task)
-            tally = Tally(task.part.days)
+            tally = Tally(task.part.days, task.polled_before)
             try:
                 polled = _poll_once(poller, root, task, schema, tally=tally, retries=notes)
             except RetriableError as error:

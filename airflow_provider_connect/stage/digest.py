@@ -56,13 +56,21 @@ def key_sum(keys: pa.StringArray) -> int:
     """
     import numpy as np
 
+    words = np.frombuffer(key_bytes(keys), ">u4").astype(np.uint32)
+    return sum(int(words[i::4].sum(dtype=np.uint64)) << shift for i, shift in enumerate((96, 64, 32, 0)))
+
+
+def key_bytes(keys: pa.StringArray) -> bytes:
+    """Return the keys of a column in a row, 16 bytes each.
+
+    :raises ConnectError: if a key is not 32 hex digits.
+    """
     try:
-        words = np.frombuffer(binascii.unhexlify(_digits(keys)), ">u4").astype(np.uint32)
+        return binascii.unhexlify(_digits(keys))
     except ValueError:
         raise ConnectError(
             f"the source's column {RECORD_KEY} holds a value that is not a key: make each a string of 32 hex digits"
         ) from None
-    return sum(int(words[i::4].sum(dtype=np.uint64)) << shift for i, shift in enumerate((96, 64, 32, 0)))
 
 
 def _digits(keys: pa.StringArray) -> memoryview:

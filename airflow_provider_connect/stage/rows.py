@@ -6,7 +6,7 @@ import base64
 import datetime as dt
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -21,12 +21,13 @@ POSITION_BITS = 40
 """The low bits of a row's position in its day: they count the rows of one file."""
 
 
-def batches(stage: str, path: str, batch_bytes: int) -> Iterator[tuple[int, Any]]:
+def batches(stage: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a staged file, each with the position of its first row in the day. Executor.
 
     Pages are read as needed: a whole row group at once would cost 100 MB more.
 
     :param batch_bytes: the approximate size of a batch.
+    :param columns: those to read; all by default.
     """
     import pyarrow.parquet as pq  # too heavy for a DAG file
 
@@ -34,7 +35,8 @@ def batches(stage: str, path: str, batch_bytes: int) -> Iterator[tuple[int, Any]
     with named_errors(f"{folder.url}/{path}"):
         source = folder.filesystem.open_input_file(folder.path(path))
     with source, pq.ParquetFile(source, buffer_size=64 * 1024, pre_buffer=False) as file:
-        for batch in file.iter_batches(batch_size=_batch_rows(file.metadata, batch_bytes), use_threads=False):
+        rows = _batch_rows(file.metadata, batch_bytes)
+        for batch in file.iter_batches(rows, columns=None if columns is None else list(columns), use_threads=False):
             yield start, batch
             start += batch.num_rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,12 +92,14 @@ class Bench:
         kind: SourceKind = "day",
         files: int = 1,
         answer: str | None = None,
+        counts: Mapping[str, int] | None = None,
     ) -> Publish:
         """Look into the ledger, then freeze a day, as driver and executors do; return its publish.
 
         :param number: of the intent: see :func:`intent`.
         :param files: how many partitions the day was polled in.
         :param answer: digest of what the source answered, as the driver makes it.
+        :param counts: what the poll counted beside rows and rejects.
         """
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
         seen = seen_in(self.ledger.newest(date, kind), self.ledger.erased().version)
@@ -112,7 +114,7 @@ class Bench:
             rejects=(rejects,) if rejects else (),
             rows_read=len(rows) + rejected,
             rows_written=len(rows),
-            counts={"rejected": rejected},
+            counts={"rejected": rejected, **(counts or {})},
             digest=f"{number:032x}",
         )
         manifest = Manifest(day=day, attempt=name, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)

@@ -20,6 +20,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, Retriable
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
 from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.late import LATE_COUNTS
 from airflow_provider_connect.testing.connectors import secrets_of
 from airflow_provider_connect.testing.faults import FaultyServer
 from airflow_provider_connect.window import Day
@@ -144,6 +145,13 @@ class PollCases:
         assert all(count >= 0 for tally in days.values() for count in tally.counts.values())
         rejected = sum(tally.counts["rejected"] for tally in days.values())
         assert rejected == sum(len(tally.rejects) for tally in days.values()), "count rejects with tally.reject()"
+
+    def test_late_rows_are_counted_where_the_source_says_so(self, source: Source, whole: Poll) -> None:
+        """lookback_days="measured" takes a day without these counts for one that says nothing."""
+        if not source.counts_late:
+            pytest.skip("cannot tell how late its rows are")
+        for part, tally in self._by_part(whole):
+            assert all(LATE_COUNTS[0] in tally.for_day(day).counts for day in part.days), "count with count_late()"
 
     @staticmethod
     def _by_part(whole: Poll) -> list[tuple[InputPartition, Tally]]:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import Sink
+from airflow_provider_connect.stage.late import LATE_COUNTS
 from airflow_provider_connect.testing.bench import (
     DAYS,
     KEY,
@@ -33,6 +34,7 @@ from airflow_provider_connect.testing.connectors import (
     as_fixtures,
     secrets_of,
 )
+from airflow_provider_connect.testing.differences import DifferencesCases
 from airflow_provider_connect.testing.gaps import GapCases
 from airflow_provider_connect.testing.races import RaceCases
 from airflow_provider_connect.testing.recovery import RecoveryCases
@@ -42,7 +44,9 @@ from airflow_provider_connect.window import ONE_DAY
 TUESDAY = MONDAY + ONE_DAY
 
 
-class SinkConformance(RaceCases, RecoveryCases, GapCases, SnapshotCases, ConfirmationCases, ConnectorConformance):
+class SinkConformance(
+    RaceCases, RecoveryCases, GapCases, SnapshotCases, ConfirmationCases, DifferencesCases, ConnectorConformance
+):
     """The sink suite, for a sink that shows each day once and whole, and replaces it when it is run again.
 
     A subclass gives a fixture ``target``: a :class:`.Target` that is the test's own, empty, of a sink that has not
@@ -172,13 +176,16 @@ class SinkConformance(RaceCases, RecoveryCases, GapCases, SnapshotCases, Confirm
         """What the days before had is what a day is compared with: another day's figure refuses a good answer."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
-            bench.publish(bench.stage(date, ["x"], 1))
-            bench.publish(bench.stage(date, [f"e{i}" for i in range(date.day)], 2))
+            bench.publish(bench.stage(date, ["x"], 1, counts={"late_1_days": 9, "late_2_days": 9}))
+            late = {"late_1_days": date.day, "late_3_days": 1}
+            bench.publish(bench.stage(date, [f"e{i}" for i in range(date.day)], 2, counts=late))
         with bench.another_process(OTHER_KEY) as other:
             assert other.ledger.between(MONDAY, MONDAY + ONE_DAY * 3) == []
         found = bench.ledger.between(MONDAY, MONDAY + ONE_DAY * 2)
         expected = [(date, 2, date.day, NOON) for date in (MONDAY, MONDAY + ONE_DAY)]
         assert [(row.day, row.generation, row.rows, row.polled_at) for row in found] == expected
+        counts = [[row.counts.get(name, 0) for name in LATE_COUNTS[:3]] for row in found]
+        assert counts == [[date.day, 0, 1] for date in (MONDAY, MONDAY + ONE_DAY)]
 
     def test_another_stream_has_another_ledger(self, bench: Bench) -> None:
         """Two streams that share a ledger's rows would each skip the days that the other has published."""

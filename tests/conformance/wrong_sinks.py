@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
+from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.testing import SinkConformance, Target
 from tests.conformance.folder import FolderLedger, FolderPublisher, FolderSink, State, fresh, read
 
@@ -59,6 +60,15 @@ class Wrong(SinkConformance):
 
     def connector(self, tmp_path: Path) -> FolderSink:
         return FolderSink(path=str(tmp_path))
+
+
+@fails("what_a_reload_changes_is_counted_and_nothing_is_changed_by_that")
+class TestCountsNoDifference(Wrong):
+    """Says of every reload that it changes nothing."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def differences(self, publish: Publish) -> Differences:
+            return Differences(added=0, changed=0, vanished=0)
 
 
 @fails(

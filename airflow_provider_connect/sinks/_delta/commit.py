@@ -15,7 +15,8 @@ from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
-from airflow_provider_connect.sinks._delta.ledger import LedgerView, details, snapshot_transaction, transactions
+from airflow_provider_connect.sinks._delta.late import late_transactions
+from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, details, snapshot_transaction, transactions
 from airflow_provider_connect.sinks._delta.log import (
     delta_errors,
     log_errors,
@@ -79,7 +80,7 @@ class Commit:
                 fields = merged(table, delta_columns(self.publish.schema), self.options.schema_contract, self.path)
                 if allow_local_times(table, fields):
                     continue  # the table has a newer version: decide again
-                self._commit(table, row, fields, files)
+                self._commit(view, table, row, fields, files)
                 return self._secured(row, table)
             except delta_errors() as error:
                 # The commit may have landed nevertheless: the next turn reads the ledger first.
@@ -123,10 +124,19 @@ class Commit:
         seen = seen_in(newest, erase_version(view.table))
         return newest if seen == self.publish.manifest.seen else view.row(day, run)
 
-    def _commit(self, table: DeltaTable, row: LedgerRow, fields: list[DeltaField], files: dict[str, Entry]) -> None:
+    def _commit(
+        self,
+        view: LedgerView,
+        table: DeltaTable,
+        row: LedgerRow,
+        fields: list[DeltaField],
+        files: dict[str, Entry],
+    ) -> None:
         from deltalake import CommitProperties, Schema, Transaction
 
         recorded = transactions(row, self.publish.key)
+        app = app_id(self.publish.key, row.day)
+        recorded |= {app + what: version for what, version in late_transactions(row, view.transaction).items()}
         if self.replaces_whole:
             recorded |= snapshot_transaction(row, self.publish.key)
         table.create_write_transaction(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
+from airflow_provider_connect.sinks._delta.late import late_counts
 from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.table import OWNER
 from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
@@ -321,13 +322,17 @@ class DeltaLedger(Ledger):
         """Return each day's newest publish, all of one version of the table."""
         view = self._view()
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
-        found = [(row, view.polled_at(row.day)) for day in days if (row := view.newest(day)) is not None]
-        return [row.model_copy(update={"polled_at": polled_at}) for row, polled_at in found]
+        return [
+            row.model_copy(update={"polled_at": view.polled_at(day), "counts": late_counts(view.transaction, day)})
+            for day in days
+            if (row := view.newest(day)) is not None
+        ]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a day's next one must follow; without details that only the history has."""
         view = self._view()
-        return view.newest(view.before(day, replaces_whole=self.options.replaces_whole(kind)))
+        row = view.newest(view.before(day, replaces_whole=self.options.replaces_whole(kind)))
+        return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
 
     def erased(self) -> EraseList:
         """Return whose rows are kept out of the stream."""

@@ -13,6 +13,7 @@ from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
+from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
@@ -20,6 +21,7 @@ from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import OWNER, day_column, delta_columns, merged, ownership_problems
+from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.storage import Folder, storage_error
@@ -72,6 +74,11 @@ class DeltaPublisher(Publisher):
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
+
+    def differences(self, publish: Publish) -> Differences | None:
+        """Compare the staged files with the table's files of the day; both are read once, whole."""
+        view = LedgerView(Folder(self._path), open_table(self._path), self._key)
+        return from_published(view, publish)
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""

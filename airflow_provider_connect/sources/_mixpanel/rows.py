@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.late import count_late
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.columns import PromotedType, Regime, schema
 from airflow_provider_connect.sources._mixpanel.records import Records
@@ -85,6 +86,7 @@ class RowMaker:
             columns = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
         columns["properties"] = records.properties(np.flatnonzero(keep))
         self._see(columns["time"])
+        count_late(self._tally, self._options.day, columns["processing_time"])
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def _batch_without(self, rows: list[int], records: Records) -> tuple[pa.RecordBatch, list[Reject]]:

@@ -29,7 +29,7 @@ def make(**options: Any) -> ConnectOperator:
         ({"row_bounds": 50}, "row_bounds: needs a RowBounds from airflow_provider_connect.completeness, not a int"),
         ({"ready_after": dt.timedelta(hours=-1)}, "ready_after: must be a datetime.timedelta of 0 or more"),
         ({"ready_after": 7200}, "ready_after: must be a datetime.timedelta of 0 or more, not 7200"),
-        ({"lookback_days": -1}, "lookback_days: must be a whole number of days, 0 or more, not -1"),
+        ({"lookback_days": -1}, "lookback_days: must be a whole number of days, 0 or more, or 'measured', not -1"),
         ({"lookback_days": True}, "lookback_days: must be a whole number of days"),
         (
             {"lookback_days": 1, "sink": TinySink(adds=True)},

@@ -1,12 +1,20 @@
-"""Days of a lookback on the driver: done when somebody else was quicker, and failed as any other."""
+"""Days of a lookback on the driver: done when somebody else was quicker, and failed as any other; what they changed."""
 
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
+import pytest
+
+from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import JobReport
+from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.poll import PollTask
+from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.window import Day
-from tests.equipment.spark.lab import DAY, Lab, polling
+from tests.equipment.spark.lab import DAY, Lab, moved, polling
 
 BEFORE = Day(date=dt.date(2026, 10, 4))
 
@@ -47,3 +55,81 @@ def test_a_lookback_day_that_fails_fails_the_job(lab: Lab) -> None:
     (report,) = lab.days(token="bbbb", lookback=(BEFORE,), source={"rows": 0}).move([BEFORE])
     assert (report.status, report.lookback) == ("failed", True)
     assert JobReport.of("a", [report]).failure is not None
+
+
+def telling(days: Days, answer: Differences | Exception | None) -> tuple[Days, list[Publish]]:
+    """Return days whose sink answers so when it is asked for differences, and what it is asked about."""
+    asked: list[Publish] = []
+
+    def differences(publish: Publish) -> Differences | None:
+        asked.append(publish)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    publisher: Any = days.publisher
+    publisher.differences = differences
+    return days, asked
+
+
+def test_what_a_reload_changes_is_counted_in_report_and_ledger(lab: Lab) -> None:
+    found = Differences(added=3, changed=2, vanished=0)
+    first, asked = telling(lab.days(), found)
+    assert moved(first).counts == {}
+    assert asked == [], "a first publish costs nothing"
+    again, asked = telling(lab.days(token="bbbb"), found)
+    assert moved(again).counts == {"added": 3, "changed": 2, "vanished": 0}
+    assert [publish.manifest.seen.generation for publish in asked] == [1]
+    counts = lab.ledger.row(DAY.date).counts
+    assert (counts["added"], counts["changed"], counts["vanished"]) == (3, 2, 0)
+    assert counts["duplicates"] == 1
+    retry = lab.move(token="bbbb")
+    assert (retry.status, retry.counts) == ("already_published", found.model_dump())
+
+
+@pytest.mark.parametrize("answer", [None, RetriableError("the disk is full"), KeyError("a fault of ours")], ids=str)
+def test_a_reload_whose_changes_cannot_be_counted_is_published_all_the_same(
+    lab: Lab, answer: Exception | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.move()
+    days, asked = telling(lab.days(token="bbbb"), answer)
+    report = moved(days)
+    assert (report.status, report.generation, report.counts, len(asked)) == ("published", 2, {}, 1)
+    assert ("changed rows could not be counted" in capsys.readouterr().err) == (answer is not None)
+
+
+def test_figures_of_an_overtaken_attempt_are_dropped_with_it(lab: Lab) -> None:
+    lab.move()
+    asked: list[int] = []
+    days = lab.days(token="bbbb")
+    publisher: Any = days.publisher
+
+    def differences(publish: Publish) -> Differences:
+        asked.append(publish.manifest.seen.generation)
+        if len(asked) == 1:
+            lab.move(token="cccc")
+        return Differences(added=publish.manifest.seen.generation, changed=0, vanished=0)
+
+    publisher.differences = differences
+    report = moved(days)
+    assert (report.generation, asked) == (3, [1, 2])
+    assert report.counts["added"] == lab.ledger.row(DAY.date).counts["added"] == 2
+
+
+def test_executors_are_told_when_the_day_was_polled_before(lab: Lab) -> None:
+    tasks: list[PollTask] = []
+
+    def seeing(days: Days) -> Days:
+        poll = days.freezer.poll_parts
+
+        def poll_parts(texts: list[str]) -> list[str]:
+            tasks.extend(PollTask.model_validate_json(text) for text in texts)
+            return poll(texts)
+
+        return polling(days, poll_parts)
+
+    moved(seeing(lab.days()))
+    polled_at = lab.ledger.row(DAY.date).polled_at
+    assert polled_at is not None
+    moved(seeing(lab.days(token="bbbb")))
+    assert [task.polled_before for task in tasks] == [(None,), (polled_at,)]

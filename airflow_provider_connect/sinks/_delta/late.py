@@ -1,0 +1,35 @@
+"""How late a day's rows came, as application transactions, which outlive the clean-up of the log.
+
+``…/<day>/late`` is 1 where the source of the newest publish could tell, and ``…/<day>/late_3_days`` a count.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.stage.late import LATE_COUNTS
+
+_KNOWN = "/late"
+
+Transaction = Callable[[dt.date, str], int | None]
+"""Returns the version of a day's application transaction, None if there is none."""
+
+
+def late_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int]:
+    """Return what records the late rows of a publish: how the application id goes on after the day, and the version.
+
+    None can be deleted, so those of an earlier publish are set to 0.
+    """
+    is_known = LATE_COUNTS[0] in row.counts
+    found = {_KNOWN: int(is_known)} | {f"/{name}": row.counts.get(name, 0) for name in LATE_COUNTS if is_known}
+    return {what: version for what, version in found.items() if version or transaction(row.day, what)}
+
+
+def late_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:
+    """Return how many rows of a day's newest publish came late; {} if that is not known."""
+    if not transaction(day, _KNOWN):
+        return {}
+    found = {name: transaction(day, f"/{name}") or 0 for name in LATE_COUNTS}
+    return {name: rows for name, rows in found.items() if rows or name == LATE_COUNTS[0]}

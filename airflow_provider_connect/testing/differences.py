@@ -1,0 +1,50 @@
+"""What a sink must do that tells how a reload differs from what it shows: all counts, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_connect.sink import Publish, Publisher
+from airflow_provider_connect.stage.differences import Differences
+from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.testing.bench import DAYS, MONDAY, SCHEMA, Bench
+
+_KEYED = SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False))
+
+
+class DifferencesCases:
+    """Reloads of a day whose rows have keys; the case needs the fixture ``bench``."""
+
+    def test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(self, bench: Bench) -> None:
+        """Figures that are wrong are worse than none: people decide by them how far to look back."""
+        if type(bench.publisher).differences is Publisher.differences:
+            pytest.skip("cannot tell what a reload changes")
+        assert bench.publisher.preflight(_KEYED, DAYS, "day") == []
+        bench.publish(_keyed(bench, {1: "stays", 2: "is changed", 3: "vanishes"}, 1))
+        reload = _keyed(bench, {2: "was changed", 4: "new", 1: "stays", 5: "new too"}, 2)
+        before = bench.state()
+        for _ in range(2):
+            with bench.another_process() as other:
+                assert other.differences(reload) == Differences(added=2, changed=1, vanished=1)
+        assert bench.state() == before
+        assert bench.publish(reload).generation == 2
+
+
+def _keyed(bench: Bench, rows: Mapping[int, str], number: int) -> Publish:
+    """Stage rows by their keys; their order is no part of them."""
+    staged = bench.stage(MONDAY, list(rows.values()), number)
+    (file,) = staged.manifest.polled.files
+    path = bench.root / file.path
+    table = pq.ParquetFile(path).read()
+    keys = pa.array([f"{key:032x}" for key in rows])
+    amounts = pa.array([float(key) for key in rows])
+    pq.write_table(table.set_column(2, SCHEMA.field(2), amounts).append_column(_KEYED.field(RECORD_KEY), keys), path)
+    files = (file.model_copy(update={"size_bytes": path.stat().st_size}),)
+    polled = staged.manifest.polled.model_copy(update={"files": files})
+    manifest = staged.manifest.model_copy(update={"polled": polled})
+    return dataclasses.replace(staged, manifest=manifest, schema=_KEYED)
