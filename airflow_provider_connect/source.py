@@ -17,8 +17,8 @@ adds the keys of a day up to its digest, and sinks that need a key take it. A so
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -33,6 +33,20 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.polling.quota.limits import Quota
     from airflow_provider_connect.polling.tally import Tally
+
+
+Sizes = Callable[[], Sequence[int]]
+"""Asks for the sizes of the days nearest to the next one, in bytes after decoding, as far as they are known."""
+
+
+class Together(NamedTuple):
+    """How many days the next plan takes.
+
+    :param why: in words, for the log; "" if there is nothing to say.
+    """
+
+    days: int
+    why: str = ""
 
 
 class InputPartition(Wire):
@@ -117,7 +131,10 @@ class Source(Options, ABC):
         return False
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return how many requests days cost at least, of those that the vendor counts."""
+        """Return how many requests days cost at least, of those that the vendor counts.
+
+        Days of one plan cost what the first of them costs alone: that is why they are in one plan.
+        """
         return len(days)
 
     @abstractmethod
@@ -137,6 +154,13 @@ class Poller(Closable, ABC):
 
     days_per_plan: int = 1
     """How many consecutive days one plan may take together, because one request serves them."""
+
+    def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
+        """Return how many of them the next plan should take; by default as many as it may. Driver, before each plan.
+
+        :param wanted: all days of the job.
+        """
+        return Together(self.days_per_plan)
 
     @abstractmethod
     def schema(self) -> pa.Schema:

@@ -83,7 +83,7 @@ class Rationed:
             requests=needed,
             least=max(source.requests_for(days[:1]), min(needed, quota.requests // _SHARE_OF_A_WINDOW)),
             spare=source.retry_budget_requests - 1,
-            width=min(source.parallel_days, len(days)),
+            width=min(source.parallel_days, len(days), max(1, needed)),
             rank=rank_of(str(context["dag_run"].run_type), order.days, dt.datetime.now(dt.UTC)),
         )
         return cls(order, Turns(VariableStore(), quota), want, left)

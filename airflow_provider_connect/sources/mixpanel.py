@@ -1,4 +1,4 @@
-r"""Mixpanel: the raw event export, one day in one request, and what the Query and App APIs say of a project.
+r"""Mixpanel: the raw event export, a day or several in one request, and what the Query and App APIs say of a project.
 
 **Streams** (option ``stream``)
 
@@ -75,13 +75,16 @@ late_1_days to late_10_days and late (see "Late data" in ``docs/mixpanel.md``).
 A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key that an object has twice, the last
 counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
 
-**Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query
+**Several days in one request** (``days_per_request``). An export of several days of a window is cut into whole days
+on the way: ``docs/mixpanel.md``.
+
+**Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query by default
 (https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share them: a task reserves its
 queries before Spark starts, and waits deferred while there is no room. A failed query counts too: one task sends at
 most ``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
 queries in the operator's four tries, and a window 20 for each of the ``parallel_days`` that it polls at once.
-A day is one partition, read as one stream; memory does not grow with it. Lines may be ``max_record_bytes`` long, and
-``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a slow request at any point: name service,
+A request is one partition, read as one stream; memory does not grow with it. Lines may be ``max_record_bytes`` long,
+and ``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a slow request at any point: name service,
 TLS, headers, chunks, trailers.
 
 **Errors.** Retriable: an answer that is cut, is not an export, or ends in an error document (the message says how much
@@ -101,6 +104,7 @@ from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.span import requests_for
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -153,7 +157,7 @@ class MixpanelSource(MixpanelOptions, Source):
 
     def requests_for(self, days: Sequence[Day]) -> int:
         """Return how many requests days cost at least: for some streams only the answer tells."""
-        return len(days) * STREAMS[self.stream].requests(self)
+        return requests_for(self, days) * STREAMS[self.stream].requests(self)
 
     def open(self, connection: Connection) -> Poller:
         """Return the stream's poller."""

@@ -128,9 +128,10 @@ class SourceReader(spark_api.DataSourceReader):
         :raises ConnectError: as :meth:`read` does.
         """
         with _opened(self._source, self._connection) as poller:
+            together = poller.days_together(self._days, lambda: ()).days  # no day's size is known here
             return [
                 spark_api.InputPartition(part.model_dump_json())
-                for group in groups(self._days, poller.days_per_plan)
+                for group in groups(self._days, together)
                 for part in planned(poller, group)
             ]
 

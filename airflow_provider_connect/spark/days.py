@@ -168,7 +168,7 @@ class Days:
         _let_wait(found, waiting)
         newest = {day: each.newest for day, each in found.items() if isinstance(each, _Unpolled)}
         stop = False
-        for group in groups(list(newest), self.freezer.poller.days_per_plan):
+        for group in groups(list(newest), len(days)):
             if stop:
                 found |= {day: DayReport.of(day, "not_started") for day in group}
                 continue

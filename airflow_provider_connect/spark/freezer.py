@@ -114,7 +114,7 @@ class Freezer:
         parts = planned(self.poller, days)
         firsts = {part.index: part.days[0] for part in parts}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
-        with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days)) as hand:
+        with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days[:1])) as hand:
             texts = self.poll_parts([self._task(part, attempts, known, hand) for part in parts])
             outcomes = hand.outcomes = [PollOutcome.model_validate_json(text) for text in texts]
         for part, outcome in zip(parts, outcomes, strict=False):

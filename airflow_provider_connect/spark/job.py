@@ -17,7 +17,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +31,10 @@ from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
 from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.window import Day, groups
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -125,7 +125,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 task_lives=watchdog.sees_task,
             )
             width = min(source.parallel_days, sc.defaultParallelism, dealer.width)
-            reports = _all_days(days, poller.days_per_plan, width)
+            reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept = _swept(sink.target, publisher.sweep)
         if own is None:
@@ -192,27 +192,37 @@ def _swept(place: str, sweep: Callable[[], int]) -> int:
         return 0
 
 
-def _all_days(days: Days, together: int, width: int) -> list[DayReport]:
+def _all_days(days: Days, together: int | Grouping, width: int) -> list[DayReport]:
     """Move every day: those of the window, oldest first, then those of the lookback.
 
-    :param together: how many days one plan takes.
+    :param together: how many days one plan takes, or what decides that before each.
     :param width: how many plans are under way at once.
 
     No further day begins after a ConfigError, after the source asked for more time than a task may wait, or after a
     poll spent its budget of requests: each day would only send more requests, which sources count.
     """
     stop = threading.Event()
+    left = DaysLeft(days.job.all_days, together)
 
-    def move(group: Sequence[Day]) -> list[DayReport]:
-        if stop.is_set():
-            return [DayReport.of(day, "not_started", lookback=day in days.job.lookback) for day in group]
-        reports = days.move(group)
-        if any(report.failure is not None and report.failure.forbids_more for report in reports):
-            stop.set()
-        return reports
+    def move_some() -> None:
+        while group := left.take():
+            if stop.is_set():
+                left.end([DayReport.of(day, "not_started", lookback=day in days.job.lookback) for day in group])
+                continue
+            try:
+                reports = days.move(group)
+            except BaseException:
+                stop.set()
+                raise
+            left.end(reports)
+            if any(report.failure is not None and report.failure.forbids_more for report in reports):
+                stop.set()
 
-    with ThreadPoolExecutor(max_workers=max(1, width), thread_name_prefix="day") as pool:
-        return [report for reports in pool.map(move, groups(days.job.all_days, together)) for report in reports]
+    threads = max(1, min(width, len(days.job.all_days)))
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="day") as pool:
+        for moved in [pool.submit(move_some) for _ in range(threads)]:
+            moved.result()
+    return left.reports
 
 
 def _pollster(sc: SparkContext, schema: Any, connection: Connection) -> Callable[[list[str]], list[str]]:

@@ -10,9 +10,10 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -32,11 +33,13 @@ from airflow_provider_connect.stage.contents import Contents
 from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.erasing import EraseList, Eraser
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_file, progress_file, rejects_file
-from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.parquet import GROUP_BYTES, RowWriter
 from airflow_provider_connect.stage.rejects import write_rejects
 from airflow_provider_connect.stage.storage import Folder
 
 _PAUSES = doubling(1.0, 60.0)
+_PENDING_BYTES = 4 * GROUP_BYTES
+"""How much of several days' rows may wait in memory for their row groups."""
 
 
 class PollTask(BaseModel):
@@ -67,7 +70,8 @@ class PollTask(BaseModel):
 class PollOutcome(BaseModel):
     """The answer of a task: what it polled, or why it could not.
 
-    :param polled: by day; bytes, seconds and retries of the whole partition are counted for its first day.
+    :param polled: by day; seconds and retries of the whole partition are counted for its first day, and its bytes are
+        shared out by the days' rows.
     :param retries: for each retry, its reason and the wait before it.
     :param sent: when each request was sent, in seconds since 1970.
     """
@@ -199,15 +203,36 @@ def _poll_once(
             writers[day].write(kept)
             digests[day].add(kept)
             contents[day].add(kept)
+            _bound_memory(writers.values())
+    rows = [tally.for_day(day).rows for day in attempts]
+    bytes_of = zip(shared_out(tally.wire_bytes, rows), shared_out(tally.raw_bytes, rows), strict=True)
     polled = {}
-    for day, attempt in attempts.items():
+    for (day, attempt), (wire_bytes, raw_bytes) in zip(attempts.items(), bytes_of, strict=True):
         rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects)
         contents[day].add_rejects((reject.reason, reject.record) for reject in tally.for_day(day).rejects)
-        found = _polled(tally.for_day(day), writers[day].file, rejects)
-        polled[day.date] = found.model_copy(update={"digest": digests[day].text, "contents": contents[day].text})
-    first = task.part.days[0].date
-    shared = {"wire_bytes": tally.wire_bytes, "raw_bytes": tally.raw_bytes}
-    return polled | {first: polled[first].model_copy(update=shared)}
+        polled[day.date] = _polled(tally.for_day(day), writers[day].file, rejects).model_copy(
+            update={
+                "digest": digests[day].text,
+                "contents": contents[day].text,
+                "wire_bytes": wire_bytes,
+                "raw_bytes": raw_bytes,
+            }
+        )
+    return polled
+
+
+def _bound_memory(writers: Collection[RowWriter]) -> None:
+    """Keep what waits for row groups small in all, in whatever order the days' rows come."""
+    if len(writers) > 1 and sum(writer.pending_bytes for writer in writers) > _PENDING_BYTES:
+        max(writers, key=lambda writer: writer.pending_bytes).flush()
+
+
+def shared_out(total: int, rows: Sequence[int]) -> list[int]:
+    """Share a request's bytes out among its days, in proportion to their rows; without rows the first has them all."""
+    if not sum(rows):
+        return [total, *[0] * (len(rows) - 1)]
+    ends = [total * end // sum(rows) for end in accumulate(rows, initial=0)]
+    return [end - start for start, end in pairwise(ends)]
 
 
 def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None) -> Polled:

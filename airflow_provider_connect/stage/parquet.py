@@ -71,6 +71,15 @@ class RowWriter:
         if self._pending_rows >= GROUP_ROWS or self._pending_bytes >= GROUP_BYTES:
             self._flush()
 
+    @property
+    def pending_bytes(self) -> int:
+        """How much waits in memory for its row group to be full."""
+        return self._pending_bytes
+
+    def flush(self) -> None:
+        """Write what waits, as a row group that is smaller than others."""
+        self._flush()
+
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         finished = False
         try:

@@ -58,10 +58,13 @@ class Poll:
         )
 
 
-def poll(source: Source, connection: Connection, day: Day) -> Poll:
-    """Poll a day as driver and executors do: each with a poller of its own, and all that travels pickled."""
+def poll(source: Source, connection: Connection, *days: Day) -> Poll:
+    """Poll a day, or several that one plan takes, as driver and executors do.
+
+    Each has a poller of its own, and all that travels is pickled.
+    """
     with source.open(connection) as driver:
-        schema, parts = driver.schema(), driver.plan([day])
+        schema, parts = driver.schema(), driver.plan(days)
     batches, tallies = [], []
     for part in parts:
         source_there = type(source).of(source.serialize())
@@ -179,47 +182,49 @@ class PollCases:
     ) -> None:
         """A server dies in the middle of a body: rows that did not come would be missing for good, in a green task."""
         with FaultyServer(behind=http_port) as proxy:
-            assert _rows_apart(poll(source, _through(proxy, there), there.day), whole) == 0
+            assert _rows_apart(poll(source, through(proxy, there), there.day), whole) == 0
             size = proxy.passed
         with FaultyServer(behind=http_port, cut_after=min(int(size * share), size - 1)) as proxy:
-            brought, error = _attempt(lambda: poll(source, _through(proxy, there), there.day))
+            brought, error = attempt(lambda: poll(source, through(proxy, there), there.day))
         # The very last bytes may be such that all rows came before.
         assert (brought is not None and not _rows_apart(brought, whole)) or isinstance(error, RetriableError), error
-        assert not _secrets_in(error, there)
+        assert not secrets_in(error, there)
 
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
     def test_a_server_in_trouble_is_tried_again_later(self, source: Source, there: Served, status: str) -> None:
         """Any other error ends the task for good, though an hour later all would be well."""
         with FaultyServer(status=status) as server:
-            brought, error = _attempt(lambda: poll(source, _through(server, there), there.day))
+            brought, error = attempt(lambda: poll(source, through(server, there), there.day))
         assert brought is None, "an answer that is an error was taken for a day"
         assert isinstance(error, RetriableError), error
         if status.startswith("429"):
             assert error.retry_after_seconds == 7, "the answer's Retry-After: nobody should ask before"
-        assert not _secrets_in(error, there)
+        assert not secrets_in(error, there)
 
     @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
     def test_credentials_that_are_refused_are_for_a_person(self, source: Source, there: Served, status: str) -> None:
         """Trying again with a wrong password locks the account, and nobody hears of it for hours."""
         with FaultyServer(status=status) as server:
-            brought, error = _attempt(lambda: poll(source, _through(server, there), there.day))
+            brought, error = attempt(lambda: poll(source, through(server, there), there.day))
         assert brought is None, "an answer that is an error was taken for a day"
         assert isinstance(error, ConfigError), error
-        assert not _secrets_in(error, there)
+        assert not secrets_in(error, there)
 
 
-def _through(server: FaultyServer, served: Served) -> Connection:
+def through(server: FaultyServer, served: Served) -> Connection:
+    """Return the connection to a server that stands before the real one."""
     return served.connection.model_copy(update={"host": "http://127.0.0.1", "port": server.port})
 
 
-def _attempt(call: Callable[[], Poll]) -> tuple[Poll | None, ConnectError | None]:
+def attempt(call: Callable[[], Poll]) -> tuple[Poll | None, ConnectError | None]:
+    """Return what a poll brought, or its error."""
     try:
         return call(), None
     except ConnectError as error:
         return None, error
 
 
-def _secrets_in(error: BaseException | None, served: Served) -> list[str]:
+def secrets_in(error: BaseException | None, served: Served) -> list[str]:
     """Return the secrets that an error shows, its causes included, as a traceback shows them."""
     texts = []
     while error is not None:

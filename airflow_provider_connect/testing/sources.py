@@ -27,6 +27,7 @@ from airflow_provider_connect.testing.connectors import (
     secrets_of,
 )
 from airflow_provider_connect.testing.polls import PollCases, Served
+from airflow_provider_connect.testing.together import TogetherCases
 from airflow_provider_connect.values.ddl import columns
 from airflow_provider_connect.window import ONE_DAY, Day, zone
 
@@ -38,7 +39,7 @@ _DDL = re.compile(r"(?:\.\. code-block:: sql\n\n(?=    )|^```sql\n)((?:.*\S.*\n)
 __all__ = ["Served", "SourceConformance"]
 
 
-class SourceConformance(PollCases, ConnectorConformance):
+class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     """The source suite.
 
     A subclass sets ``source``, or gives a fixture of that name. These fixtures are there to be overridden:

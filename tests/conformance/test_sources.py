@@ -23,12 +23,17 @@ def streams() -> list[tuple[str, str]]:
     return found
 
 
+PARAMS = [pytest.param(each, id="-".join(each)) for each in streams()]
+# One whose requests serve several days.
+PARAMS.append(pytest.param(("mixpanel", "export", {"days_per_request": 3}), id="mixpanel-export-together"))
+
+
 class TestSources(SourceConformance):
-    @pytest.fixture(params=streams(), ids="-".join)
+    @pytest.fixture(params=PARAMS)
     def source(self, request: pytest.FixtureRequest, tmp_path: Path) -> Source:
-        name, stream = request.param
+        name, stream, *more = request.param
         options = {"stream": stream} | STREAM_OPTIONS.get((name, stream), {}) if stream else {}
-        return example(registry.source_class(name), tmp_path, **options)
+        return example(registry.source_class(name), tmp_path, **options, **(more[0] if more else {}))
 
     @pytest.fixture
     def page(self, source: Source) -> str:

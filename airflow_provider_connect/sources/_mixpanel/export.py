@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.jsonlines import Block, slices
@@ -18,12 +18,13 @@ from airflow_provider_connect.sources._mixpanel.records import (
     RecordReader,
     Records,
 )
-from airflow_provider_connect.sources._mixpanel.rows import RowMaker
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.window import Day
 
 TERMINATED = b"terminated early"
 """How an export says that it is incomplete: as a separate line, or at the end of a cut one."""
@@ -42,23 +43,41 @@ class _Broken:
     size: int = 0
 
 
+class Rows(Protocol):
+    """What turns records into rows."""
+
+    def placed(self, records: Records) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
+        """Return the rows to keep, by day, and the rejects."""
+
+
 class ExportReader:
-    """Turns the blocks of one answer into batches. Feed it :meth:`read` in order, then :meth:`end`."""
+    """Turns the blocks of one answer into batches of days. Feed it :meth:`read` in order, then :meth:`end`.
+
+    :param stray: counts what belongs to no day of the answer, such as lines that are no records; by default ``tally``.
+    """
 
     def __init__(
-        self, reader: RecordReader, rows: RowMaker, tolerance: Tolerance, tally: Tally, max_record_bytes: int
+        self,
+        reader: RecordReader,
+        rows: Rows,
+        tolerance: Tolerance,
+        tally: Tally,
+        max_record_bytes: int,
+        *,
+        stray: Tally | None = None,
     ) -> None:
         self._reader = reader
         self._rows = rows
         self._tolerance = tolerance
         self._max_record_bytes = max_record_bytes
         self._tally = tally
+        self._stray = tally if stray is None else stray
         self._broken = _Broken()
         self._records = 0
         self._reject_bytes = 0
 
-    def read(self, block: Block) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one block.
+    def read(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of one block, each batch with its day.
 
         :raises RetriableError: if the answer says that it is incomplete, or is not an export.
         :raises DataError: if a line is not a record, and not tolerated.
@@ -73,11 +92,11 @@ class ExportReader:
             assert few is not None
             yield from self._read(part, few)
 
-    def _read(self, block: Block, bounds: Bounds) -> Iterator[pa.RecordBatch]:
+    def _read(self, block: Block, bounds: Bounds) -> Iterator[tuple[Day, pa.RecordBatch]]:
         found = self._reader.read_block(block, bounds)
         self._tally.raw_bytes += len(block.data)
         if found.blank:
-            self._tally.counts["blank_lines"] += found.blank
+            self._stray.counts["blank_lines"] += found.blank
         if found.records is not None:
             self._records += len(found.records)
             yield from self._batch(found.records)
@@ -137,7 +156,7 @@ class ExportReader:
                 if record is not None:
                     del broken.lines[first:]
                     self._give_up()
-                    self._tally.counts["rejoined"] += 1
+                    self._stray.counts["rejoined"] += 1
                     yield self._noted(record)
                     return
         if len(broken.lines) >= _MAX_SPLIT_LINES or broken.size > self._max_record_bytes:
@@ -159,25 +178,24 @@ class ExportReader:
 
     def _reject(self, reject: Reject) -> None:
         where = f"the line at byte {reject.position} of the answer is no record: {reject.reason}"
-        rejects = self._tally.counts["rejected"] + 1
+        rejects = self._stray.counts["rejected"] + 1
         if self._records == 0 and not self._tolerance.allows(rejects):
             raise self.not_an_export()
         self._tolerance.require(rejects, where)
         self._reject_bytes += len(reject.record)
         if self._reject_bytes > _MAX_REJECT_BYTES:
             raise DataError(f"the lines that are no records have over {_MAX_REJECT_BYTES} bytes together; {where}")
-        self._tally.reject(reject)
+        self._stray.reject(reject)
 
-    def _batch(self, records: Records) -> Iterator[pa.RecordBatch]:
-        batch, rejects = self._rows.batch(records)
+    def _batch(self, records: Records) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        placed, rejects = self._rows.placed(records)
         for reject in rejects:
             self._reject(reject)
-        if batch.num_rows:
-            yield batch
+        yield from placed
 
     def _noted(self, record: Record) -> Record:
         self._records += 1
-        self._tally.counts.update(record.notes)
+        self._stray.counts.update(record.notes)
         return record
 
     def not_an_export(self) -> RetriableError:
@@ -189,4 +207,4 @@ class ExportReader:
 
     def seen(self) -> str:
         """Return how much of the answer was read, for messages."""
-        return f"seen so far: {self._tally.rows} rows, {self._tally.raw_bytes} bytes"
+        return f"seen so far: {self._tally.rows_of_all_days} rows, {self._tally.raw_bytes} bytes"

@@ -27,12 +27,24 @@ StreamName = Literal[
 ]
 
 
+MOST_DAYS = 31
+"""The most days in one export: each has an open file while it is read."""
+
+
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str | int) else value
 
 
 def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _as_days(value: Any) -> Any:
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    if value == "auto" or (type(value) is int and 1 <= value <= MOST_DAYS):
+        return value
+    raise ValueError(f"give a whole number from 1 to {MOST_DAYS}, or 'auto'")
 
 
 class MixpanelOptions(Options):
@@ -102,6 +114,11 @@ class MixpanelOptions(Options):
     promote: dict[str, PromotedType] = Field(
         default_factory=dict,
         description="Properties that become typed columns. A value that does not fit becomes null, and is counted.",
+    )
+    days_per_request: Annotated[int | Literal["auto"], BeforeValidator(_as_days)] = Field(
+        default=1,
+        description="How many days of one window an export is asked for at once, up to 31, where the limit of requests "
+        "hurts and not the size; auto: as few as bring the window into an hour's limit, by the days' sizes.",
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",

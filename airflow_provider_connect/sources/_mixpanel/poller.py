@@ -17,15 +17,16 @@ from airflow_provider_connect.polling.inflate import gunzip
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.source import InputPartition, Poller, Sizes, Together
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
+from airflow_provider_connect.sources._mixpanel.cutting import rows_of
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
-from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions
+from airflow_provider_connect.sources._mixpanel.span import choose, days_per_plan
 from airflow_provider_connect.tolerance import Tolerance
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, groups
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,57 +41,61 @@ def now() -> dt.datetime:
 
 
 class MixpanelPoller(Poller):
-    """Polls a day in one request."""
+    """Polls a day, or several that follow each other, in one request."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
         self._options = options
         self._connection = connection
+        self.days_per_plan = days_per_plan(options)
 
     def schema(self) -> pa.Schema:
         """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.mixpanel`."""
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one request for each day.
+        """Return one request for each day, or for as many as ``days_per_request`` allows.
 
-        :raises ConfigError: if the options or the connection are wrong, or the day is in the future.
-        :raises RetriableError: if the day ends within the hour: a clock may be wrong.
+        :raises ConfigError: if the options or the connection are wrong, or a day is in the future.
+        :raises RetriableError: if a day ends within the hour: a clock may be wrong.
         """
         regime = self._options.regime(self._connection)
-        return [self._request(index, day, regime) for index, day in enumerate(days)]
+        for day in days:
+            require_over(day, self._options.project_timezone, now())
+        return [self._request(index, group, regime) for index, group in enumerate(groups(days, self.days_per_plan))]
 
-    def _request(self, index: int, day: Day, regime: Regime) -> InputPartition:
-        zone = self._options.project_timezone
-        require_over(day, zone, now())
-        first = last = day.date
+    def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
+        """Return what ``days_per_request`` says, or what it comes to if it is ``auto``."""
+        return choose(self._options, wanted, sizes)
+
+    def _request(self, index: int, days: tuple[Day, ...], regime: Regime) -> InputPartition:
+        first, last = days[0].date, days[-1].date
         if regime == "utc":
-            first, last = day.start.date(), (day.end - dt.timedelta(microseconds=1)).date()
+            first, last = days[0].start.date(), (days[-1].end - dt.timedelta(microseconds=1)).date()
         params = {"from_date": first.isoformat(), "to_date": last.isoformat(), "timestamps": regime}
-        return InputPartition(days=(day,), index=index, params=params)
+        return InputPartition(days=days, index=index, params=params)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day: one request, read to its end.
+        """Yield the rows of a day, or of several: one request, read to its end.
 
         :raises RetriableError: if the answer is a refusal that may pass, is cut, or is not an export.
         :raises ConfigError: if credentials, rights, plan or options are wrong.
         :raises DataError: if a line is not a record, and not tolerated.
         """
-        (day,) = part.days
         options = self._options
         access = Access.from_connection(self._connection)
         reader = RecordReader(tuple(options.promote))
         with _ask(options, part, access, tally) as answer, KeySet() as keys:
-            rows = RowMaker(_row_options(options, part, day), reader.names, keys, tally)
+            rows = rows_of(part, options, reader.names, keys, tally)
             tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
-            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes)
+            stray = tally.for_day(part.days[0])
+            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray=stray)
             lines = prefetch(blocks(_decoded(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
             try:
                 for block in lines:
-                    for batch in export.read(block):
-                        yield day, batch
+                    yield from export.read(block)
                 export.end()
             except LineTooLongError:
-                if tally.rows == 0:
+                if tally.rows_of_all_days == 0:
                     raise export.not_an_export() from None
                 raise
             except ErrorDocumentError as error:
@@ -98,17 +103,6 @@ class MixpanelPoller(Poller):
             finally:
                 answer.interrupt()  # else close() would wait until the thread gets its next bytes
                 lines.close()
-
-
-def _row_options(options: MixpanelOptions, part: InputPartition, day: Day) -> RowOptions:
-    return RowOptions(
-        regime=part.params["timestamps"],
-        zone=options.project_timezone,
-        day=day,
-        only_day=part.params["from_date"] != part.params["to_date"],
-        deduplicate=options.deduplicate,
-        promote=options.promoted,
-    )
 
 
 def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: Tally) -> Answer:

@@ -89,6 +89,11 @@ class RowMaker:
         count_late(self._tally, self._options.day, columns["processing_time"])
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
+    def placed(self, records: Records) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
+        """Return the rows to keep with their day, and the rejects."""
+        batch, rejects = self.batch(records)
+        return [(self._options.day, batch)] if batch.num_rows else [], rejects
+
     def _batch_without(self, rows: list[int], records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
         """Return the batch without these rows, which become rejects."""
         import pyarrow as pa
@@ -106,18 +111,7 @@ class RowMaker:
             self._tally.counts[name] += number
 
     def _times(self, values: list[Any]) -> tuple[pa.Array, pa.Array]:
-        """Return the time as whole seconds (for the key) and as microseconds; both null if unreadable."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        whole = _whole(values)
-        if whole is not None:
-            seconds = pc.if_else(_within(whole, MIN_SECONDS, MAX_SECONDS), whole, None)
-            micros = pc.multiply(seconds, _MILLION)
-        else:
-            read = [_seconds(value) for value in values]
-            seconds = pa.array([one if isinstance(one, int) else None for one in read], pa.int64())
-            micros = pa.array([None if one is None else round(one * _MILLION) for one in read], pa.int64())
+        seconds, micros = times(values)
         self._count("time_unreadable", micros.null_count)
         return seconds, micros
 
@@ -184,15 +178,7 @@ class RowMaker:
             self._count("outside_day", elsewhere)
             return np.ones(len(time), dtype=bool), []
         self._count("other_day", elsewhere)
-        rejects = [
-            Reject(
-                int(records.position[row]),
-                "it has no usable time, so its day is unknown",
-                _line(records, row),
-            )
-            for row in np.flatnonzero(~readable).tolist()
-        ]
-        return inside, rejects
+        return inside, dayless(records, np.flatnonzero(~readable).tolist())
 
     def _first(self, key_bytes: bytes, keep: Any) -> Any:
         """Narrow ``keep`` to the first row of each key, unless duplicates are kept."""
@@ -213,6 +199,26 @@ class RowMaker:
         span = pc.min_max(time).as_py()
         if span["min"] is not None:
             self._tally.widen_span(span["min"], span["max"])
+
+
+def times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
+    """Return times as whole seconds (for the key) and as microseconds; both null if unreadable."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = _whole(values)
+    if whole is not None:
+        seconds = pc.if_else(_within(whole, MIN_SECONDS, MAX_SECONDS), whole, None)
+        return seconds, pc.multiply(seconds, _MILLION)
+    read = [_seconds(value) for value in values]
+    seconds = pa.array([one if isinstance(one, int) else None for one in read], pa.int64())
+    return seconds, pa.array([None if one is None else round(one * _MILLION) for one in read], pa.int64())
+
+
+def dayless(records: Records, rows: list[int]) -> list[Reject]:
+    """Return the rejects for records without a time, where the time decides their day."""
+    reason = "it has no usable time, so its day is unknown"
+    return [Reject(int(records.position[row]), reason, _line(records, row)) for row in rows]
 
 
 def promoted(values: list[Any], kind: PromotedType) -> tuple[pa.Array, int]:

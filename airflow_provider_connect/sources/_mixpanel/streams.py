@@ -29,6 +29,7 @@ EXPORT = Stream(
             "where",
             "deduplicate",
             "promote",
+            "days_per_request",
             "errors_tolerance",
             "max_rejects",
             "max_record_bytes",

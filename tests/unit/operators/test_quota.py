@@ -230,3 +230,14 @@ def test_a_long_window_begins_with_a_tenth_of_the_hour_and_a_day_with_one(counte
         context: Any = counted.context
         made = quotas.Rationed.of(order, Quota("q"), context, quotas.Left())
         assert made.want.least == least
+
+
+def test_days_that_few_requests_serve_take_no_more_lanes_than_requests(
+    counted: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountedSource, "requests_for", lambda self, days: -(-len(days) // 7))
+    counted.operator.days = "2026-01-01..2026-01-14"
+    order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+    context: Any = counted.context
+    want = quotas.Rationed.of(order, Quota("q"), context, quotas.Left()).want
+    assert (want.requests, want.width) == (2, 2)

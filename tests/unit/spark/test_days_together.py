@@ -72,12 +72,12 @@ def test_all_partitions_of_a_plan_bring_rows_of_both_days(lab: Lab) -> None:
     assert len(polled(lab)) == 3
 
 
-def test_what_belongs_to_the_request_is_reported_with_its_first_day(
+def test_retries_are_reported_with_the_first_day_and_bytes_are_shared_out_by_rows(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("airflow_provider_connect.patience.CLOCK", NoTime())
     reports = move(lab, MONDAY, TUESDAY, source={"rejects": 2, **RETRIED})
-    assert [report.raw_bytes for report in reports] == [100, 0]
+    assert [report.raw_bytes for report in reports] == [50, 50]
     assert [report.retries for report in reports] == [1, 0]
     assert [report.rejected for report in reports] == [0, 2]
     assert "days 2026-10-05..2026-10-06: retry 1 of partition 0: waits" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def read(
             for block in blocks(
                 (body[i : i + chunk_bytes] for i in range(0, len(body), chunk_bytes)), 1 << 20, block_bytes
             )
-            for b in export.read(block)
+            for _, b in export.read(block)
             for row in b.to_pylist()
         ]
         export.end()

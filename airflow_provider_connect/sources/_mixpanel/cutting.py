@@ -1,0 +1,124 @@
+"""Cuts an export into the days it was asked for, by the rule by which the request names them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.sources._mixpanel.export import Rows
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.records import Records
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions, dayless, times
+from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_NO_DAY = -1
+
+
+def rows_of(part: InputPartition, options: MixpanelOptions, names: tuple[str, ...], keys: KeySet, tally: Tally) -> Rows:
+    """Return what makes rows of the records of one request.
+
+    :param names: of the records' fields.
+    :param keys: of all the request's days: a key has the time in it, so no two days share one.
+    """
+    makers = [RowMaker(made, names, keys, tally.for_day(made.day)) for made in _row_options(part, options)]
+    if len(makers) == 1:
+        return makers[0]
+    return DayCutter(part, makers, names.index("time"), tally.for_day(part.days[0]))
+
+
+class DayCutter:
+    """Turns records of several days, in any order, into rows of each day.
+
+    A row belongs to the day that its time names, as the server reads dates: by the project's clock as exported, or by
+    UTC. One outside all of them goes to the nearest, whose rules say whether it stays. One without a time is a reject:
+    the answer does not say which of its days it was found for.
+    """
+
+    def __init__(self, part: InputPartition, makers: list[RowMaker], time: int, stray: Tally) -> None:
+        """Prepare to cut.
+
+        :param makers: one for each day.
+        :param time: where the time is among the records' fields.
+        :param stray: counts records without a time.
+        """
+        import numpy as np
+
+        self._days = part.days
+        self._makers = makers
+        self._time = time
+        self._stray = stray
+        is_local = part.params["timestamps"] == "project_local"
+        firsts = [_midnight(day.date) if is_local else day.start for day in part.days]
+        self._starts = np.array([(first - _EPOCH) // _MICROSECOND for first in firsts], dtype=np.int64)
+
+    def placed(self, records: Records) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
+        """Return the rows to keep, by day, and the rejects."""
+        import numpy as np
+
+        found: list[tuple[Day, pa.RecordBatch]] = []
+        rejects: list[Reject] = []
+        at = self._day_numbers(records)
+        for number in np.unique(at).tolist():
+            rows = np.flatnonzero(at == number).tolist()
+            of_day = records if len(rows) == len(records) else records.only(rows)
+            if number == _NO_DAY:
+                rejects += self._without_day(of_day)
+                continue
+            placed, more = self._makers[number].placed(of_day)
+            found += placed
+            rejects += more
+        return found, sorted(rejects, key=lambda reject: reject.position)
+
+    def _day_numbers(self, records: Records) -> Any:
+        """Return for each record the number of its day."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        _, micros = times(records.values[self._time])
+        at = np.searchsorted(self._starts, pc.fill_null(micros, 0).to_numpy(), side="right") - 1
+        at = at.clip(0, len(self._days) - 1)
+        at[micros.is_null().to_numpy(zero_copy_only=False)] = _NO_DAY
+        return at
+
+    def _without_day(self, records: Records) -> list[Reject]:
+        self._stray.rows += len(records)
+        self._stray.counts["time_unreadable"] += len(records)
+        return dayless(records, list(range(len(records))))
+
+
+def _row_options(part: InputPartition, options: MixpanelOptions) -> list[RowOptions]:
+    """Return the options of each day's rows.
+
+    Rows outside the days are dropped where the request covers more than the days, which can only be at its two ends.
+    """
+    first, last = (dt.date.fromisoformat(part.params[name]) for name in ("from_date", "to_date"))
+    covers_more: set[Day] = set()
+    if part.params["timestamps"] == "utc":
+        if part.days[0].start != _midnight(first):
+            covers_more.add(part.days[0])
+        if part.days[-1].end != _midnight(last + dt.timedelta(days=1)):
+            covers_more.add(part.days[-1])
+    return [
+        RowOptions(
+            regime=part.params["timestamps"],
+            zone=options.project_timezone,
+            day=day,
+            only_day=day in covers_more,
+            deduplicate=options.deduplicate,
+            promote=options.promoted,
+        )
+        for day in part.days
+    ]
+
+
+def _midnight(date: dt.date) -> dt.datetime:
+    return dt.datetime.combine(date, dt.time(), tzinfo=dt.UTC)

@@ -1,0 +1,103 @@
+"""Decides which days one plan takes together: before each plan, since what earlier ones brought may tell how many."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Iterable, Sequence
+
+from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.job import DayReport
+from airflow_provider_connect.sink import Ledger
+from airflow_provider_connect.source import Poller
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.window import ONE_DAY, Day, groups
+
+_NEAREST = 7
+"""How many days tell the size of the next one: a week has its busy and its quiet days."""
+
+
+class Grouping:
+    """Asks the poller how many days the next plan should take, and knows for it how large days are.
+
+    Sizes come from the ledger, where it has days around the window's first one, and from what the job itself polls.
+    """
+
+    def __init__(self, poller: Poller, wanted: Sequence[Day], ledger: Ledger) -> None:
+        self._poller = poller
+        self._wanted = wanted
+        self._ledger = ledger
+        self._polled: dict[dt.date, int] = {}
+        self._published: dict[dt.date, int] | None = None
+        self._said = 0
+
+    def size(self, day: Day) -> int:
+        """Return how many days, from this one on, a plan should take."""
+        most = self._poller.days_per_plan
+        if most == 1:
+            return 1
+        chosen = self._poller.days_together(self._wanted, lambda: self._nearest(day.date))
+        days = max(1, min(chosen.days, most))
+        if chosen.why and days != self._said and len(self._wanted) > 1:
+            self._said = days
+            say(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {chosen.why}")
+        return days
+
+    def note(self, reports: Iterable[DayReport]) -> None:
+        """Learn the sizes of days that have ended."""
+        for report in reports:
+            # The ledger may have forgotten what a day had that is published already.
+            is_known = report.status == "published" or (report.status == "already_published" and report.raw_bytes)
+            if is_known:
+                self._polled[report.day] = report.raw_bytes
+
+    def _nearest(self, date: dt.date) -> list[int]:
+        if self._published is None:
+            self._published = self._in_ledger()
+        known = self._published | self._polled
+        return [known[day] for day in sorted(known, key=lambda each: abs(each - date))[:_NEAREST]]
+
+    def _in_ledger(self) -> dict[dt.date, int]:
+        """Return the sizes of days around the first one; nothing if the ledger cannot be read, as they only advise."""
+        first = self._wanted[0].date
+        try:
+            found = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]
+            rows = [row if "raw_bytes" in row.counts else self._ledger.row(row.day) for row in found]
+        except Exception as error:  # noqa: BLE001  # whoever publishes meets the same error, and reports it
+            say(f"the sizes of earlier days are not known: {Failure.of(error).message}")
+            return {}
+        return {row.day: row.counts["raw_bytes"] for row in rows if row is not None and "raw_bytes" in row.counts}
+
+
+class DaysLeft:
+    """Hands the days of a job out in groups, to whichever thread asks next, and keeps their reports."""
+
+    def __init__(self, days: Sequence[Day], together: int | Grouping) -> None:
+        self._days = list(days)
+        self._left = list(days)
+        self._together = together
+        self._reports: dict[dt.date, DayReport] = {}
+        self._lock = threading.Lock()
+
+    def take(self) -> tuple[Day, ...]:
+        """Return the next group: days that follow each other without a gap; nothing once all are handed out."""
+        with self._lock:
+            if not self._left:
+                return ()
+            together = self._together
+            size = together if isinstance(together, int) else together.size(self._left[0])
+            group = groups(self._left[:size], size)[0]
+            del self._left[: len(group)]
+            return group
+
+    def end(self, reports: Sequence[DayReport]) -> None:
+        """Keep the reports of a group."""
+        with self._lock:
+            self._reports |= {report.day: report for report in reports}
+            if not isinstance(self._together, int):
+                self._together.note(reports)
+
+    @property
+    def reports(self) -> list[DayReport]:
+        """The reports, in the order of the days."""
+        return [self._reports[day.date] for day in self._days]
