@@ -1,10 +1,11 @@
 """Whether an answer looks whole: what it is compared with, and what follows if it falls short.
 
-The driver asks before each publish; nothing here reads anything. Three rules, each for every source:
+The driver asks before each publish; nothing here reads anything. Four rules, the first three for every source:
 
 * ``on_empty``: an answer without rows for a day that has rows in the ledger;
 * ``on_shrink``: an answer that lacks more than ``shrink_percent`` of the rows that it would replace;
-* ``row_bounds``: an answer far from the mean of the days before.
+* ``row_bounds``: an answer far from the mean of the days before;
+* ``reconcile``: an answer far from the vendor's own count of the day.
 
 The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts.
 """
@@ -19,16 +20,22 @@ from typing import Literal
 from pydantic import Field
 
 from airflow_provider_connect.sink import LedgerRow, OnEmpty
+from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import ONE_DAY
 from airflow_provider_connect.wire import Wire
 
 OnShrink = Literal["fail", "warn", "accept"]
 OnBounds = Literal["fail", "warn"]
+Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
 """Deletions and the vendor's own removal of duplicates take a few percent of a day; a cut export lacks any part of it.
 Half of a day is far above the first, and a fault that takes more is one that a person should see."""
+
+RECONCILE_PERCENT = 1.0
+"""Both figures are of one day and without duplicates. What differs rightly is what came between two questions, and what
+a vendor's reports leave out: far below one in a hundred. A cut answer lacks any part, mostly more than that."""
 
 
 class RowBounds(Wire):
@@ -60,6 +67,8 @@ class Rules(Wire):
     on_shrink: OnShrink = "fail"
     shrink_percent: float = Field(default=SHRINK_PERCENT, ge=0, lt=100)
     row_bounds: RowBounds | None = None
+    reconcile: Reconcile = "off"
+    reconcile_percent: float = Field(default=RECONCILE_PERCENT, ge=0, lt=100)
 
 
 @dataclass(frozen=True)
@@ -161,6 +170,27 @@ def out_of_bounds(day: dt.date, rows: int, before: Sequence[LedgerRow], bounds: 
         advice = "if it is right, set RowBounds(on='warn') or a higher percent, and clear the task"
         return Finding(text + advice, is_fatal=True)
     return Finding(text + "it is published all the same, as RowBounds(on='warn') says", is_fatal=False)
+
+
+def disagreement(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
+    """Compare an answer with the vendor's own count.
+
+    :param rows: of the answer, as they would be published: without duplicates.
+    :param percent: by how much of the count they may differ.
+    """
+    away = rows - count.rows
+    if abs(away) * 100 <= percent * count.rows or (away > 0 and count.is_least):
+        return None
+    share = f"{_percent(abs(away), count.rows)} " if count.rows else ""
+    text = (
+        f"day {day}: the source answered with {rows:,} rows, and counts {count.rows:,} itself: {share}"
+        f"{'more' if away > 0 else 'fewer'}, and reconcile_percent allows {percent:g} %: check whether the answer is "
+        "whole; "
+    )
+    if mode == "fail":
+        advice = "if it is right, set the operator's reconcile='warn' or a higher reconcile_percent, and clear the task"
+        return Finding(text + advice, is_fatal=True)
+    return Finding(text + "it is published all the same, as reconcile='warn' says", is_fatal=False)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -55,6 +55,7 @@ class JobConfig(Wire):
     :param report: path or URL the report is written to.
     :param on_empty: what to do with an answer without rows for a day that has rows in the ledger.
     :param allowance: how many requests the job may send; None if the source has no quota.
+    :param count_allowance: the same for the vendor's own counts, if they have a quota of their own.
     :param rules: what an answer with rows must pass.
     :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
     """
@@ -71,6 +72,7 @@ class JobConfig(Wire):
     staging: str | None = None
     on_empty: OnEmpty = "fail"
     allowance: Allowance | None = None
+    count_allowance: Allowance | None = None
     rules: Rules = Field(default_factory=Rules)
     sealed_connections: SealedConnections | None = None
     labels: dict[str, str] = Field(default_factory=dict)
@@ -161,6 +163,9 @@ class JobReport(Wire):
     :param sent: if the job had an allowance: when its requests were sent, in seconds since 1970.
     :param lost: how many more may have been sent: Spark lost the tasks that knew.
     :param failed: like :class:`Allowance`'s, after this job.
+    :param needs: by day, how many requests it takes, if it was planned in vain: the job had fewer left.
+    :param counted: when the requests of the vendor's counts were sent, in seconds since 1970.
+    :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
     """
 
     attempt: str
@@ -171,6 +176,9 @@ class JobReport(Wire):
     sent: tuple[float, ...] = ()
     lost: int = 0
     failed: dict[dt.date, int] = Field(default_factory=dict)
+    needs: dict[dt.date, int] = Field(default_factory=dict)
+    counted: tuple[float, ...] = ()
+    count_said: tuple[int, int, float] | None = None
 
     @classmethod
     def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:

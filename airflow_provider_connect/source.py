@@ -7,6 +7,7 @@ A source is a pydantic model: its options, pure data that a DAG file imports. :m
     driver         schema()              once a job; travels with the tasks
     driver         plan(days)            once for a day, or for days that one request serves
     executor       poll(part, tally)     once an attempt of a partition: yield its rows
+    driver         count(day, tally)     the vendor's own count, for the operator's ``reconcile``, or before plan()
 
 Nothing here imports airflow or pyspark, and nothing at module level that a DAG file should not pay for.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import Field
@@ -60,6 +62,18 @@ class InputPartition(Wire):
     days: tuple[Day, ...] = Field(min_length=1)
     index: int = 0
     params: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class VendorCount:
+    """How many rows of a day the vendor itself counts.
+
+    :param rows: without the duplicates that the vendor drops.
+    :param is_least: whether the day may rightly have more: the vendor does not count all of what it sends.
+    """
+
+    rows: int
+    is_least: bool = False
 
 
 class Source(Options, ABC):
@@ -137,6 +151,33 @@ class Source(Options, ABC):
         """
         return len(days)
 
+    def requests_at_once(self, days: Sequence[Day]) -> int:
+        """Return how many requests for days may be under way at once."""
+        return min(self.parallel_days, len(days), max(1, self.requests_for(days)))
+
+    def count_problems(self) -> list[str]:
+        """Say why the vendor's own count cannot be compared with the rows; [] if it can.
+
+        Then the poller has :meth:`Poller.count`.
+        """
+        return [f"source {self.name!r} knows no count of the vendor's own"]
+
+    @property
+    def counts_first(self) -> bool:
+        """Whether the plan of a day needs its count, so that each day is counted, and compared, in any case."""
+        return False
+
+    def requests_to_count(self, days: Sequence[Day]) -> int:
+        """Return how many requests of :meth:`count_quota` it takes at most to count days, each once."""
+        return len(days)
+
+    def count_quota(self, connection: Connection) -> Quota | None:
+        """Return the limit on counts, if it is another than :meth:`quota`; None if they have none. No network.
+
+        Only of a source that has a quota, too.
+        """
+        return None
+
     @abstractmethod
     def open(self, connection: Connection) -> Poller:
         """Return what polls the stream. Driver and executor; no network yet.
@@ -182,6 +223,17 @@ class Poller(Closable, ABC):
         :raises ConfigError: if a day cannot be read as it is configured.
         :raises RetriableError: if a day is not over yet but soon will be.
         """
+
+    def count(self, day: Day, tally: Tally) -> VendorCount:
+        """Ask the vendor how many rows of a day it counts. Driver; one day after the other.
+
+        Where the source says ``counts_first``, the next :meth:`plan` of the day goes by this answer.
+
+        :param tally: counts requests, each as soon as it is sent.
+        :raises ConfigError: the credentials, the role or the vendor's plan do not allow it.
+        :raises RetriableError: the vendor is away, in trouble or busy.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from airflow.sdk import Asset
 
-from airflow_provider_connect.completeness import OnShrink, RowBounds
+from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import OnEmpty, Sink
@@ -56,6 +56,8 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
         "on_shrink": lambda value: _one_of(value, get_args(OnShrink)),
         "shrink_percent": _percent,
         "row_bounds": _row_bounds,
+        "reconcile": lambda value: _one_of(value, get_args(Reconcile)),
+        "reconcile_percent": _percent,
         "progress_seconds": _seconds,
         "ready_after": _ready_after,
         "lookback_days": _lookback_days,
@@ -64,6 +66,15 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
     }
     found = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
     _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])
+
+
+def require_countable(source: Source, reconcile: Reconcile) -> None:
+    """Refuse to reconcile a source that knows no count of the vendor's own.
+
+    :raises ConfigError: with what to do.
+    """
+    if reconcile != "off" and (problems := source.count_problems()):
+        raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or leave reconcile out")
 
 
 def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:

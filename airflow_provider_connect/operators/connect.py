@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
 
-from airflow_provider_connect.completeness import SHRINK_PERCENT, Rules
+from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.operators.arguments import (
@@ -19,6 +19,7 @@ from airflow_provider_connect.operators.arguments import (
     AssetEvents,
     LookbackDays,
     origin_date,
+    require_countable,
     require_known,
     require_reloads,
     require_sound,
@@ -32,7 +33,7 @@ from airflow_provider_connect.operators.window import as_text, ready_at, resolve
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context, RetryPolicy
 
-    from airflow_provider_connect.completeness import OnShrink, RowBounds
+    from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
     from airflow_provider_connect.job import JobReport
     from airflow_provider_connect.operators.quota import Attempt
     from airflow_provider_connect.operators.run import Order, Submission
@@ -64,6 +65,11 @@ class ConnectOperator(SparkSubmitOperator):
     :param shrink_percent: 50 by default: deletions take a few percent of a day, a cut answer any part of it.
     :param row_bounds: a :class:`~airflow_provider_connect.completeness.RowBounds`: how far a day's rows may be from the
         mean of the days before, as the ledger has them. Not compared by default.
+    :param reconcile: whether a day's rows are compared with the vendor's own count of the day, for sources that know
+        one: ``off`` (default), ``warn`` publishes with a warning if they differ by more than ``reconcile_percent``,
+        ``fail`` fails the task and keeps what is published. Takes requests of its own.
+    :param reconcile_percent: 1 by default: what comes in between two questions is far less, and what a cut answer lacks
+        mostly more.
     :param ready_after: how long after its end in the source's zone a day is asked for at the earliest, such as
         ``timedelta(hours=2)``: vendors go on taking in a day's events after its midnight. Until then the task is
         deferred and takes no worker's slot. By default it asks at once, and fails if the day is not over.
@@ -114,6 +120,8 @@ class ConnectOperator(SparkSubmitOperator):
         on_shrink: OnShrink = "fail",
         shrink_percent: float = SHRINK_PERCENT,
         row_bounds: RowBounds | None = None,
+        reconcile: Reconcile = "off",
+        reconcile_percent: float = RECONCILE_PERCENT,
         ready_after: dt.timedelta | None = None,
         lookback_days: LookbackDays = 0,
         progress_seconds: float = 5.0,
@@ -135,6 +143,7 @@ class ConnectOperator(SparkSubmitOperator):
             "progress_seconds": progress_seconds,
         }
         own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
+        own |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
         own |= {"ready_after": ready_after, "lookback_days": lookback_days}
         require_sound(type(self).__name__, own | {"asset": asset, "asset_events": asset_events, "origin": origin})
         outlets, self.asset = with_outlet(outlets, asset_of(sink, asset))
@@ -145,7 +154,15 @@ class ConnectOperator(SparkSubmitOperator):
         self.days = days
         self.staging = staging
         self.on_empty = on_empty
-        self.rules = Rules(on_shrink=on_shrink, shrink_percent=shrink_percent, row_bounds=row_bounds)
+        self.rules = Rules(
+            on_shrink=on_shrink,
+            shrink_percent=shrink_percent,
+            row_bounds=row_bounds,
+            reconcile=reconcile,
+            reconcile_percent=reconcile_percent,
+        )
+        if not source.templates:
+            require_countable(source, reconcile)
         self.ready_after = ready_after
         self.lookback_days = lookback_days
         if lookback_days:
@@ -219,7 +236,11 @@ class ConnectOperator(SparkSubmitOperator):
             attempt.report = report
 
         with run_folder() as self._folder:
-            run = Run.plan(replace(order, allowance=attempt.allowance), context, self._folder)
+            run = Run.plan(
+                replace(order, allowance=attempt.allowance, count_allowance=attempt.count_allowance),
+                context,
+                self._folder,
+            )
             return run.move(submit, seen)
 
     def on_kill(self) -> None:
@@ -244,6 +265,7 @@ class ConnectOperator(SparkSubmitOperator):
                 problems.append(str(error))
         if problems:
             raise ConfigError("\n".join(problems))
+        require_countable(self.source, self.rules.reconcile)
 
     def _order(self, context: Context) -> Order:
         """Gather what the run needs. From now on the field ``days`` shows which days are meant.

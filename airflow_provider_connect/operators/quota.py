@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from airflow_provider_connect.errors import QuotaError
+from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.job import Allowance, JobReport
 from airflow_provider_connect.operators.intent import intent_of
@@ -41,6 +41,7 @@ class Attempt:
     """
 
     allowance: Allowance | None = None
+    count_allowance: Allowance | None = None
     is_submitted: bool = False
     report: JobReport | None = None
 
@@ -52,11 +53,13 @@ class Left:
     :param requests: what the remaining days cost; None for all days.
     :param failed: by day, how many requests went into polls that failed.
     :param idle_jobs: how many jobs in a row sent nothing before their part of the quota lapsed.
+    :param least: with fewer requests no day can begin, as jobs have found out.
     """
 
     requests: int | None = None
     failed: dict[str, int] = field(default_factory=dict)
     idle_jobs: int = 0
+    least: int = 0
 
 
 def quota_of(source: Source, order: Order) -> Quota | None:
@@ -65,13 +68,26 @@ def quota_of(source: Source, order: Order) -> Quota | None:
 
 
 @dataclass
+class Ration:
+    """A quota, and what a task wants of it."""
+
+    turns: Turns
+    want: Want
+
+
+@dataclass
 class Rationed:
-    """A task whose source has a quota."""
+    """A task whose source has a quota.
+
+    :param counts: of the vendor's own counts, if they have a quota of their own. It is reserved second. Who finds no
+        room there gives back the first, and waits with empty hands: two tasks never wait for what the other one holds.
+    """
 
     order: Order
     turns: Turns
     want: Want
     left: Left
+    counts: Ration | None = None
 
     @classmethod
     def of(cls, order: Order, quota: Quota, context: Context, left: Left) -> Rationed:
@@ -81,12 +97,12 @@ class Rationed:
         want = Want(
             asker=intent_of(context["dag_run"], context["ti"]).token[:_ASKER_CHARS],
             requests=needed,
-            least=max(source.requests_for(days[:1]), min(needed, quota.requests // _SHARE_OF_A_WINDOW)),
+            least=max(source.requests_for(days[:1]), min(needed, quota.requests // _SHARE_OF_A_WINDOW), left.least),
             spare=source.retry_budget_requests - 1,
-            width=min(source.parallel_days, len(days), max(1, needed)),
+            width=source.requests_at_once(days),
             rank=rank_of(str(context["dag_run"].run_type), order.days, dt.datetime.now(dt.UTC)),
         )
-        return cls(order, Turns(VariableStore(), quota), want, left)
+        return cls(order, Turns(VariableStore(), quota), want, left, _counts_of(order, want))
 
     def move(self, job: Callable[[Attempt], JobReport]) -> JobReport:
         """Run jobs until one of them ends otherwise than for want of requests.
@@ -100,13 +116,33 @@ class Rationed:
                 self._defer(got)
             self.order.log.info("Holds %d requests of %s", got.requests, self.turns.quota.name)
             attempt = Attempt(self._allowance(got))
+            to_count: Grant | None = None
             try:
+                to_count = self._reserve_counts(attempt)
                 return job(attempt)
             except QuotaError as error:
                 put_off = error
             finally:
-                self._settle(got, attempt)
+                report = attempt.report
+                self._settle(self.turns, got, attempt, [*report.sent, *[time.time()] * report.lost] if report else [])
+                if to_count is not None and self.counts is not None:
+                    self._settle(self.counts.turns, to_count, attempt, report.counted if report else [])
             self._go_on_after(put_off, attempt.report)
+
+    def _reserve_counts(self, attempt: Attempt) -> Grant | None:
+        """Reserve what the vendor's counts take, and note it in the attempt.
+
+        :raises TaskDeferred: there is no room now.
+        """
+        if self.counts is None:
+            return None
+        got = self.counts.turns.reserve(self.counts.want)
+        if isinstance(got, Wait):
+            self._defer(got, ration=self.counts)
+        self.order.log.info("Holds %d requests of %s", got.requests, self.counts.turns.quota.name)
+        per_second = self.counts.turns.quota.per_second
+        attempt.count_allowance = Allowance(requests=got.requests, until=got.until, per_second=per_second)
+        return got
 
     def _allowance(self, grant: Grant) -> Allowance:
         failed = {dt.date.fromisoformat(day): count for day, count in self.left.failed.items()}
@@ -118,13 +154,13 @@ class Rationed:
             failed=failed,
         )
 
-    def _settle(self, grant: Grant, attempt: Attempt) -> None:
+    def _settle(self, turns: Turns, grant: Grant, attempt: Attempt, sent: Sequence[float]) -> None:
         """Give back what was not sent. A job without a report keeps all of it: nobody knows what it sent."""
         try:
             if not attempt.is_submitted:
-                self.turns.settle(grant, [])
+                turns.settle(grant, [])
             elif attempt.report is not None:
-                self.turns.settle(grant, [*attempt.report.sent, *[time.time()] * attempt.report.lost])
+                turns.settle(grant, sent)
         except Exception as error:  # noqa: BLE001  # this must not hide how the job ended
             self.order.log.warning("The requests that were not sent could not be given back: %s", error)
 
@@ -134,7 +170,8 @@ class Rationed:
         :raises TaskDeferred: the vendor refused a request, so it is no use to go on at once.
         :raises QuotaError: jobs take too long to start.
         """
-        is_idle = error.said is None and (report is None or not report.sent)
+        did_something = report is not None and (report.sent or report.counted)
+        is_idle = error.said is None and not did_something
         idle_jobs = self.left.idle_jobs + 1 if is_idle else 0
         if idle_jobs == _MOST_IDLE_JOBS:
             raise QuotaError(
@@ -144,16 +181,24 @@ class Rationed:
         if report is not None:
             settled = {day.day for day in report.days if day.status not in ("failed", "not_started")}
             rest = [day for day in self.order.all_days if day.date not in settled]
-            needed = self.order.source.requests_for(rest)
-            self.want = replace(self.want, requests=needed, least=min(needed, self.want.least))
+            needs = [report.needs[day.date] for day in rest if day.date in report.needs]
+            _require_hour(self.turns.quota, max(needs, default=0), "a day takes {} requests")
+            needed = self.order.source.requests_for(rest) + sum(needs) - len(needs)
+            least = max([min(needed, self.want.least), *needs])
+            self.want = replace(self.want, requests=needed, least=least)
             failed = {str(day): count for day, count in report.failed.items()}
-            self.left = Left(needed, failed, idle_jobs)
+            self.left = Left(needed, failed, idle_jobs, max(needs, default=0))
+            if self.counts is not None:
+                self.counts.want = _to_count(self.order.source, rest, self.want)
+            if self.counts is not None and report.count_said is not None:
+                self.counts.turns.tell(*report.count_said)
+                self._defer(self.counts.turns.wait(self.counts.want), error, self.counts)
         if error.said is not None:
             self.turns.tell(*error.said)
             self._defer(self.turns.wait(self.want), error)
         self.order.log.info("Goes on with %d more requests: %s", self.want.requests, error)
 
-    def _defer(self, wait: Wait, error: QuotaError | None = None) -> NoReturn:
+    def _defer(self, wait: Wait, error: QuotaError | None = None, ration: Ration | None = None) -> NoReturn:
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
         from airflow_provider_connect.operators.quota_trigger import QuotaTrigger  # noqa: PLC0415
@@ -161,8 +206,39 @@ class Rationed:
         until = dt.datetime.fromtimestamp(wait.until, dt.UTC)
         why = f"{error}; {wait.why}" if error else wait.why
         self.order.log.info("Waits for requests, looks again at %s: %s", f"{until:%H:%M:%S} UTC", why)
-        trigger = QuotaTrigger(quota=asdict(self.turns.quota), want=asdict(self.want), until=wait.until)
+        which = ration or Ration(self.turns, self.want)
+        trigger = QuotaTrigger(quota=asdict(which.turns.quota), want=asdict(which.want), until=wait.until)
         raise TaskDeferred(trigger=trigger, method_name="go_on", kwargs={"left": asdict(self.left)})
+
+
+def _counts_of(order: Order, want: Want) -> Ration | None:
+    """Return what the vendor's own counts take; None if nothing is counted, or counts have no quota of their own."""
+    source = order.source
+    quota = source.count_quota(order.connections[source.conn_id])
+    if quota is None or (order.rules.reconcile == "off" and not source.counts_first):
+        return None
+    _require_hour(
+        quota, source.requests_to_count(order.all_days[:1]), "the vendor's own count of a day takes {} requests"
+    )
+    return Ration(Turns(VariableStore(), quota), _to_count(source, order.all_days, want))
+
+
+def _require_hour(quota: Quota, requests: int, what: str) -> None:
+    """Refuse what no hour has room for: the task would wait for ever.
+
+    :raises ConfigError: with what to do.
+    """
+    if requests > quota.requests:
+        raise ConfigError(
+            f"{what.format(requests)}, and {quota.name} allows {quota.describe()}: ask for less (fewer names in event, "
+            "a higher split_rows), or set the connection's limits right"
+        )
+
+
+def _to_count(source: Source, days: Sequence[Day], want: Want) -> Want:
+    """Return what it takes to count days, for the same task: they are counted one after the other."""
+    needed, least = source.requests_to_count(days), source.requests_to_count(days[:1])
+    return Want(want.asker, needed, least=least, spare=least, rank=want.rank)
 
 
 def rank_of(run_type: str, days: Sequence[Day], now: dt.datetime) -> int:

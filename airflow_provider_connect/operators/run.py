@@ -46,7 +46,7 @@ class Order:
     :param conn_id: the Spark connection.
     :param connections: of source and sink, resolved once for all that the task does with them.
     :param log: the task's log.
-    :param allowance: the part of the source's quota that the job may use.
+    :param allowance: the part of the source's quota that the job may use; ``count_allowance`` that for its counts.
     """
 
     source: Source
@@ -66,6 +66,7 @@ class Order:
     files: str | None
     log: Logger
     allowance: Allowance | None = None
+    count_allowance: Allowance | None = None
     lookback: tuple[Day, ...] = ()
 
     @property
@@ -140,6 +141,7 @@ class Run:
             sink=sink.serialize(),
             days=order.days,
             allowance=order.allowance,
+            count_allowance=order.count_allowance,
             lookback=order.lookback,
             intent=intent,
             attempt=attempt,

@@ -83,9 +83,9 @@ on the way: ``docs/mixpanel.md``.
 queries before Spark starts, and waits deferred while there is no room. A failed query counts too: one task sends at
 most ``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
 queries in the operator's four tries, and a window 20 for each of the ``parallel_days`` that it polls at once.
-A request is one partition, read as one stream; memory does not grow with it. Lines may be ``max_record_bytes`` long,
-and ``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a slow request at any point: name service,
-TLS, headers, chunks, trailers.
+A request is one partition, and a day is one request, or several with ``split_rows``. Each is read as one stream; memory does not grow with it. Lines
+may be ``max_record_bytes`` long, and ``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a slow
+request at any point: name service, TLS, headers, chunks, trailers.
 
 **Errors.** Retriable: an answer that is cut, is not an export, or ends in an error document (the message says how much
 was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and dates in
@@ -104,7 +104,9 @@ from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count
 from airflow_provider_connect.sources._mixpanel.span import requests_for
+from airflow_provider_connect.sources._mixpanel.split import PARTS_AT_ONCE, count_problems
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -158,6 +160,31 @@ class MixpanelSource(MixpanelOptions, Source):
     def requests_for(self, days: Sequence[Day]) -> int:
         """Return how many requests days cost at least: for some streams only the answer tells."""
         return requests_for(self, days) * STREAMS[self.stream].requests(self)
+
+    def requests_at_once(self, days: Sequence[Day]) -> int:
+        """Return how many requests may be under way at once: parts of a day are polled side by side, too."""
+        return super().requests_at_once(days) * (1 if self.split_rows is None else PARTS_AT_ONCE)
+
+    def count_problems(self) -> list[str]:
+        """Say why Mixpanel's own count cannot be compared with the rows; [] if it can."""
+        if self.stream != "export":
+            return [f"stream {self.stream!r} of source {self.name!r} knows no count of the vendor's own"]
+        return count_problems(self)
+
+    @property
+    def counts_first(self) -> bool:
+        """Whether days may be split, which needs their counts."""
+        return self.split_rows is not None
+
+    def requests_to_count(self, days: Sequence[Day]) -> int:
+        """Return how many queries it takes at most to count days: one more lists the names, unless ``event`` does."""
+        if self.event is not None:
+            return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where)
+        return len(days) * (1 + queries_to_count(MOST_NAMES, None))
+
+    def count_quota(self, connection: Connection) -> Quota | None:
+        """Return the project's limits for the Query API, which counts the export's events."""
+        return quota_of(connection, "query") if self.stream == "export" else None
 
     def open(self, connection: Connection) -> Poller:
         """Return the stream's poller."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.errors import QuotaError
 from airflow_provider_connect.job import Allowance
 from airflow_provider_connect.patience import CLOCK
+from airflow_provider_connect.spark.counts import CountBudget
 
 if TYPE_CHECKING:
     from airflow_provider_connect.source import InputPartition
@@ -30,6 +31,7 @@ class Hand:
     ) -> None:
         self._parts, self._each, self._allowance = parts, each, allowance
         self.outcomes: Sequence[PollOutcome] | None = None
+        self._began = time.time()
 
     @property
     def total(self) -> int:
@@ -41,8 +43,10 @@ class Hand:
         if self._each is None or self._allowance is None:
             return {}
         failed = max(self._allowance.failed.get(day.date, 0) for day in part.days)
-        requests = self._each[self._parts.index(part)]
-        return {"requests": requests, "until": self._allowance.until, "failed": failed}
+        place = self._parts.index(part)
+        # The first polls of all partitions would fall into one second.
+        begins = self._began + (place / self._allowance.per_second if self._allowance.per_second else 0.0)
+        return {"requests": self._each[place], "until": self._allowance.until, "failed": failed, "begins": begins}
 
 
 class Dealer:
@@ -51,10 +55,13 @@ class Dealer:
     :ivar sent: when requests were sent.
     :ivar lost: how many more may have been sent.
     :ivar failed: by day, how many went into polls that failed, those of earlier jobs of the same try included.
+    :ivar counts: the requests for the vendor's own counts.
+    :ivar needs: by day, how many it takes, if there were fewer left.
     """
 
-    def __init__(self, allowance: Allowance | None = None) -> None:
+    def __init__(self, allowance: Allowance | None = None, count_allowance: Allowance | None = None) -> None:
         self._allowance = allowance
+        self.counts = CountBudget(count_allowance)
         self._left = allowance.requests if allowance else 0
         self._needed, self._most_each = 0, 1
         self._lock = threading.Lock()
@@ -62,6 +69,7 @@ class Dealer:
         self.sent: list[float] = []
         self.lost = 0
         self.failed: dict[dt.date, int] = dict(allowance.failed) if allowance else {}
+        self.needs: dict[dt.date, int] = {}
 
     @property
     def width(self) -> int:
@@ -98,11 +106,14 @@ class Dealer:
         if self._allowance is None:
             return {}
         with self._lock:
-            return {"sent": tuple(self.sent), "lost": self.lost, "failed": dict(self.failed)}
+            needs = {"needs": dict(self.needs)} if self.needs else {}
+            return {"sent": tuple(self.sent), "lost": self.lost, "failed": dict(self.failed)} | needs
 
     def _deal(self, parts: Sequence[InputPartition], cost: int, allowance: Allowance) -> Hand:
         with self._lock:
             if cost > self._left:
+                if len(parts) > 1:
+                    self.needs |= {parts[0].days[0].date: cost}
                 raise QuotaError(f"the job may send {self._left} more of its {allowance.requests} requests")
             if time.time() >= allowance.until:
                 raise QuotaError("the reservation of the job's requests has lapsed")

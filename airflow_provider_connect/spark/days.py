@@ -23,6 +23,7 @@ from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
 from airflow_provider_connect.publishing import is_unchanged, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
+from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.differences import with_differences
 from airflow_provider_connect.spark.freezer import Freezer, Known
 from airflow_provider_connect.spark.progress import Progress, say
@@ -72,6 +73,7 @@ class Days:
     :param keeps_stage: whether published files stay in place, because the stage belongs to the sink.
     :param put_shares: runs the sink's ``put`` over shares of a day on the executors; None if the sink has no ``put``.
     :param task_lives: tells whether the Airflow task that wants these days is known to be alive.
+    :param counts: the vendor's own, which answers are compared with; None to compare nothing.
     """
 
     job: JobConfig
@@ -86,6 +88,7 @@ class Days:
     freezer: Freezer
     put_shares: PutShares | None
     task_lives: Callable[[], bool]
+    counts: Counts | None = None
 
     def move(self, days: Sequence[Day]) -> list[DayReport]:
         """Bring days into the sink: the days of one plan are polled together, and each is published alone.
@@ -257,6 +260,9 @@ class Days:
         :raises DataError: with both figures.
         """
         found = self._findings(manifest, newest)
+        if self.counts is not None and not any(finding.is_fatal for finding in found):
+            counted = self.counts.finding(manifest.day, manifest.polled.rows_written)
+            found += [counted] if counted is not None else []
         fatal = [finding.text for finding in found if finding.is_fatal]
         if fatal:
             # Without the manifest the next try polls again: this answer may have been a passing fault.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from airflow_provider_connect.sink import LedgerRow, Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
 from airflow_provider_connect.spark.asked import planned
+from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
 from airflow_provider_connect.stage.erasing import EraseList
@@ -64,6 +66,8 @@ class Freezer:
 
     :param poll_parts: runs :func:`.poll.run` over tasks on the executors.
     :param dealer: deals out the requests that the job may send.
+    :param counts: the vendor's own, which some plans need.
+    :param parts_at_once: how many partitions of a plan may be polled at the same time.
     """
 
     job: JobConfig
@@ -75,6 +79,8 @@ class Freezer:
     progress: Progress
     poll_parts: PollParts
     dealer: Dealer = field(default_factory=Dealer)
+    counts: Counts | None = None
+    parts_at_once: int = sys.maxsize
 
     def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
@@ -111,15 +117,27 @@ class Freezer:
         :raises ConnectError: the plan is of other days, or Spark lost a task.
         :raises QuotaError: the job may not send as many requests any more.
         """
+        if self.counts is not None:
+            for day in days:
+                self.counts.before_plan(day)
         parts = planned(self.poller, days)
         firsts = {part.index: part.days[0] for part in parts}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
         with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days[:1])) as hand:
-            texts = self.poll_parts([self._task(part, attempts, known, hand) for part in parts])
-            outcomes = hand.outcomes = [PollOutcome.model_validate_json(text) for text in texts]
+            outcomes = hand.outcomes = self._outcomes([self._task(part, attempts, known, hand) for part in parts])
         for part, outcome in zip(parts, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
         return {day: _of_day(day, parts, outcomes) for day in days}
+
+    def _outcomes(self, tasks: Sequence[str]) -> list[PollOutcome]:
+        """Poll partitions, as many at once as may be; none begins after one of those before has failed."""
+        outcomes: list[PollOutcome] = []
+        for start in range(0, len(tasks), self.parts_at_once):
+            if any(outcome.failure for outcome in outcomes):
+                break
+            some = tasks[start : start + self.parts_at_once]
+            outcomes += [PollOutcome.model_validate_json(text) for text in self.poll_parts(list(some))]
+        return outcomes
 
     def _task(self, part: InputPartition, attempts: Mapping[Day, str], known: Known, hand: Hand) -> str:
         return PollTask(

@@ -31,6 +31,7 @@ from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
 from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.stage import temporary as temporary_stage
@@ -52,13 +53,13 @@ def main(argv: list[str]) -> int:
     watchdog.start(job_file.with_name(LOCK_FILE))
     job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
     job_file.unlink()
-    dealer = Dealer(job.allowance)
+    dealer = Dealer(job.allowance, job.count_allowance)
     try:
         report = _run(job, _connections(job, job_file), started, dealer)
     except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
         report = JobReport(attempt=job.attempt, failure=Failure.of(error))
     seconds = report.seconds | {"total": time.monotonic() - started}
-    report = report.model_copy(update={"seconds": seconds} | dealer.figures())
+    report = report.model_copy(update={"seconds": seconds} | dealer.figures() | dealer.counts.figures())
     try:
         _write(job.report, report)
     except BaseException:
@@ -98,6 +99,9 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         sc = starting()
         seconds = {"start": time.monotonic() - started}
         dealer.expect(source.requests_for(job.all_days), most_each=source.retry_budget_requests)
+        counts = Counts(source, poller, job.rules, dealer.counts)
+        width = min(source.parallel_days, sc.defaultParallelism, dealer.width)
+        plans = min(width, len(groups(job.all_days, poller.days_per_plan)))
         with Progress(root, job.progress_seconds, len(job.all_days)) as progress:
             freezer = Freezer(
                 job=job,
@@ -109,6 +113,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 progress=progress,
                 poll_parts=_pollster(sc, schema, connection),
                 dealer=dealer,
+                counts=counts,
+                parts_at_once=max(1, dealer.width // max(1, plans)),
             )
             days = Days(
                 job=job,
@@ -123,8 +129,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 freezer=freezer,
                 put_shares=_putter(sc, job, key, root.url, connections) if publisher.has_put else None,
                 task_lives=watchdog.sees_task,
+                counts=counts,
             )
-            width = min(source.parallel_days, sc.defaultParallelism, dealer.width)
             reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept = _swept(sink.target, publisher.sweep)

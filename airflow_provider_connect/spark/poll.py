@@ -23,7 +23,7 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, Failure, QuotaError, RetriableError
-from airflow_provider_connect.patience import FROM_HALF, Clock, Patience, doubling
+from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, Source
@@ -50,6 +50,7 @@ class PollTask(BaseModel):
     :param requests: how many requests it may send, under a quota, and ``until`` when.
     :param failed: how many earlier jobs sent for it in vain.
     :param erased: whose rows are left out.
+    :param begins: when it may send the first, in seconds since 1970.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +66,7 @@ class PollTask(BaseModel):
     until: float = 0.0
     failed: int = 0
     erased: EraseList = Field(default_factory=EraseList)
+    begins: float = 0.0
 
 
 class PollOutcome(BaseModel):
@@ -118,6 +120,8 @@ def freeze(
     """
     source: Source = registry.source_class(task.source_name).of(task.source)
     root = Folder(task.root)
+    if (early := task.begins - time.time()) > 0:
+        CLOCK.sleep(early)
     patience = Patience(source.retry_budget_seconds, _PAUSES, jitter=FROM_HALF, clock=clock)
     notes = [] if retries is None else retries
     sent = [] if sent is None else sent

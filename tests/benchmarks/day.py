@@ -70,6 +70,7 @@ class Bench:
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
         self.folder = folder
+        self.master = MASTER
         self.connection = Connection(
             conn_id="mixpanel",
             conn_type="mixpanel",
@@ -95,13 +96,16 @@ class Bench:
             pool.apply(warm_up)
             return pool.apply(poll_and_stage, (self.connection, day, str(self.folder / f"stage-{next(RUNS)}")))
 
-    def task(self, days: list[dt.date]) -> Task:
-        """Run the whole job over days into a new table, as the operator does."""
+    def task(self, days: list[dt.date], **options: object) -> Task:
+        """Run the whole job over days into a new table, as the operator does.
+
+        :param options: more of the source's.
+        """
         run = self.folder / f"run-{next(RUNS)}"
         run.mkdir(mode=0o700)
         job = JobConfig(
             source_name="mixpanel",
-            source=SOURCE,
+            source=SOURCE | options,
             sink_name="delta",
             sink={"path": str(run / "table")},
             days=tuple(Day(date=day) for day in days),
@@ -115,9 +119,9 @@ class Bench:
         started = time.perf_counter()
         with (run / "alive.lock").open("wb") as lock, (run / "log").open("wb") as log:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            how = launch.prepare(master=MASTER, deploy_mode="client", user_conf={}, run_folder=run)
+            how = launch.prepare(master=self.master, deploy_mode="client", user_conf={}, run_folder=run)
             conf = itertools.chain.from_iterable(("--conf", f"{name}={value}") for name, value in how.conf.items())
-            command = ["spark-submit", "--master", MASTER, *conf, how.application, str(run / "job.json")]
+            command = ["spark-submit", "--master", self.master, *conf, how.application, str(run / "job.json")]
             process = subprocess.Popen(command, env=os.environ | how.env_vars, stdout=log, stderr=log)
             cpu_seconds, peak_mb = watch(process)
         seconds = time.perf_counter() - started

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import mmap
 import os
 import struct
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit
 
@@ -56,6 +58,16 @@ def raw_size(body: memoryview) -> int:
     return int(struct.unpack("<I", body[-4:])[0])
 
 
+class Part(NamedTuple):
+    """Some of the lines.
+
+    :param name: the same for the same selection.
+    """
+
+    name: str
+    select: Callable[[Iterable[bytes]], Iterator[bytes]]
+
+
 class DayStore:
     """The gzipped bodies of a project, each made on its first request.
 
@@ -66,29 +78,36 @@ class DayStore:
     def __init__(self, project: Project, folder: Path | None = None) -> None:
         self._project = project
         self._folder = folder
-        self._bodies: dict[tuple[tuple[dt.date, ...], TimeUnit], memoryview] = {}
-        self._making: dict[tuple[tuple[dt.date, ...], TimeUnit], threading.Lock] = {}
+        self._bodies: dict[tuple[tuple[dt.date, ...], TimeUnit, str], memoryview] = {}
+        self._making: dict[tuple[tuple[dt.date, ...], TimeUnit, str], threading.Lock] = {}
         self._lock = threading.Lock()
 
     def lines(self, dates: tuple[dt.date, ...], unit: TimeUnit) -> Iterator[bytes]:
         """Yield the lines of all ``dates`` in turn."""
         return chain.from_iterable(self._project.lines(date, unit) for date in dates)
 
-    def gzipped(self, dates: tuple[dt.date, ...], unit: TimeUnit = "s") -> memoryview:
-        """Return the body for ``dates`` as one gzip member."""
-        key = (dates, unit)
+    @property
+    def keeps_on_disk(self) -> bool:
+        """Whether bodies are kept where they cost no memory."""
+        return self._folder is not None
+
+    def gzipped(self, dates: tuple[dt.date, ...], unit: TimeUnit = "s", part: Part | None = None) -> memoryview:
+        """Return the body for ``dates``, or for a part of their lines, as one gzip member."""
+        key = (dates, unit, part.name if part else "")
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
         with making:  # so two requests for a new day do not make it twice
             if key not in self._bodies:
-                self._bodies[key] = self._make(dates, unit)
+                self._bodies[key] = self._make(dates, unit, part)
             return self._bodies[key]
 
-    def _make(self, dates: tuple[dt.date, ...], unit: TimeUnit) -> memoryview:
-        pieces = gzip_pieces(self.lines(dates, unit))
+    def _make(self, dates: tuple[dt.date, ...], unit: TimeUnit, part: Part | None) -> memoryview:
+        lines = self.lines(dates, unit)
+        pieces = gzip_pieces(part.select(lines) if part else lines)
         if self._folder is None:
             return memoryview(b"".join(pieces))
-        path = self._folder / f"{self._project.fingerprint}-{dates[0]}-{dates[-1]}-{unit}.jsonl.gz"
+        which = f"-{hashlib.sha256(part.name.encode()).hexdigest()[:16]}" if part else ""
+        path = self._folder / f"{self._project.fingerprint}-{dates[0]}-{dates[-1]}-{unit}{which}.jsonl.gz"
         if not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
             unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.demo.mixpanel import templates as mixpanel_templates
-from airflow_provider_connect.demo.mixpanel.templates import EVENTS, Template, rng, templates, users
+from airflow_provider_connect.demo.mixpanel.templates import EVENTS, REUSED, Template, rng, templates, users
 
 Regime = Literal["utc", "project_local"]
 TimeUnit = Literal["s", "ms"]
@@ -143,8 +143,11 @@ class Project:
 
         An event without ``$insert_id`` or ``distinct_id`` has no key and is always kept.
         """
+        return list(self.distinct(date, unit))
+
+    def distinct(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[dict[str, Any]]:
+        """Yield what :meth:`kept` returns."""
         seen: set[tuple[Any, ...]] = set()
-        rows = []
         for line in self.lines(date, unit):
             row = json.loads(line)
             properties = row["properties"]
@@ -153,8 +156,7 @@ class Project:
                 if key in seen:
                     continue
                 seen.add(key)
-            rows.append(row)
-        return rows
+            yield row
 
     def today(self, now: dt.datetime) -> dt.date:
         """Return the date of ``now`` in the project's zone: the last that may be requested."""
@@ -206,7 +208,7 @@ class Project:
             # Another event with a reused $insert_id is not a duplicate: the key has four fields.
             reused = index % 997 == 996 and insert_id and index not in missing
             insert_id = insert_id if reused else b'"$insert_id":"%016x",' % bits(64)
-            name = b'"Reused Insert Id"' if reused else EVENTS[int(uniform() * len(EVENTS))]
+            name = REUSED if reused else EVENTS[int(uniform() * len(EVENTS))]
             lacks = (1 + index % 2) if index in missing else 0
             yield _Event(
                 name,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from airflow_provider_connect.demo.mixpanel.bodies import (
     TRAILER_BYTES,
     DayStore,
+    Part,
     gzip_members,
     gzip_pieces,
     raw_size,
@@ -45,6 +46,9 @@ def export(store: DayStore, project: Project, query: Query, fault: Fault | None,
     if query.is_whole and kind not in LINE_KINDS:
         body = store.gzipped(query.dates, query.unit)
         return _fitting(body, accepts_gzip=accepts_gzip)
+    if store.keeps_on_disk and kind not in LINE_KINDS:
+        part = Part(query.narrowed_by, query.selected)
+        return _fitting(store.gzipped(query.dates, query.unit, part), accepts_gzip=accepts_gzip)
     lines = store.lines(query.dates, query.unit)
     total = sum(project.truth(date).lines for date in query.dates)
     if not query.is_whole:

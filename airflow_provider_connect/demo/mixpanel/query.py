@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from airflow_provider_connect.demo.mixpanel.events import TimeUnit
+from airflow_provider_connect.demo.mixpanel.expressions import Wants, parse
 
 MAX_LIMIT = 100_000
 
@@ -48,9 +48,11 @@ class Query:
     first: dt.date
     last: dt.date
     events: frozenset[str] | None
-    where: Callable[[dict[str, Any]], bool] | None
+    where: Wants | None
     limit: int | None
     unit: TimeUnit
+    narrowed_by: str = ""
+    """The text of ``event``, ``where`` and ``limit``: the same text selects the same lines."""
 
     @property
     def dates(self) -> tuple[dt.date, ...]:
@@ -58,8 +60,12 @@ class Query:
         return tuple(self.first + dt.timedelta(days=i) for i in range((self.last - self.first).days + 1))
 
     def narrow(self, lines: Iterable[bytes]) -> list[bytes]:
-        """Yield the lines that ``event``, ``where`` and ``limit`` select."""
-        return list(islice((line for line in lines if self.is_whole or self._wants(json.loads(line))), self.limit))
+        """Return the lines that ``event``, ``where`` and ``limit`` select."""
+        return list(self.selected(lines))
+
+    def selected(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what :meth:`narrow` returns."""
+        return islice((line for line in lines if self.is_whole or self._wants(json.loads(line))), self.limit)
 
     @property
     def is_whole(self) -> bool:
@@ -92,6 +98,7 @@ def parse_query(target: str, today: dt.date) -> Query:
         where=parse_where(values.get("where")),
         limit=_limit(values.get("limit")),
         unit="ms" if values.get("time_in_ms", "").lower() == "true" else "s",
+        narrowed_by=json.dumps([values.get(name) for name in ("event", "where", "limit")]),
     )
 
 
@@ -125,45 +132,15 @@ def _limit(text: str | None) -> int | None:
     return int(text)
 
 
-_WHERE = re.compile(
-    r'\s*properties\[("(?:[^"\\]|\\.)*")\]\s*(==|!=|>=|<=|>|<)\s*("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?)\s*'
-)
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-    ">=": lambda left, right: left >= right,
-    "<=": lambda left, right: left <= right,
-    ">": lambda left, right: left > right,
-    "<": lambda left, right: left < right,
-}
-
-
-def parse_where(text: str | None, *, orders_texts: bool = False) -> Callable[[dict[str, Any]], bool] | None:
-    """Parse one comparison of a property with a text or a number: a small part of the vendor's language.
+def parse_where(text: str | None, *, orders_texts: bool = False) -> Wants | None:
+    """Read an expression.
 
     :param orders_texts: whether texts may be greater or less, as the times of profiles are.
     :raises RefusedError: 400.
     """
     if text is None:
         return None
-    refusal = RefusedError(400, "where is not an expression this server understands")
-    match = _WHERE.fullmatch(text)
-    if match is None:
-        raise refusal
-    operator = match[2]
     try:
-        name, constant = json.loads(match[1]), json.loads(match[3])
+        return parse(text, orders_texts=orders_texts)
     except ValueError:
-        raise refusal from None
-    if isinstance(constant, str) and operator not in ("==", "!=") and not orders_texts:
-        raise refusal
-    compare = _COMPARISONS[operator]
-    kinds = str if isinstance(constant, str) else (int, float)
-
-    def wants(properties: dict[str, Any]) -> bool:
-        value = properties.get(name)
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            return operator == "!="
-        return compare(value, constant)
-
-    return wants
+        raise RefusedError(400, "where is not an expression this server understands") from None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
 from airflow_provider_connect.demo.mixpanel.query import RefusedError
-from airflow_provider_connect.demo.mixpanel.reports import Reports, counted
+from airflow_provider_connect.demo.mixpanel.reports import Reports, counted, counted_by_hour
+from airflow_provider_connect.demo.mixpanel.templates import EVENT_NAMES
 
 ANNOTATIONS_PATH = "/api/app/projects/{project_id}/annotations"
 
@@ -84,15 +86,22 @@ def _segmentation(standin: Reported, params: Mapping[str, str], fault: Fault | N
     for date in dates:
         for segment, count in counted(standin.project, date, on=on, where=where).get(params["event"], {}).items():
             values.setdefault(segment, {})[str(date)] = count
+    if params.get("unit") == "hour":
+        found = _by_hour(standin.project, dates, where).get(params["event"], {})
+        return _by_date(dates, {params["event"]: found})
     top = dict(sorted(values.items(), key=lambda each: -sum(each[1].values()))[:limit])
     return _by_date(dates, top if on is not None else values or {params["event"]: {}})
 
 
 def _events(standin: Reported, params: Mapping[str, str], fault: Fault | None) -> Any:
-    if params.get("type") not in _TYPES or params.get("unit") != "day":
+    unit = params.get("unit")
+    if params.get("type") not in _TYPES or unit not in ("hour", "day"):
         raise RefusedError(400, "type and unit are required parameters")
     names = json.loads(params.get("event", "[]"))
     dates = list(_dates(params, standin.today, fault))
+    if unit == "hour":
+        hours = _by_hour(standin.project, dates, None)
+        return _by_date(dates, {name: hours[name] for name in names if name in hours})
     values: dict[str, dict[str, int]] = {}
     for date in dates:
         found = counted(standin.project, date)
@@ -100,6 +109,21 @@ def _events(standin: Reported, params: Mapping[str, str], fault: Fault | None) -
             if name in found:
                 values.setdefault(name, {})[str(date)] = found[name].total()
     return _by_date(dates, values)
+
+
+def _names(standin: Reported, params: Mapping[str, str], _: Fault | None) -> Any:
+    if params.get("type") not in _TYPES:
+        raise RefusedError(400, "type is a required parameter")
+    listed = [name for name in EVENT_NAMES if name not in standin.reports.unlisted]
+    return sorted(listed[: _number(params, "limit", 255)], reverse=True)
+
+
+def _by_hour(project: Project, dates: list[dt.date], where: str | None) -> dict[str, dict[str, int]]:
+    found: dict[str, Counter[str]] = {}
+    for date in dates:
+        for name, hours in counted_by_hour(project, date, where=where).items():
+            found.setdefault(name, Counter()).update(hours)
+    return {name: dict(hours) for name, hours in found.items()}
 
 
 def _by_date(dates: list[dt.date], values: dict[str, dict[str, int]]) -> dict[str, Any]:
@@ -139,5 +163,6 @@ REPORTS: dict[tuple[str, str], Report] = {
     ("GET", "/api/query/insights"): _insights,
     ("GET", "/api/query/segmentation"): _segmentation,
     ("GET", "/api/query/events"): _events,
+    ("GET", "/api/query/events/names"): _names,
     ("GET", ANNOTATIONS_PATH): _annotations,
 }

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -101,12 +102,14 @@ class Reports:
     """The reports of a project; every number follows from these fields, the date and the time that has passed since.
 
     :param saved: by bookmark_id.
+    :param unlisted: names that the list of frequent events leaves out.
     """
 
     seed: int = 0
     funnels: tuple[Funnel, ...] = FUNNELS
     saved: Mapping[int, Mapping[str, Any]] = field(default_factory=lambda: SAVED)
     annotations: tuple[Mapping[str, Any], ...] = ANNOTATIONS
+    unlisted: frozenset[str] = frozenset()
 
     def steps(self, funnel: Funnel, date: dt.date, today: dt.date) -> list[dict[str, Any]]:
         """Return a funnel's steps for those who began on ``date``: more complete it until its length is over."""
@@ -165,19 +168,36 @@ def counted(
     return found
 
 
+@lru_cache(maxsize=16)
+def counted_by_hour(project: Project, date: dt.date, *, where: str | None = None) -> dict[str, Counter[str]]:
+    """Return how often each event happened in each hour of a date, as the project's clock showed it.
+
+    :raises RefusedError: 400.
+    """
+    wants = parse_where(where)
+    # Events of the old regime are timed by the project's clock.
+    zone = ZoneInfo(project.timezone) if project.regime == "utc" else dt.UTC
+    found: dict[str, Counter[str]] = {}
+    for row in _events(project, date):
+        if wants is None or wants(row["properties"]):
+            hour = dt.datetime.fromtimestamp(row["properties"]["time"], zone)
+            found.setdefault(row["event"], Counter())[f"{hour:%Y-%m-%d %H}:00:00"] += 1
+    return found
+
+
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else "undefined"
 
 
 def _events(project: Project, date: dt.date) -> Iterable[dict[str, Any]]:
     if project.regime == "project_local" or project.timezone == "UTC":
-        return project.kept(date)
+        return project.distinct(date)
     return _of_zone(project, date)
 
 
 def _of_zone(project: Project, date: dt.date) -> Iterator[dict[str, Any]]:
     zone = ZoneInfo(project.timezone)
     for shift in (-1, 0, 1):
-        for row in project.kept(date + dt.timedelta(days=shift)):
+        for row in project.distinct(date + dt.timedelta(days=shift)):
             if dt.datetime.fromtimestamp(row["properties"]["time"], zone).date() == date:
                 yield row

@@ -4,8 +4,8 @@ It answers ``GET /api/2.0/export`` as https://developer.mixpanel.com/reference/r
 (2026-11) and as connectors have seen it: made-up events (:mod:`.events`), accounts and rate limits (:mod:`.access`)
 and faults (:mod:`.faults`). The endpoints of the Query API (:mod:`.query_api`) are on the same host here: made-up
 profiles and cohorts (:mod:`.people`), in sessions of pages (:mod:`.engage`), and reports (:mod:`.reports`). Unlike
-Mixpanel it speaks plain HTTP, keeps to 127.0.0.1, knows one project and one account, and understands one comparison as
-``where``. Every answer names it in its ``Server`` header.
+Mixpanel it speaks plain HTTP, keeps to 127.0.0.1, knows one project and one account, and understands a part of
+Mixpanel's expressions (:mod:`.expressions`). Every answer names it in its ``Server`` header.
 
 For other processes there is ``GET /_standin/stats``, ``GET /_standin/truth?date=``, ``GET`` and ``POST
 /_standin/faults`` (a JSON list that replaces the schedule).

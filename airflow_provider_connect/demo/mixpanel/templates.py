@@ -78,6 +78,11 @@ EVENTS = tuple(
     for _ in range(weight)
 )
 
+REUSED = b'"Reused Insert Id"'
+
+EVENT_NAMES: tuple[str, ...] = tuple(json.loads(name) for name in dict.fromkeys((*EVENTS, REUSED)))
+"""Every name that an event may have, the most frequent first."""
+
 
 class Template(NamedTuple):
     """Three property texts of one event, to be put around its key: ``a`` ends with a comma, ``c`` starts with one."""

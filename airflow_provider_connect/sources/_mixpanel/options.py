@@ -120,6 +120,13 @@ class MixpanelOptions(Options):
         description="How many days of one window an export is asked for at once, up to 31, where the limit of requests "
         "hurts and not the size; auto: as few as bring the window into an hour's limit, by the days' sizes.",
     )
+    split_rows: int | None = Field(
+        default=None,
+        ge=1,
+        description="A day with more events than these, as Mixpanel counts them, is fetched in several exports, none "
+        "of them much larger; an hour is not cut. Each day is then counted first, and must agree with its count. By "
+        "default a day is one export, and not counted.",
+    )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
         description="A line or profile that is no record fails the day (none), or is set aside and counted (all).",
@@ -147,6 +154,8 @@ class MixpanelOptions(Options):
             zone(self.project_timezone)
         except ConfigError as error:
             raise ValueError(f"project_timezone: {error}") from None
+        if self.split_rows is not None and self.days_per_request != 1:
+            raise ValueError("split_rows: a day that may be split is asked for alone: leave days_per_request out")
         return self
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.http.client import Answer, excerpt, request
@@ -17,14 +18,21 @@ from airflow_provider_connect.polling.inflate import gunzip
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Sizes, Together
+from airflow_provider_connect.source import InputPartition, Poller, Sizes, Together, VendorCount
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
 from airflow_provider_connect.sources._mixpanel.cutting import rows_of
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.query.segmentation import (
+    events_of_day,
+    frequent_events,
+    hours_of_day,
+)
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
 from airflow_provider_connect.sources._mixpanel.span import choose, days_per_plan
+from airflow_provider_connect.sources._mixpanel.split import both, conditions, marks
 from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import Day, groups
 
@@ -41,19 +49,21 @@ def now() -> dt.datetime:
 
 
 class MixpanelPoller(Poller):
-    """Polls a day, or several that follow each other, in one request."""
+    """Polls a day, or several that follow each other, in one request, or a large day in several."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
         self._options = options
         self._connection = connection
         self.days_per_plan = days_per_plan(options)
+        self._events: list[str] | None = None
+        self._hours: dict[Day, Mapping[str, int]] = {}
 
     def schema(self) -> pa.Schema:
         """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.mixpanel`."""
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one request for each day, or for as many as ``days_per_request`` allows.
+        """Return one request for each day, for as many as ``days_per_request`` allows, or several for a large day.
 
         :raises ConfigError: if the options or the connection are wrong, or a day is in the future.
         :raises RetriableError: if a day ends within the hour: a clock may be wrong.
@@ -61,18 +71,50 @@ class MixpanelPoller(Poller):
         regime = self._options.regime(self._connection)
         for day in days:
             require_over(day, self._options.project_timezone, now())
-        return [self._request(index, group, regime) for index, group in enumerate(groups(days, self.days_per_plan))]
+        together = groups(days, self.days_per_plan)
+        wanted = [(group, params) for group in together for params in self._requests(group, regime)]
+        return [InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(wanted)]
 
     def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
         """Return what ``days_per_request`` says, or what it comes to if it is ``auto``."""
         return choose(self._options, wanted, sizes)
 
-    def _request(self, index: int, days: tuple[Day, ...], regime: Regime) -> InputPartition:
+    def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
         first, last = days[0].date, days[-1].date
         if regime == "utc":
             first, last = days[0].start.date(), (days[-1].end - dt.timedelta(microseconds=1)).date()
         params = {"from_date": first.isoformat(), "to_date": last.isoformat(), "timestamps": regime}
-        return InputPartition(days=days, index=index, params=params)
+        if self._options.split_rows is None:
+            return [params]
+        (day,) = days  # the options allow no more
+        if day not in self._hours:  # who plans without a job has counted nothing
+            self.count(day, Tally())
+        found = conditions(marks(day, regime, self._hours[day], self._options.split_rows))
+        return [params | {"condition": condition} for condition in found] or [params]
+
+    def count(self, day: Day, tally: Tally) -> VendorCount:
+        """Return how many events Mixpanel counts on a day of the project's zone, in either regime.
+
+        Mixpanel counts without duplicates. It counts events by name, and lists only the most frequent names of the last
+        31 days: unless the option ``event`` names them, the day may have more.
+
+        :raises ConfigError: the credentials, the role or the plan do not allow it.
+        :raises RetriableError: Mixpanel is away, in trouble or busy.
+        """
+        options = self._options
+        require_over(day, options.project_timezone, now())
+        access = Access.from_connection(self._connection, "query")
+        with closing(Asking(options, access, day, tally)) as there:
+            names = options.event or self._events
+            if names is None:
+                names = self._events = frequent_events(there)
+            names = list(dict.fromkeys(names))
+            if options.split_rows is None:
+                rows = sum(events_of_day(there, names, options.where).values())
+            else:
+                hours = self._hours[day] = hours_of_day(there, names, options.where)
+                rows = hours.total()
+        return VendorCount(rows, is_least=options.event is None or options.deduplicate == "off")
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a day, or of several: one request, read to its end.
@@ -111,8 +153,9 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
         params["project_id"] = access.project_id
     if options.event is not None:
         params["event"] = json.dumps(options.event, ensure_ascii=False)
-    if options.where is not None:
-        params["where"] = options.where
+    where = both(options.where, part.params.get("condition"))
+    if where is not None:
+        params["where"] = where
     limits = Limits(
         connect_timeout_seconds=options.connect_timeout_seconds,
         read_timeout_seconds=options.read_timeout_seconds,

@@ -13,6 +13,7 @@ from airflow_provider_connect.sources._mixpanel.query.insights import INSIGHTS
 from airflow_provider_connect.sources._mixpanel.query.profiles import COHORT_MEMBERS, ENGAGE
 from airflow_provider_connect.sources._mixpanel.query.retention import RETENTION
 from airflow_provider_connect.sources._mixpanel.query.segmentation import SEGMENTATION
+from airflow_provider_connect.sources._mixpanel.split import split_problems
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 
 EXPORT = Stream(
@@ -28,6 +29,7 @@ EXPORT = Stream(
             "event",
             "where",
             "deduplicate",
+            "split_rows",
             "promote",
             "days_per_request",
             "errors_tolerance",
@@ -35,6 +37,7 @@ EXPORT = Stream(
             "max_record_bytes",
         }
     ),
+    problems=split_problems,
 )
 
 _ALL = (EXPORT, ENGAGE, COHORTS, COHORT_MEMBERS, ANNOTATIONS, FUNNELS, RETENTION, INSIGHTS, SEGMENTATION)

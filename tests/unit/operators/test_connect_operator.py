@@ -141,6 +141,9 @@ def test_offset_follows_what_a_failed_task_did_publish(task: Task, spark_submit:
     assert offset.position == dt.date(2026, 10, 5)
 
 
+NOT_RECONCILED = {"reconcile": "off", "reconcile_percent": 1.0}
+
+
 def test_rules_of_completeness_reach_the_job_and_warnings_the_report_and_the_log(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,7 +152,7 @@ def test_rules_of_completeness_reach_the_job_and_warnings_the_report_and_the_log
     summary = task.run()
     rules = spark_submit.seen["job"]["rules"]
     bounds = {"percent": 30.0, "over_days": 7, "on": "fail"}
-    assert rules == {"on_shrink": "warn", "shrink_percent": 5.0, "row_bounds": bounds}
+    assert rules == {"on_shrink": "warn", "shrink_percent": 5.0, "row_bounds": bounds} | NOT_RECONCILED
     assert summary["days"][0]["warnings"] == ["half of it is gone"]
     assert task.context["outlet_events"][task.operator.outlets[0]].extra == summary
     assert "[warning  ] half of it is gone" in capsys.readouterr().out

@@ -6,6 +6,7 @@ https://developer.mixpanel.com/reference/segmentation-query (2026-11). :func:`ev
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
 
 MOST_SEGMENTS = 10_000
 """More than these Mixpanel does not return; without being asked for so many it returns 60."""
+
+MOST_NAMES = 255
+"""More names of events Mixpanel does not list."""
 
 _NAMES_AT_ONCE = 40  # in one URL
 
@@ -40,6 +44,47 @@ def events_of_day(there: Asking, names: Sequence[str], where: str | None = None)
         values = _values(there, "/api/query/events", params, "events of these names")
         found |= {name: _count(there, values.get(name, {}), f"event {name!r}") for name in some}
     return found
+
+
+def hours_of_day(there: Asking, names: Sequence[str], where: str | None = None) -> Counter[str]:
+    """Return Mixpanel's own count of the day's events of some names by hour, as the project's clock shows it.
+
+    Costs as many queries as :func:`events_of_day`, and is written like ``2026-03-01 14:00:00``.
+
+    :raises ConnectError: as :meth:`.Asking.document`, or the answer is not for the day.
+    """
+    found: Counter[str] = Counter()
+    for start in range(0, len(names), 1 if where is not None else _NAMES_AT_ONCE):
+        if where is not None:
+            params = {"event": names[start], "type": "general", "where": where}
+            values = _values(there, "/api/query/segmentation", params, f"event {names[start]!r}", unit="hour")
+        else:
+            some = names[start : start + _NAMES_AT_ONCE]
+            params = {"event": json.dumps(some, ensure_ascii=False), "type": "general"}
+            values = _values(there, "/api/query/events", params, "events of these names", unit="hour")
+        for by_hour in values.values():
+            if not isinstance(by_hour, dict):
+                raise RetriableError("events by hour: in the answer of Mixpanel the hours are missing")
+            hours = {hour: count for hour, count in by_hour.items() if hour[:10] == str(there.day)}
+            if by_hour and not hours:
+                raise RetriableError(f"events by hour: Mixpanel answered for other days than {there.day}")
+            found.update({hour: require_count(count, "events by hour") for hour, count in hours.items()})
+    return found
+
+
+def frequent_events(there: Asking) -> list[str]:
+    """Return the names of the project's most frequent events, those of the last 31 days. Costs one query.
+
+    :raises ConnectError: as :meth:`.Asking.document`.
+    """
+    asked = Request("/api/query/events/names", {"type": "general", "limit": str(MOST_NAMES)}, about="event names")
+    names: list[object] = member(there, asked, kind=list)
+    return [name for name in names if isinstance(name, str)][:MOST_NAMES]
+
+
+def queries_to_count(names: int, where: str | None) -> int:
+    """Return how many queries it costs to count so many events of a day."""
+    return names if where is not None else -(-names // _NAMES_AT_ONCE)
 
 
 def _rows(there: Asking) -> Iterator[Row]:
@@ -72,13 +117,13 @@ def _total(there: Asking, name: str, segments: Mapping[str, Any]) -> int:
     return sum(_count(there, by_date, f"event {name!r}") for by_date in segments.values())
 
 
-def _values(there: Asking, path: str, params: Mapping[str, str], what: str) -> Mapping[str, Any]:
+def _values(there: Asking, path: str, params: Mapping[str, str], what: str, *, unit: str = "day") -> Mapping[str, Any]:
     """Ask for counts by name and date.
 
     :raises RetriableError: the day asked for is not among the days of the answer.
     """
     date = str(there.day)
-    asked = Request(path, {**params, "from_date": date, "to_date": date, "unit": "day"}, about=what)
+    asked = Request(path, {**params, "from_date": date, "to_date": date, "unit": unit}, about=what)
     data = member(there, asked, "data", kind=dict)
     series, values = data.get("series"), data.get("values")
     if not isinstance(series, list) or not isinstance(values, dict):

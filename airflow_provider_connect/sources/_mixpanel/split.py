@@ -1,0 +1,89 @@
+"""Cuts a large day into several exports, by the time of its events. Pure functions; DAG files import this.
+
+Mixpanel's export takes the names of the events that it is to send, but has no way to ask for all others, and its
+expressions do not know an event's name (https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). So a
+cut by name would lose what nobody has listed. It is made by time instead: part *n* asks for the events that have
+reached its own mark, and not the next one. Marks ascend, and ``not`` is true of what cannot be compared, so every event
+is in exactly one part, whatever it holds for a time, and in whatever zone the server reads a mark. A zone read
+otherwise only makes parts unequal.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from collections.abc import Mapping
+
+from airflow_provider_connect.sources._mixpanel.columns import Regime
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.window import Day, zone
+
+MOST_PARTS = 24
+"""The vendor's counts are by hour, and a hundred exports may run at once."""
+
+PARTS_AT_ONCE = 4
+"""More would not help: each is read by a task of its own, and days are polled side by side, too."""
+
+
+def marks(day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int) -> list[str]:
+    """Return where a day is cut, ascending; [] if it is not so large.
+
+    :param hours: how many events there are in each hour, as the project's clock shows it (``2026-03-01 14:00:00``).
+    """
+    total = sum(hours.values())
+    if total <= split_rows:
+        return []
+    parts = min(MOST_PARTS, math.ceil(total / split_rows))
+    found: list[str] = []
+    before, due = 0, 1
+    for hour, count in sorted(hours.items()):
+        # A cut is due after so many parts' worth of events. The nearest one may lie before or behind this hour.
+        if before and due < parts and (2 * before + count) * parts > 2 * due * total:
+            mark = _mark(hour, day, regime)
+            if mark is not None and (not found or mark > found[-1]):
+                found.append(mark)
+                due = max(due, before * parts // total) + 1  # an hour may hold more than one part's worth
+        before += count
+    return found
+
+
+def conditions(cuts: list[str]) -> list[str]:
+    """Return the expression of each part."""
+    if not cuts:
+        return []
+    reached = [f'(event["$time"] >= datetime("{mark}"))' for mark in cuts]
+    between = [f"{since} and (not {until})" for since, until in itertools.pairwise(reached)]
+    return [f"not {reached[0]}", *between, reached[-1]]
+
+
+def both(where: str | None, condition: str | None) -> str | None:
+    """Return one expression for two."""
+    if where is None or condition is None:
+        return where if condition is None else condition
+    return f"({where}) and ({condition})"
+
+
+def split_problems(options: MixpanelOptions) -> list[str]:
+    """Say why days cannot be split; [] if they can, or need not."""
+    if options.split_rows is None:
+        return []
+    return [f"split_rows: {problem}" for problem in count_problems(options)]
+
+
+def count_problems(options: MixpanelOptions) -> list[str]:
+    """Say why Mixpanel's own count cannot be had for the export; [] if it can."""
+    if options.where is not None and options.event is None:
+        return ["Mixpanel counts with where one event at a time: name the events in option event"]
+    return []
+
+
+def _mark(hour: str, day: Day, regime: Regime) -> str | None:
+    """Return an hour of the project's clock as events are timed; None if it cannot be read."""
+    try:
+        wall = dt.datetime.fromisoformat(hour).replace(tzinfo=None)
+    except ValueError:
+        return None
+    if regime == "utc":
+        wall = wall.replace(tzinfo=zone(day.zone)).astimezone(dt.UTC).replace(tzinfo=None)
+    return wall.isoformat(timespec="seconds")

@@ -1,0 +1,144 @@
+"""The vendor's own counts of days: asked by the driver, within the requests that the job may send for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from airflow_provider_connect.completeness import Finding, Reconcile, Rules, disagreement
+from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
+from airflow_provider_connect.job import Allowance
+from airflow_provider_connect.patience import CLOCK
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import Poller, Source, VendorCount
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.window import Day
+
+_TRIES = 3
+_PAUSE_SECONDS = 2.0
+
+
+class CountBudget:
+    """The requests that a job may send for counts. Without an allowance they are not limited.
+
+    :ivar sent: when requests were sent.
+    :ivar said: what the vendor said when it refused one, for want of room in its hour.
+    """
+
+    def __init__(self, allowance: Allowance | None = None) -> None:
+        self._allowance = allowance
+        self.sent: list[float] = []
+        self.said: tuple[int, int, float] | None = None
+
+    def require(self, requests: int) -> None:
+        """Make sure that so many may be sent.
+
+        :raises QuotaError: they may not.
+        """
+        if self._allowance is None:
+            return
+        left = self._allowance.requests - len(self.sent)
+        if requests > left:
+            raise QuotaError(
+                f"the job may send {left} more of its {self._allowance.requests} requests for the vendor's counts, and "
+                f"a day takes up to {requests}"
+            )
+        if time.time() >= self._allowance.until:
+            raise QuotaError("the reservation of the job's requests for the vendor's counts has lapsed")
+
+    def tally(self) -> Tally:
+        """Return a tally for one count, which keeps to the pace."""
+        return _Paced(self._allowance.per_second if self._allowance else None)
+
+    def figures(self) -> dict[str, Any]:
+        """Return what the job's report says of these requests."""
+        return {"counted": tuple(self.sent), "count_said": self.said}
+
+
+class _Paced(Tally):
+    def __init__(self, per_second: int | None) -> None:
+        super().__init__()
+        self._pause = 1 / per_second if per_second else 0.0
+
+    def request(self) -> None:
+        super().request()
+        CLOCK.sleep(self._pause)
+
+
+class Counts:
+    """Counts the days of a job, and compares them. Several threads may ask; the vendor is asked by one at a time."""
+
+    def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
+        self._source, self._poller, self._rules = source, poller, rules
+        self._budget = budget or CountBudget()
+        self._lock = threading.Lock()
+        self._planned: dict[Day, VendorCount] = {}
+        self._refused: ConfigError | None = None
+
+    @property
+    def _mode(self) -> Reconcile:
+        return "fail" if self._rules.reconcile == "off" and self._source.counts_first else self._rules.reconcile
+
+    def before_plan(self, day: Day) -> None:
+        """Count a day whose plan needs it.
+
+        :raises ConnectError: it cannot be counted; a :class:`QuotaError` if there are no requests left for that.
+        """
+        if self._source.counts_first:
+            self._planned[day] = self._ask(day)
+
+    def finding(self, day: Day, rows: int) -> Finding | None:
+        """Compare what is about to be published with the vendor's count; None if they agree, or are not compared.
+
+        :raises ConnectError: as :meth:`before_plan`; with ``warn`` only a :class:`QuotaError`.
+        """
+        if self._mode == "off":
+            return None
+        try:
+            count = self._planned.pop(day, None) or self._ask(day)
+        except QuotaError:
+            raise  # the task waits for room
+        except (ConfigError, RetriableError) as error:
+            if self._mode == "fail":
+                raise
+            text = f"day {day}: the source's own count could not be had, and nothing was compared with it: {error}"
+            return Finding(f"{text}; it is published all the same, as reconcile='warn' says", is_fatal=False)
+        return disagreement(day.date, rows, count, self._rules.reconcile_percent, self._mode)
+
+    def _ask(self, day: Day) -> VendorCount:
+        with self._lock:
+            if self._refused is not None:
+                raise self._refused  # what one day was told holds for all
+            tries = 0
+            while True:
+                tries += 1
+                try:
+                    return self._ask_once(day)
+                except QuotaError:
+                    raise
+                except ConfigError as error:
+                    self._refused = error
+                    raise
+                except RetriableError as error:
+                    if tries == _TRIES or error.retry_after_seconds:
+                        raise
+                    pause = _PAUSE_SECONDS * tries
+                    say(f"day {day}: the source is asked for its count again in {pause:.0f} s: {error}")
+                    CLOCK.sleep(pause)
+
+    def _ask_once(self, day: Day) -> VendorCount:
+        self._budget.require(self._source.requests_to_count([day]))
+        tally = self._budget.tally()
+        try:
+            return self._poller.count(day, tally)
+        except QuotaError as error:
+            if error.said is None:
+                raise
+            # It speaks of another hour than the one that polls are counted in.
+            self._budget.said = error.said
+            raise QuotaError(str(error)) from None
+        except ConfigError as error:
+            raise ConfigError(f"the vendor's own count: {error}") from None
+        finally:
+            self._budget.sent += tally.sent

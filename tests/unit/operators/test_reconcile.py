@@ -1,0 +1,207 @@
+"""A task that reconciles reserves the requests of the vendor's counts, too, and no limit is passed for them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.operators.quota_trigger import QuotaTrigger
+from airflow_provider_connect.polling.quota.book import Book
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.turns import Grant, Turns
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.window import Day
+from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource
+from tests.unit.operators.conftest import SparkSubmit, Supervisor, Task
+
+QUOTA, COUNTS = Quota("tiny", requests=30), Quota("counts", requests=30, per_second=2)
+
+
+class CountedSource(TinySource):
+    first: bool = False
+
+    def quota(self, connection: Connection) -> Quota | None:
+        return QUOTA
+
+    def count_quota(self, connection: Connection) -> Quota | None:
+        return COUNTS
+
+    def count_problems(self) -> list[str]:
+        return []
+
+    @property
+    def counts_first(self) -> bool:
+        return self.first
+
+    def requests_to_count(self, days: Sequence[Day]) -> int:
+        return 3 * len(days)
+
+
+def task_of(ledger: TinyLedger, *, first: bool = False, **options: Any) -> Task:
+    return Task(ledger, source=CountedSource(conn_id="tiny_default", first=first), **options)
+
+
+@pytest.fixture
+def counted(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger) -> Task:
+    return task_of(ledger, reconcile="fail")
+
+
+def book(quota: Quota) -> Book:
+    return Book.read(quota, VariableStore().keys(f"connect_quota/{quota.name}/"))
+
+
+def used(quota: Quota) -> int:
+    return book(quota).used(dt.datetime.now(dt.UTC).timestamp())
+
+
+SENT = """
+import time
+publish("2026-10-05")
+report(dict(day="2026-10-05", status="published", generation=1, rows_written=10), sent=[time.time()],
+       counted=[time.time()] * 2)
+"""
+NO_MORE = """
+import time
+failure = dict(type="QuotaError", message="wants more")
+report(dict(day="2026-10-05", status="not_started", failure=failure), failure=failure, {fields})
+sys.exit(75)
+"""
+
+
+def once(first: str, then: str) -> str:
+    """Return a script that ends otherwise at its second run."""
+    first, then = (text.strip().replace("\n", "\n    ") for text in (first, then))
+    mark = '(pathlib.Path(sys.argv[0]).parent / "once")'
+    return f"\nif {mark}.exists():\n    {then}\nelse:\n    {mark}.touch()\n    {first}\n"
+
+
+def test_both_quotas_are_reserved_and_what_was_not_sent_is_given_back(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does(SENT)
+    counted.run()
+    allowance = spark_submit.seen["job"]["count_allowance"]
+    assert allowance["requests"] >= 3
+    assert allowance["per_second"] == 2
+    assert spark_submit.seen["job"]["rules"]["reconcile"] == "fail"
+    assert (used(QUOTA), used(COUNTS)) == (1, 2)
+    assert book(QUOTA).holds == book(COUNTS).holds == {}
+
+
+@pytest.mark.parametrize(("first", "is_reserved"), [(False, False), (True, True)])
+def test_without_reconcile_only_a_source_whose_plan_counts_reserves_for_that(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, *, first: bool, is_reserved: bool
+) -> None:
+    spark_submit.does(SENT)
+    task_of(ledger, first=first).run()
+    assert (spark_submit.seen["job"]["count_allowance"] is not None) is is_reserved
+
+
+def test_without_room_for_the_counts_the_task_gives_back_all_and_waits_for_that(
+    counted: Task, spark_submit: SparkSubmit
+) -> None:
+    turns = Turns(VariableStore(), COUNTS)
+    grant = turns.reserve(Want("other", 30))
+    assert isinstance(grant, Grant)
+    with pytest.raises(TaskDeferred) as caught:
+        counted.run()
+    assert not (spark_submit.folder / "seen.json").exists()
+    assert isinstance(caught.value.trigger, QuotaTrigger)
+    assert caught.value.trigger.quota["name"] == "counts"
+    assert used(QUOTA) == 0
+    turns.settle(grant, [])
+    spark_submit.does(SENT)
+    summary = getattr(counted.operator, caught.value.method_name)(counted.context, event={}, **caught.value.kwargs)
+    assert summary["days"][0]["status"] == "published"
+    assert book(COUNTS).waiting == []
+
+
+def test_what_the_vendor_says_of_counts_is_noted_for_them_alone(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does(NO_MORE.format(fields="sent=[time.time()], counted=[time.time()], count_said=[31, 30, 0.0]"))
+    with pytest.raises(TaskDeferred) as caught:
+        counted.run()
+    assert isinstance(caught.value.trigger, QuotaTrigger)
+    assert caught.value.trigger.quota["name"] == "counts"
+    assert book(QUOTA).said == []
+    (said,) = book(COUNTS).said
+    assert (said.used, said.limit) == (31, 30)
+
+
+def test_a_killed_task_keeps_what_it_reserved_of_both(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does("sys.exit(137)")
+    with pytest.raises(Exception, match="killed"):
+        counted.run()
+    assert len(book(QUOTA).holds) == len(book(COUNTS).holds) == 1
+
+
+def test_a_day_that_takes_more_requests_than_a_job_had_gets_them_in_the_next(
+    counted: Task, spark_submit: SparkSubmit
+) -> None:
+    check = 'assert job["allowance"]["requests"] >= 9, job["allowance"]'
+    spark_submit.does(once(NO_MORE.format(fields='needs={"2026-10-05": 9}, counted=[1.0]'), f"{check}\n{SENT.strip()}"))
+    assert counted.run()["days"][0]["status"] == "published"
+
+
+def test_such_a_day_waits_until_all_of_them_fit(counted: Task, spark_submit: SparkSubmit) -> None:
+    turns = Turns(VariableStore(), QUOTA)
+    assert isinstance(turns.reserve(Want("other", 22)), Grant)
+    spark_submit.does(NO_MORE.format(fields='needs={"2026-10-05": 9}, counted=[time.time()]'))
+    with pytest.raises(TaskDeferred) as caught:
+        counted.run()
+    assert isinstance(caught.value.trigger, QuotaTrigger)
+    assert caught.value.trigger.want["least"] == caught.value.kwargs["left"]["least"] == 9
+    with pytest.raises(TaskDeferred) as again:
+        counted.operator.go_on(counted.context, event={}, **caught.value.kwargs)
+    assert again.value.trigger.want["least"] == 9, "it is not forgotten over a wait"  # type: ignore[attr-defined]
+
+
+def test_a_day_that_no_hour_has_room_for_is_told(counted: Task, spark_submit: SparkSubmit) -> None:
+    spark_submit.does(NO_MORE.format(fields='needs={"2026-10-05": 31}, counted=[1.0]'))
+    with pytest.raises(AirflowFailException, match="a day takes 31 requests, and tiny allows 30 requests an hour"):
+        counted.run()
+
+
+def test_a_count_that_no_hour_has_room_for_is_told(
+    counted: Task, spark_submit: SparkSubmit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountedSource, "requests_to_count", lambda source, days: 31 * len(days))
+    with pytest.raises(AirflowFailException, match="count of a day takes 31 requests, and counts allows 30"):
+        counted.run()
+    assert not (spark_submit.folder / "seen.json").exists()
+
+
+def made(source: Any, **options: Any) -> ConnectOperator:
+    return ConnectOperator(task_id="a", source=source, sink=TinySink(), **options)
+
+
+@pytest.mark.parametrize(("source", "said"), [
+    (TinySource(conn_id="c"), "reconcile='warn': source 'tiny' knows no count"),
+    (MixpanelSource(stream="engage"), "stream 'engage' of source 'mixpanel' knows no count"),
+    (MixpanelSource(where='properties["a"] == 1'), "name the events in option event"),
+])  # fmt: skip
+def test_a_source_without_a_count_is_refused(source: Any, said: str) -> None:
+    assert made(source).rules.reconcile == "off"
+    with pytest.raises(ConfigError, match=said):
+        made(source, reconcile="warn")
+
+
+def test_a_source_with_templates_is_checked_when_they_are_rendered() -> None:
+    operator = made(MixpanelSource(where="{{ params.where }}"), reconcile="warn")
+    operator.source = operator.source.rendered(lambda text: 'properties["a"] == 1')
+    with pytest.raises(ConfigError, match="name the events"):
+        operator._take_rendered()
+
+
+@pytest.mark.parametrize(("option", "said"), [
+    ({"reconcile": "on"}, "reconcile: cannot be 'on'"),
+    ({"reconcile_percent": -1}, "reconcile_percent: must be a number of percent"),
+])  # fmt: skip
+def test_wrong_options_are_told(option: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        made(MixpanelSource(), **option)
