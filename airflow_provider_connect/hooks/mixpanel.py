@@ -1,20 +1,19 @@
-"""The Mixpanel connection: where a project is and who may read it. Its form's Test button asks for one event."""
+"""The Mixpanel connection: where a project is and who may read it. Its form's Test button checks it."""
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
 
-from airflow_provider_connect.clients.http.client import Answer, request
-from airflow_provider_connect.clients.http.link import Limits
-from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.hooks import credentials
-from airflow_provider_connect.sources._mixpanel.access import Access, refusal
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.sources._mixpanel.access import Access
 
-_LIMITS = Limits(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
+    from airflow_provider_connect.sources._mixpanel.preflight.check import Report
 
 
 class MixpanelHook(BaseHook):
@@ -39,45 +38,30 @@ class MixpanelHook(BaseHook):
         """
         return Access.from_connection(credentials.resolve(self.mixpanel_conn_id))
 
+    def check(self, what: MixpanelOptions | StreamName | None = None) -> Report:
+        """Check the connection, and how a source reads it; print the report, or look at its ``findings``.
+
+        It sends one request to the stream's API, which counts to the project's hour, and is counted with those of the
+        tasks. If the region does not know the credentials, each other region is asked too.
+
+        :param what: the source that will use the connection, or the name of its stream; without it the export is
+            asked, and the project's zone is not compared.
+        :raises ConfigError: if the connection is missing, the source names another one, or there is no such stream.
+        """
+        from airflow_provider_connect.sources._mixpanel.preflight.check import check  # noqa: PLC0415  # too heavy to list connection types
+
+        conn_id = getattr(what, "conn_id", self.mixpanel_conn_id)
+        if conn_id != self.mixpanel_conn_id:
+            raise ConfigError(
+                f"the source reads connection {conn_id!r}, not {self.mixpanel_conn_id!r}: check that one with "
+                f"MixpanelHook({conn_id!r})"
+            )
+        return check(credentials.resolve(self.mixpanel_conn_id), what, store=VariableStore())
+
     def test_connection(self) -> tuple[bool, str]:
-        """Ask for at most one event of yesterday. This is one of the 60 queries that a project has in an hour."""
+        """Check the connection as far as the export goes, for the Test button of Airflow's form."""
         try:
-            access = self.get_conn()
-            with _one_event(access) as answer:
-                _check(answer, access)
+            report = self.check()
         except ConnectError as error:
             return False, str(error)
-        return True, f"Mixpanel ({access.asked}) lets this account export"
-
-
-def _one_event(access: Access) -> Answer:
-    # Yesterday in UTC lies ahead in no zone, and Mixpanel refuses days ahead.
-    yesterday = (dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1)).isoformat()
-    params = {"from_date": yesterday, "to_date": yesterday, "limit": "1"}
-    if access.project_id is not None:
-        params["project_id"] = access.project_id
-    url = access.url + "/api/2.0/export"
-    return request(url, params, access.auth, _LIMITS, proxy=access.proxy, ca_bundle=access.ca_bundle)
-
-
-def _check(answer: Answer, access: Access) -> None:
-    """Require that an answer is an export.
-
-    :raises ConnectError: if it is not, with what it is instead.
-    """
-    said, retry_after = answer.text(), answer.header("Retry-After")
-    if answer.status != 200 or not _is_export(said.text):
-        now = dt.datetime.now(dt.UTC)
-        raise refusal(answer.status, said.text, access, now=now, retry_after=retry_after, is_cut=said.is_cut)
-
-
-def _is_export(body: str) -> bool:
-    """Tell whether a body begins like an export: with nothing, or with a record, which may be cut."""
-    line, is_whole, _ = body.partition("\n")
-    if not is_whole:
-        return not line.strip() or line.startswith('{"event"')
-    try:
-        record: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(record, dict) and "event" in record
+        return report.passed, str(report)

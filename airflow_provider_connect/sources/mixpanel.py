@@ -42,8 +42,9 @@ extra        ``region``: us (default), eu, in · ``project_id``: needed with a s
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
 (``timestamps="utc"``). Older ones read dates in the project's zone and export what the project's clock showed
-(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. A project's
-answers do not show which one it has, so set it in the connection or here, unless the project's zone is UTC. If a
+(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. No answer says which one a project has, so set it
+in the connection or here, unless the project's zone is UTC; a check of the connection (``docs/mixpanel.md``) tells it
+from the data, mostly. If a
 project with UTC dates is in another zone, the request covers both UTC dates of a day, and rows of other days are
 dropped (``other_day``). Otherwise the server decides what belongs to a day, and rows with a time outside it are kept
 (``outside_day``). A time that the clock showed twice is taken as the first one; a time that it skipped moves forward.

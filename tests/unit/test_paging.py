@@ -124,6 +124,8 @@ def test_a_link_that_is_no_address_is_told(link: str) -> None:
         ("http://api.example/v1/events", "http://api.example"),
         ("https://api.example:444/", "https://api.example:444"),
         ("https://user:s3cret@api.example/", "https://api.example"),
+        ("http://169.254.169.254/latest/meta-data", "http://169.254.169.254"),
+        ("file:///etc/passwd", "file://"),
     ],
 )
 def test_credentials_do_not_follow_a_link_to_another_address(link: str, shown: str) -> None:

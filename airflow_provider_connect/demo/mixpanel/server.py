@@ -52,7 +52,7 @@ class StandIn:
 
     :param faults: the schedule to start with; replace it at any time with ``standin.faults.replace([...])``.
     :param cache: a folder that keeps compressed days for later processes; None keeps them in memory.
-    :param now: the clock that decides what "today" is.
+    :param now: the clock that decides what "today" is, and that the Date header shows.
     :param framing: of answers without a fault.
     :param port: 0 takes a free one.
     :param people: whom the Query API knows; replace them to change the answers to new sessions.
@@ -126,9 +126,14 @@ class StandIn:
         return self._stats
 
     @property
+    def now(self) -> dt.datetime:
+        """The present instant by the server's clock, as its answers' Date header has it."""
+        return self._now()
+
+    @property
     def today(self) -> dt.date:
         """The last date that may be requested."""
-        return self.project.today(self._now())
+        return self.project.today(self.now)
 
     def prepare(self, dates: Iterable[dt.date]) -> None:
         """Make and compress days now, each for a request for that day only, so that no request waits."""
@@ -334,6 +339,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _wire(self) -> Wire:
         return Wire(self, self._standin.counts.sent, self._standin.stop)
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """Return the time for the Date header, by the stand-in's own clock."""
+        return super().date_time_string(self._standin.now.timestamp() if timestamp is None else timestamp)
 
     def log_message(self, *_: Any) -> None:
         """Log nothing: the stats count requests, and a request line may hold secrets."""

@@ -163,7 +163,7 @@ def _region(connection: Connection) -> str:
 
 def _url(connection: Connection, api: Api) -> str:
     if not connection.host:
-        return f"https://{(HOSTS if api == 'export' else QUERY_HOSTS)[_region(connection)]}"
+        return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
 
 
@@ -273,6 +273,11 @@ def refusal(
     return ConfigError(
         f"Mixpanel ({access.asked}) answered {status}, which {_WORDS[access.api]['who']} never does{quoted}{after}"
     )
+
+
+def refused_status(status: int, body: str) -> int:
+    """Return the status of a refusal, or the one that fits its error document if that came with status 200."""
+    return _effective_status(status, _error_text(body))
 
 
 def _effective_status(status: int, text: str) -> int:

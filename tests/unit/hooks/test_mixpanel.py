@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.hooks import mixpanel as hook_module
 from airflow_provider_connect.hooks.mixpanel import MixpanelHook
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from tests.equipment.quota import Keys
 
 EVENT = b'{"event":"a","properties":{"time":1}}\n'
 
@@ -98,3 +102,47 @@ def test_missing_and_incomplete_connections_are_told_without_a_request(
     assert "password" in message
     assert "project_id" in message
     assert mixpanel.asked == []
+
+
+def test_the_form_shows_a_line_for_all_that_was_looked_at(mixpanel: Mixpanel) -> None:
+    passed, message = MixpanelHook().test_connection()
+    assert passed
+    first, *rows, last = message.splitlines()
+    assert first.endswith("stream export, works.")
+    assert {row.partition(":")[0].partition(" ")[2] for row in rows} == {
+        "credentials",
+        "region",
+        "project id",
+        "role",
+        "plan",
+        "clock",
+        "time zone and timestamps",
+        "quota",
+    }
+    assert last == "Requests sent: 1 of the export."
+    assert all(row.endswith(".") for row in rows), "readable, too, where a form joins the lines"
+
+
+def test_a_source_is_checked_with_its_own_connection(mixpanel: Mixpanel) -> None:
+    assert MixpanelHook().check(MixpanelSource(project_timezone="US/Pacific", timestamps="utc")).passed
+    (asked,) = mixpanel.asked
+    assert asked[0].startswith("/api/2.0/export?")
+    with pytest.raises(ConfigError, match=r"reads connection 'other'.*MixpanelHook\('other'\)"):
+        MixpanelHook().check(MixpanelSource(conn_id="other"))
+
+
+def test_a_stream_is_checked_by_its_name(mixpanel: Mixpanel) -> None:
+    mixpanel.body = b'{"results":[]}'
+    report = MixpanelHook().check("annotations")
+    assert report.passed
+    assert report.requests == {"app": 1}
+    ((path, _),) = mixpanel.asked
+    assert path.startswith("/api/app/projects/7/annotations?")
+
+
+def test_the_request_is_counted_with_those_of_the_tasks(mixpanel: Mixpanel, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys()
+    monkeypatch.setattr(hook_module, "VariableStore", lambda: keys)
+    assert "OK quota: 59 of 60 requests an hour are left" in MixpanelHook().test_connection()[1]
+    assert "OK quota: 58 of 60 requests an hour are left" in MixpanelHook().test_connection()[1]
+    assert all(key.startswith("connect_quota/mixpanel.export.7.") for key in keys.all)

@@ -1,0 +1,1 @@
+"""A look at a connection before the first run."""

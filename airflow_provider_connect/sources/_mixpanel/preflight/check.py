@@ -1,0 +1,369 @@
+"""Checks a connection before the first run: what was looked at, what was found, and what to do.
+
+A check sends one request to the API of the stream, and one to each other region if this one does not know the
+credentials. Credentials go to Mixpanel's own hosts only, or to the one that the connection names.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar, get_args
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
+from airflow_provider_connect.polling.quota.book import Book, prefix_of
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.turns import Grant, Store, Turns
+from airflow_provider_connect.sources._mixpanel import access as accesses
+from airflow_provider_connect.sources._mixpanel.access import HOSTS, Access, Api
+from airflow_provider_connect.sources._mixpanel.columns import Regime
+from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
+from airflow_provider_connect.sources._mixpanel.preflight.probe import Probed, probe
+from airflow_provider_connect.sources._mixpanel.preflight.regime import Reading, read_regime, shown
+from airflow_provider_connect.sources._mixpanel.streams import STREAMS
+
+Level = Literal["ok", "note", "problem", "unknown"]
+"""``note``: it works, but somebody should know. ``unknown``: it could not be seen."""
+
+_T = TypeVar("_T")
+_CLOCK_SECONDS = 5.0
+_API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", "app": "the App API"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row of a report.
+
+    :param about: what was looked at.
+    :param found: what was found: no secret, and no record's value.
+    :param todo: what a person should do; "" for nothing.
+    """
+
+    about: str
+    level: Level
+    found: str
+    todo: str = ""
+
+    def __str__(self) -> str:
+        """Return the row as a line."""
+        todo = f" To do: {self.todo}." if self.todo else ""
+        return f"{self.level.upper()} {self.about}: {self.found}.{todo}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found.
+
+    :param requests: how many requests it sent that count, by API.
+    """
+
+    asked: str
+    findings: tuple[Finding, ...]
+    requests: dict[Api, int] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing stands in the way of a run."""
+        return not any(finding.level == "problem" for finding in self.findings)
+
+    def __str__(self) -> str:
+        """Return the report as text, problems first; each line is a sentence, also where lines are joined."""
+        order = ("problem", "note", "unknown", "ok")
+        rows = sorted(self.findings, key=lambda finding: order.index(finding.level))
+        sent = ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests.items()) or "none"
+        verdict = "works" if self.passed else "does not work yet"
+        return "\n".join([f"{self.asked} {verdict}.", *map(str, rows), f"Requests sent: {sent}."])
+
+
+def check(
+    connection: Connection,
+    what: MixpanelOptions | StreamName | None = None,
+    *,
+    store: Store | None = None,
+    clock: Callable[[], dt.datetime] | None = None,
+) -> Report:
+    """Check a connection.
+
+    :param what: the source that will use it, or the name of its stream; None for the export, whatever the source's
+        zone.
+    :param store: where the requests of all tasks are counted; None for nowhere.
+    :param clock: tells the present instant, in UTC.
+    :raises ConfigError: if there is no stream of this name.
+    """
+    if isinstance(what, str) and what not in get_args(StreamName):
+        raise ConfigError(f"there is no stream {what!r}: it is one of {', '.join(get_args(StreamName))}")
+    return _Check(connection, what, store, clock or (lambda: dt.datetime.now(dt.UTC))).report()
+
+
+class _NoRoomError(Exception):
+    """The hour's requests are used up, by our own count."""
+
+
+class _Check:
+    """One check on its way."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        what: MixpanelOptions | StreamName | None,
+        store: Store | None,
+        clock: Callable[[], dt.datetime],
+    ) -> None:
+        self._connection = connection
+        self._options = what if isinstance(what, MixpanelOptions) else None
+        self._stream = STREAMS[self._options.stream if self._options else what if isinstance(what, str) else "export"]
+        self._api = self._stream.api
+        self._store = store
+        self._clock = clock
+        self._sent: Counter[Api] = Counter()
+        self._findings: list[Finding] = []
+        self._uncounted = ""
+
+    def report(self) -> Report:
+        problems = accesses.problems(self._connection, self._api)
+        if problems:
+            self._findings += [Finding("connection", "problem", problem) for problem in problems]
+            return Report(f"Mixpanel, stream {self._stream.name},", tuple(self._findings))
+        there = Access.from_connection(self._connection, self._api)
+        try:
+            probed = self._probe(self._connection)
+        except _NoRoomError as error:
+            self._note("quota", "problem", str(error), "check again when there is room")
+        except ConnectError as error:
+            self._note("answer", "problem", str(error), "see whether this machine can reach that host")
+        else:
+            self._read(probed)
+        asked = f"Mixpanel ({there.asked}), stream {self._stream.name},"
+        return Report(asked, tuple(self._findings), dict(self._sent))
+
+    def _note(self, about: str, level: Level, found: str, todo: str = "") -> None:
+        self._findings.append(Finding(about, level, found.rstrip("."), todo))
+
+    def _read(self, probed: Probed) -> None:
+        if probed.is_stranger:
+            self._read_stranger(probed)
+        elif probed.error is not None:
+            self._read_refusal(probed)
+        else:
+            self._note("credentials", "ok", "accepted")
+            self._note("region", "ok", self._place("knows the project"))
+            self._note("project id", "ok", self._connection.option("project_id") or "not needed with a project secret")
+            self._note("role", "ok", f"may use {_API_NAMES[self._api]}")
+            self._note("plan", "ok", f"includes {_API_NAMES[self._api]}")
+        self._read_clock(probed.clock_seconds)
+        if probed.error is None and "timestamps" in self._stream.options:
+            self._read_regime(probed)
+        if not isinstance(probed.error, QuotaError):
+            self._read_quota()
+
+    def _place(self, does: str) -> str:
+        region = self._connection.option("region") or "us"
+        return f"the connection's own host {does}" if self._connection.host else f"{region!r} {does}"
+
+    # Refusals
+
+    def _read_stranger(self, probed: Probed) -> None:
+        if self._connection.host:
+            why = "the connection names a host of its own"
+            self._note("credentials", "problem", str(probed.error), "check login, password and project_id")
+            self._note("region", "unknown", f"no other region was asked, because {why}")
+            return
+        found, silent = self._other_regions()
+        if found:
+            self._note("credentials", "ok", f"accepted in region {found!r}")
+            todo = f"set region={found} in the connection"
+            self._note("region", "problem", f"the project answers in {found!r}", todo)
+            return
+        self._note("credentials", "problem", str(probed.error), "check login, password and project_id")
+        asked = [region for region in self._others() if region not in silent]
+        if asked:
+            self._note("region", "unknown", f"{' and '.join(asked)} were asked too, and do not know the credentials")
+        for region, why in silent.items():
+            self._note("region", "unknown", f"region {region!r} could not be asked: {why}")
+
+    def _others(self) -> list[str]:
+        own = self._connection.option("region") or "us"
+        return [region for region in HOSTS if region != own]
+
+    def _other_regions(self) -> tuple[str, dict[str, str]]:
+        """Return the region that knows the credentials, if one does, and those that gave no answer, with why."""
+        silent = {}
+        for region in self._others():
+            extra = {**self._connection.extra, "region": region}
+            try:
+                probed = self._probe(self._connection.model_copy(update={"extra": extra}))
+            except (_NoRoomError, ConnectError) as error:
+                silent[region] = str(error)
+                continue
+            if probed.knows_us:
+                return region, silent
+            if not probed.is_stranger:
+                silent[region] = str(probed.error)
+        return "", silent
+
+    def _read_refusal(self, probed: Probed) -> None:
+        error = str(probed.error)
+        if probed.status in (402, 403):
+            self._note("credentials", "ok", "accepted")
+            self._note("region", "ok", self._place("knows them"))
+        if probed.status == 402:
+            self._note("plan", "problem", error, "change the plan, or leave out the streams that need this API")
+        elif probed.status == 403:
+            self._note("role", "problem", error, "give the account a role in the project")
+            self._note("project id", "unknown", "the answer does not tell a missing role from another project's id")
+        elif probed.status == 400 and "project_id" in error:
+            self._note("project id", "problem", error)
+        elif probed.status == 429:
+            self._note("quota", "problem", error, "check again when there is room")
+            self._note("credentials", "unknown", "the limit came first")
+        else:
+            self._note("answer", "problem", error)
+
+    # Clock, times
+
+    def _read_clock(self, ahead: float | None) -> None:
+        if ahead is None:
+            self._note("clock", "unknown", "the answer has no date")
+        elif abs(ahead) <= _CLOCK_SECONDS:
+            self._note("clock", "ok", f"no more than {_CLOCK_SECONDS:g} s from the server's")
+        else:
+            which = "ahead of" if ahead > 0 else "behind"
+            self._note(
+                "clock",
+                "note",
+                f"this machine's is {abs(ahead):,.0f} s {which} the server's. It decides when a day is over and when a "
+                "request leaves the hour's count",
+                "set it by a time server (NTP)",
+            )
+
+    def _read_regime(self, probed: Probed) -> None:
+        zone = self._options.project_timezone if self._options else None
+        reading = read_regime(probed.samples, zone)
+        chosen = self._connection.option("timestamps")
+        if self._options is not None:
+            chosen = self._options.timestamps or chosen or ("utc" if zone == "UTC" else None)
+        configured: Regime | None = "utc" if chosen == "utc" else "project_local" if chosen else None
+        self._findings.append(_about_times(reading, configured, zone, probed.day, has_source=self._options is not None))
+
+    # Quota
+
+    def _probe(self, connection: Connection) -> Probed:
+        """Send one request, counted where all tasks count theirs.
+
+        :raises _NoRoomError: there is no room for it.
+        :raises ConnectError: there is no answer.
+        """
+        access, quota = Access.from_connection(connection, self._api), quota_of(connection, self._api)
+        turns = self._turns(quota)
+        grant = self._counting(lambda: _one_request(turns)) if turns is not None else None
+        times: list[float] = []
+        try:
+            probed = probe(access, self._clock, lambda: times.append(time.time()))
+            if turns is not None and isinstance(probed.error, QuotaError) and probed.error.said:
+                said = probed.error.said
+                self._counting(lambda: turns.tell(*said))
+            return probed
+        finally:
+            self._sent[self._api] += len(times)
+            if turns is not None and grant is not None:
+                self._counting(lambda: turns.settle(grant, times))
+
+    def _turns(self, quota: Quota | None) -> Turns | None:
+        if quota is None or self._store is None:
+            return None
+        if self._connection.option("project_id") is None:
+            # Its count has the name of the connection, and Airflow's form gives its Test another name each time.
+            self._uncounted = "requests are counted by project_id, which the connection has not"
+            return None
+        return Turns(self._store, quota)
+
+    def _counting(self, step: Callable[[], _T]) -> _T | None:
+        """Do something with the count of requests; None if it cannot be reached: the rest can be checked without."""
+        try:
+            return step()
+        except _NoRoomError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever trouble Airflow's store is in
+            self._uncounted = f"the count of requests cannot be reached ({type(error).__name__})"
+            return None
+
+    def _read_quota(self) -> None:
+        quota = quota_of(self._connection, self._api)
+        if quota is None:
+            self._note("quota", "ok", f"Mixpanel states no limit for {_API_NAMES[self._api]}")
+            return
+        left = None
+        if (store := self._store) is not None and not self._uncounted:
+            left = self._counting(lambda: Book.read(quota, store.keys(prefix_of(quota))).room(time.time()))
+        if left is None:
+            why = f"; {self._uncounted}" if self._uncounted else ""
+            self._note("quota", "unknown", f"of {quota.describe()} it is not known how many are left{why}")
+            return
+        self._note(
+            "quota",
+            "ok" if left > 0 else "note",
+            f"{max(left, 0)} of {quota.describe()} are left, by the count that this Airflow's tasks keep; what others "
+            "send is not in it until Mixpanel refuses a request",
+        )
+
+
+def _one_request(turns: Turns) -> Grant:
+    """Reserve one request.
+
+    :raises _NoRoomError: there is no room for it.
+    """
+    want = Want(asker=f"check-{secrets.token_hex(4)}", requests=1)
+    got = turns.reserve(want) if turns.has_room(want) else None
+    if isinstance(got, Grant):
+        return got
+    raise _NoRoomError(
+        f"{turns.quota.describe()} of {turns.quota.name} are used up or reserved, by the count that this Airflow's "
+        "tasks keep, so nothing was asked"
+    )
+
+
+def _about_times(
+    reading: Reading, configured: Regime | None, zone: str | None, day: dt.date, *, has_source: bool
+) -> Finding:
+    """Compare what the data shows with what is configured."""
+    about = "time zone and timestamps"
+    where = "on the source, or in the connection" if has_source else "in the connection, or on each source"
+    if reading.regime is None:
+        level: Level = "unknown"
+        todo = ""
+        if configured is None:
+            # A run would be refused for it.
+            level = "problem" if has_source else level
+            todo = (
+                "take the project's day of creation from its settings in Mixpanel: since January 2023 "
+                f"timestamps=utc, before it project_local; set it {where}"
+            )
+        if reading.ahead_minutes:
+            todo = (
+                "look up the project's zone in its settings in Mixpanel; if it is so far behind UTC, set "
+                f"project_timezone to it, and timestamps=project_local {where}"
+            )
+        return Finding(about, level, f"events of {day} do not tell: {reading.why}", todo)
+    found = f"events of {day} show timestamps={reading.regime}: {reading.why}"
+    if reading.regime == "project_local" and not reading.is_zones:
+        found += f". Times are about {shown(reading.ahead_minutes or 0)}"
+        if zone is not None:
+            return Finding(
+                about,
+                "problem",
+                f"{found}, which {zone} was not",
+                f"set project_timezone to the project's own zone and timestamps=project_local {where}",
+            )
+    if configured == reading.regime:
+        return Finding(about, "ok", f"{found}, as configured")
+    if configured is None and not has_source:
+        unless = ", unless the zone is UTC" if reading.regime == "utc" else ", and project_timezone on each source"
+        return Finding(about, "ok", found, f"set timestamps={reading.regime} {where}{unless}")
+    said = f"but timestamps={configured} is configured" if configured else "and nothing is configured"
+    return Finding(about, "problem", f"{found}, {said}", f"set timestamps={reading.regime} {where}")

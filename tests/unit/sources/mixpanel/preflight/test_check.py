@@ -1,0 +1,337 @@
+"""What a check of a connection finds, asks for and leaves alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo.mixpanel.access import Account, Limits
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.faults import Fault
+from airflow_provider_connect.demo.mixpanel.server import StandIn
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.quota.book import Hold, prefix_of
+from airflow_provider_connect.sources._mixpanel import access
+from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.preflight.check import Finding, Report, check
+from airflow_provider_connect.sources._mixpanel.preflight.probe import clock_difference
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from tests.equipment.mixpanel import ENGAGE, connection
+from tests.equipment.quota import Keys
+
+CANARY = "canary-secret"
+ELSEWHERE = Account(secret=CANARY, access="other_region")
+AT_HOME = Account(secret=CANARY)
+SMALL = Project(events_per_day=150)
+NOW = dt.datetime(2026, 7, 22, 3, 0, tzinfo=dt.UTC)
+
+
+class Region:
+    """The stand-in under the name of a region."""
+
+    def __init__(self, server: StandIn) -> None:
+        self.server = server
+
+    @property
+    def asked(self) -> int:
+        return sum(sum(by.values()) for by in self.server.stats["requests"].values())
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, StandIn]]:
+    with StandIn(SMALL, account=ELSEWHERE) as us, StandIn(SMALL, account=ELSEWHERE) as eu, StandIn(SMALL) as india:
+        yield {"us": us, "eu": eu, "in": india}
+
+
+@pytest.fixture
+def regions(servers: dict[str, StandIn], monkeypatch: pytest.MonkeyPatch) -> dict[str, Region]:
+    """Mixpanel's regions, none of which knows the account; a test lets it into one."""
+    for name, server in servers.items():
+        monkeypatch.setitem(access.HOSTS, name, server.url)
+        monkeypatch.setitem(access.QUERY_HOSTS, name, server.url)
+        server.account = ELSEWHERE
+        server.project = SMALL
+        server.faults.replace([])
+    return {name: Region(server) for name, server in servers.items()}
+
+
+def to(region: str = "us", **extra: Any) -> Connection:
+    fields = {"project_id": str(AT_HOME.project_id), "region": region} | extra
+    return Connection(conn_id="m", conn_type="mixpanel", login=AT_HOME.username, password=CANARY, extra=fields)
+
+
+def row(report: Report, about: str) -> Finding:
+    (found,) = (finding for finding in report.findings if finding.about == about)
+    return found
+
+
+def levels(report: Report) -> dict[str, str]:
+    return {finding.about: finding.level for finding in report.findings}
+
+
+def test_a_connection_that_works_costs_one_request_which_other_tasks_see(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = AT_HOME
+    before, keys, there = regions["us"].asked, Keys(), to()
+    report = check(there, store=keys)
+    assert report.passed
+    assert set(levels(report).values()) == {"ok"}
+    assert regions["us"].asked == before + 1
+    assert report.requests == {"export": 1}
+    assert row(report, "quota").found.startswith("59 of 60 requests an hour are left")
+    quota = quota_of(there, "export")
+    assert quota is not None
+    assert [key.removeprefix(prefix_of(quota)).partition("/")[0] for key in keys.all] == ["sent"]
+    assert "Requests sent: 1 of the export." in str(report)
+    assert str(report).startswith("Mixpanel (region 'us'), stream export, works.")
+
+
+def test_a_project_of_another_region_is_found_there(regions: dict[str, Region]) -> None:
+    regions["eu"].server.account = AT_HOME
+    report = check(to("us"), store=Keys())
+    assert not report.passed
+    assert (row(report, "credentials").level, row(report, "region").level) == ("ok", "problem")
+    assert row(report, "region").found == "the project answers in 'eu'"
+    assert row(report, "region").todo == "set region=eu in the connection"
+    assert CANARY not in str(report)
+    right = check(to("eu"), store=Keys())
+    assert right.passed
+
+
+def test_credentials_that_no_region_knows_are_wrong(regions: dict[str, Region]) -> None:
+    before = {name: region.asked for name, region in regions.items()}
+    report = check(to("in"), store=Keys())
+    assert row(report, "credentials").level == "problem"
+    assert "us and eu were asked too" in row(report, "region").found
+    assert {name: region.asked - before[name] for name, region in regions.items()} == {"us": 1, "eu": 1, "in": 1}
+    assert CANARY not in str(report)
+
+
+def test_a_region_in_trouble_is_not_taken_for_one_that_said_no(regions: dict[str, Region]) -> None:
+    regions["eu"].server.faults.replace([Fault("status", status=503)])
+    regions["eu"].server.account = AT_HOME
+    report = check(to("us"), store=Keys())
+    unknown = [finding.found for finding in report.findings if finding.about == "region"]
+    assert any("region 'eu' could not be asked" in found and "503" in found for found in unknown)
+
+
+def test_credentials_for_an_own_host_go_nowhere_else(regions: dict[str, Region]) -> None:
+    before = {name: region.asked for name, region in regions.items()}
+    with StandIn(SMALL, account=ELSEWHERE) as own:
+        report = check(connection(own), store=Keys())
+    assert row(report, "credentials").level == "problem"
+    assert "no other region was asked" in row(report, "region").found
+    assert {name: region.asked for name, region in regions.items()} == before
+
+
+@pytest.mark.parametrize("stream", ["engage", "insights", "segmentation"])
+def test_a_plan_without_the_query_api_fails_its_streams_alone(regions: dict[str, Region], stream: Any) -> None:
+    regions["us"].server.account = Account(secret=CANARY, access="no_query_plan")
+    report = check(to(), stream, store=Keys())
+    assert levels(report) | {"plan": "problem", "credentials": "ok"} == levels(report)
+    assert "Growth or Enterprise" in row(report, "plan").found
+    assert report.requests == {"query": 1}
+    assert check(to(), store=Keys()).passed
+    assert check(to(), "annotations", store=Keys()).passed
+
+
+def test_an_account_without_a_role_is_told_from_wrong_credentials(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = Account(secret=CANARY, access="no_role")
+    before = regions["eu"].asked
+    report = check(to(), store=Keys())
+    assert levels(report) | {"role": "problem", "credentials": "ok", "project id": "unknown"} == levels(report)
+    assert regions["eu"].asked == before
+
+
+def test_another_projects_id_is_refused_with_both_causes(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = AT_HOME
+    report = check(to(project_id="7"), store=Keys())
+    assert "check project_id" in row(report, "role").found
+    assert not report.passed
+
+
+def test_what_a_connection_lacks_is_told_without_a_request(regions: dict[str, Region]) -> None:
+    before = regions["us"].asked
+    report = check(Connection(conn_id="m", login="me", extra={}), store=Keys())
+    assert not report.passed
+    assert "password is empty" in str(report)
+    assert "no project_id" in str(report)
+    assert regions["us"].asked == before
+    with pytest.raises(ConfigError, match="no stream 'revenue'"):
+        check(to(), "revenue", store=Keys())  # type: ignore[arg-type]
+
+
+def test_a_refusal_for_the_limit_shows_its_counters_and_tells_the_tasks(regions: dict[str, Region]) -> None:
+    keys = Keys()
+    with StandIn(SMALL, account=AT_HOME, limits=Limits(queries_per_hour=1)) as busy:
+        there = connection(busy)
+        assert check(there, store=keys).passed
+        report = check(there, store=keys)
+    assert row(report, "quota").level == "problem"
+    assert "2/1 queries running in the last hour" in row(report, "quota").found
+    assert any("/said/" in key for key in keys.all)
+
+
+def test_a_used_up_hour_is_told_without_passing_the_limit(regions: dict[str, Region]) -> None:
+    keys, there, before = Keys(), to(), regions["us"].asked
+    quota = quota_of(there, "export")
+    assert quota is not None
+    keys.add(prefix_of(quota) + Hold("other", time.time(), 60, 1).name)
+    report = check(there, store=keys)
+    assert row(report, "quota").level == "problem"
+    assert "nothing was asked" in row(report, "quota").found
+    assert report.requests == {}
+    assert regions["us"].asked == before
+
+
+class Gone(Keys):
+    """A store that cannot be reached."""
+
+    def keys(self, prefix: str) -> list[str]:
+        raise OSError("hush-hush")
+
+
+def test_a_count_that_cannot_be_reached_does_not_hinder_the_check(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = AT_HOME
+    for store in (Gone(), None):
+        report = check(to(), store=store)
+        assert report.passed
+        assert row(report, "quota").level == "unknown"
+        assert "hush-hush" not in str(report)
+
+
+def test_a_project_secret_without_a_project_leaves_no_keys_behind(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = Account(secret="-", project_secret=CANARY)
+    keys = Keys()
+    report = check(Connection(conn_id="m", password=CANARY, extra={}), store=keys)
+    assert report.passed, str(report)
+    assert row(report, "project id").found == "not needed with a project secret"
+    assert keys.all == set()
+
+
+@pytest.mark.parametrize("seconds", [-3700, -40, 0, 40, 3700])
+def test_a_clock_that_differs_is_told_with_the_difference(seconds: int) -> None:
+    with StandIn(SMALL, now=lambda: dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)) as server:
+        found = row(check(connection(server)), "clock")
+    if not seconds:
+        assert found.level == "ok"
+        return
+    assert found.level == "note"
+    assert "ahead of" if seconds > 0 else "behind" in found.found
+    shown = int(found.found.split(" s ")[0].split()[-1].replace(",", ""))
+    assert abs(shown - abs(seconds)) <= 2
+
+
+@given(st.integers(-10_000, 10_000), st.floats(0, 30), st.floats(0, 0.999))
+def test_a_clock_difference_is_never_more_than_the_true_one(ahead: int, took: float, part: float) -> None:
+    """The server writes its date at some moment between question and answer, cut to the second."""
+    true = NOW + dt.timedelta(seconds=took * part)
+    written = true.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    shift = dt.timedelta(seconds=ahead)
+    found = clock_difference(written, NOW + shift, NOW + dt.timedelta(seconds=took) + shift)
+    assert found is not None
+    assert min(0, ahead) <= found <= max(0, ahead)
+    assert abs(found) >= abs(ahead) - took - 1
+
+
+@pytest.mark.parametrize("date", ["", "soon", "Thu, 99 Jul 2026 03:00:00 GMT"])
+def test_a_missing_date_is_no_difference(date: str) -> None:
+    assert clock_difference(date, NOW, NOW) is None
+
+
+PACIFIC = Project(events_per_day=150, regime="project_local", timezone="US/Pacific")
+TIMES = "time zone and timestamps"
+
+
+@pytest.mark.parametrize(
+    ("project", "zone", "timestamps", "level", "todo"),
+    [
+        (PACIFIC, "US/Pacific", "project_local", "ok", ""),
+        (PACIFIC, "US/Pacific", "utc", "problem", "timestamps=project_local"),
+        (PACIFIC, "US/Pacific", None, "problem", "timestamps=project_local"),
+        (PACIFIC, "UTC", None, "unknown", "look up the project's zone"),
+        (SMALL, "US/Pacific", "utc", "ok", ""),
+        (SMALL, "US/Pacific", "project_local", "problem", "timestamps=utc"),
+        (SMALL, "UTC", None, "ok", ""),
+        (
+            Project(events_per_day=150, regime="project_local", timezone="Asia/Tokyo"),
+            "US/Pacific",
+            "project_local",
+            "problem",
+            "set project_timezone",
+        ),
+        (Project(events_per_day=0), "US/Pacific", None, "problem", "day of creation"),
+        (Project(events_per_day=0), "US/Pacific", "utc", "unknown", ""),
+    ],
+)
+def test_times_are_compared_with_what_is_configured(
+    regions: dict[str, Region], project: Project, zone: str, timestamps: Any, level: str, todo: str
+) -> None:
+    regions["us"].server.account = AT_HOME
+    regions["us"].server.project = project
+    source = MixpanelSource(project_timezone=zone, timestamps=timestamps)
+    found = row(check(to(), source, store=Keys(), clock=lambda: NOW), TIMES)
+    assert (found.level, todo in found.todo, bool(todo) == bool(found.todo)) == (level, True, True), found
+    by_connection = to() if timestamps is None else to(timestamps=timestamps)
+    assert row(check(by_connection, MixpanelSource(project_timezone=zone), clock=lambda: NOW), TIMES) == found
+
+
+def test_the_values_of_events_stay_out_of_the_report(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = AT_HOME
+    report = str(check(to(), store=Keys(), clock=lambda: NOW))
+    (line, *_) = SMALL.lines(NOW.date() - dt.timedelta(days=2))
+    event = json.loads(line)
+    for value in (event["event"], *(value for value in event["properties"].values() if isinstance(value, str))):
+        assert len(value) < 3 or value not in report
+
+
+def test_a_cut_export_is_a_smaller_sample_and_a_page_is_trouble(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = AT_HOME
+    regions["us"].server.faults.replace([Fault("cut_gzip", at=0.9), Fault("html"), Fault("refuse")])
+    assert check(to(), store=Keys()).passed
+    for told in ("in trouble", "without an answer"):
+        report = check(to(), store=Keys())
+        assert not report.passed
+        assert told in row(report, "answer").found
+
+
+@pytest.mark.parametrize("kind", ["html_as_text", "error_document"])
+def test_an_answer_of_the_query_api_has_to_be_one(regions: dict[str, Region], kind: str) -> None:
+    regions["us"].server.account = AT_HOME
+    assert check(to(), "cohorts", store=Keys()).passed
+    regions["us"].server.faults.replace([Fault(kind, path="/api/query/cohorts/list"), Fault(kind, path=ENGAGE)])
+    assert not check(to(), "cohorts", store=Keys()).passed
+
+
+def test_the_page_shows_what_a_report_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = MixpanelSource(project_timezone="US/Pacific", timestamps="utc")
+    with StandIn(PACIFIC, account=AT_HOME, now=lambda: NOW) as server:
+        monkeypatch.setitem(access.HOSTS, "us", server.url)
+        report = check(to(), source, store=Keys(), clock=lambda: NOW)
+    page = (Path(__file__).parents[5] / "docs" / "mixpanel.md").read_text()
+    assert str(report) in page
+
+
+def test_without_a_source_the_regime_is_told_and_what_is_still_to_be_set(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = AT_HOME
+    utc = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
+    assert (utc.level, "timestamps=utc" in utc.todo) == ("ok", True)
+    assert row(check(to(timestamps="utc"), store=Keys(), clock=lambda: NOW), TIMES).todo == ""
+    assert row(check(to(timestamps="project_local"), store=Keys(), clock=lambda: NOW), TIMES).level == "problem"
+    regions["us"].server.project = Project(events_per_day=150, regime="project_local", timezone="Asia/Tokyo")
+    tokyo = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
+    assert "9:00 h ahead of UTC" in tokyo.found
+    assert "timestamps=project_local" in tokyo.todo
+    assert "project_timezone on each source" in tokyo.todo
+    regions["us"].server.project = PACIFIC
+    behind = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
+    assert behind.level == "unknown"
+    assert "about 7:00 h after their time" in behind.found
