@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -50,8 +51,8 @@ def _type(annotation: Any) -> str:
     if type(None) in arguments:
         rest = tuple(each for each in arguments if each is not type(None))
         return " or ".join(_type(each) for each in rest)
-    if get_origin(annotation) is Union:
-        return " \\| ".join(_type(each) for each in arguments)
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(_type(each) for each in arguments)
     if get_origin(annotation) in (list, dict):
         return f"{get_origin(annotation).__name__} of {', '.join(_type(each) for each in arguments)}"
     return getattr(annotation, "__name__", str(annotation))

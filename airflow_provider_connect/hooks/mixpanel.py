@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime as dt
+from typing import TYPE_CHECKING, Literal
 
 from airflow.sdk import BaseHook
 
@@ -14,6 +15,7 @@ from airflow_provider_connect.sources._mixpanel.access import Access
 if TYPE_CHECKING:
     from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
     from airflow_provider_connect.sources._mixpanel.preflight.check import Report
+    from airflow_provider_connect.sources._mixpanel.propose import Proposal
 
 
 class MixpanelHook(BaseHook):
@@ -65,3 +67,25 @@ class MixpanelHook(BaseHook):
         except ConnectError as error:
             return False, str(error)
         return report.passed, str(report)
+
+    def propose_promote(
+        self,
+        stream: Literal["export", "engage"] = "export",
+        day: dt.date | None = None,
+        *,
+        records: int = 1000,
+        columns: int = 50,
+    ) -> Proposal:
+        """Propose the option ``promote`` from a sample; print what comes back, read it, and set it in a DAG file.
+
+        This is one of the 60 queries that a project has in an hour: of the export's, or for ``engage`` of the Query
+        API's.
+
+        :param day: whose events to look at; yesterday in UTC by default. A snapshot of profiles is taken now.
+        :param records: how many records to look at: up to 100,000 events.
+        :param columns: how many columns to propose at most.
+        :raises ConnectError: as a poll does.
+        """
+        from airflow_provider_connect.sources._mixpanel.propose import proposed  # noqa: PLC0415  # too heavy for a form
+
+        return proposed(credentials.resolve(self.mixpanel_conn_id), stream, day, records, columns)

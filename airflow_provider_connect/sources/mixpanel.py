@@ -62,7 +62,7 @@ dropped (``other_day``). Otherwise the server decides what belongs to a day, and
     processing_time  TIMESTAMP,           -- UTC
     record_key       STRING NOT NULL,     -- 32 hex digits
     key_origin       STRING NOT NULL,     -- vendor | fallback
-    ...                                   -- one column for each promoted property
+    ...                                   -- one column for each promoted property: see docs/mixpanel.md
 
 **Key.** ``record_key`` is XXH3-128 over event, distinct_id, time (whole seconds) and $insert_id in UTF-8, joined by
 0xFF, which UTF-8 never holds. If one of them is missing ($insert_id: or empty; time: or not a whole number), the key is
@@ -70,8 +70,9 @@ made from 0xFE, event, 0xFF and the bytes of the properties, and ``key_origin`` 
 
 **Counts** in the report: duplicates, rejected, rejoined, blank_lines, other_day, outside_day, time_unreadable,
 processing_time_unreadable, ambiguous_time, nonexistent_time, fallback_keys, lone_surrogates, unknown_fields (records
-with other fields beside event and properties, which are not kept), promote_null.<property>, and by processing_time
-late_1_days to late_10_days and late (see "Late data" in ``docs/mixpanel.md``).
+with other fields beside event and properties, which are not kept), promote_null.<property>,
+promote_null_text.<property>, and by processing_time late_1_days to late_10_days and late (see "Late data" in
+``docs/mixpanel.md``).
 
 A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key that an object has twice, the last
 counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
@@ -84,9 +85,9 @@ on the way: ``docs/mixpanel.md``.
 queries before Spark starts, and waits deferred while there is no room. A failed query counts too: one task sends at
 most ``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
 queries in the operator's four tries, and a window 20 for each of the ``parallel_days`` that it polls at once.
-A request is one partition, and a day is one request, or several with ``split_rows``. Each is read as one stream; memory does not grow with it. Lines
-may be ``max_record_bytes`` long, and ``max_rejects`` lines may be set aside. ``request_deadline_seconds`` ends a slow
-request at any point: name service, TLS, headers, chunks, trailers.
+A request is one partition, and a day is one request, or several with ``split_rows``. Each is read as one stream;
+memory does not grow with it. Lines may be ``max_record_bytes`` long, and ``max_rejects`` lines may be set aside.
+``request_deadline_seconds`` ends a slow request at any point: name service, TLS, headers, chunks, trailers.
 
 **Errors.** Retriable: an answer that is cut, is not an export, or ends in an error document (the message says how much
 was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and dates in

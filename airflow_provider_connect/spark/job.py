@@ -36,6 +36,7 @@ from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
 from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.window import groups
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from airflow_provider_connect.sources._mixpanel.promote import Promoted, decimal_digits
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Regime = Literal["utc", "project_local"]
-PromotedType = Literal["string", "double", "bigint", "boolean"]
 
 ColumnKind = Literal["string", "json", "timestamp", "wall", "date", "double", "bigint", "boolean"]
 """Types of columns: ``timestamp`` is an instant, ``wall`` what a clock showed, ``json`` a document's text."""
@@ -52,13 +53,11 @@ COLUMNS: dict[str, Column] = {
 """Those of the raw export."""
 
 
-def schema(
-    promote: tuple[tuple[str, str, PromotedType], ...] = (), columns: Mapping[str, Column] = COLUMNS
-) -> pa.Schema:
+def schema(promote: tuple[Promoted, ...] = (), columns: Mapping[str, Column] = COLUMNS) -> pa.Schema:
     """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
-    types = {
+    types: dict[str, pa.DataType] = {
         "string": pa.string(),
         "json": pa.string(),
         "timestamp": pa.timestamp("us", tz="UTC"),
@@ -81,5 +80,7 @@ def schema(
     ]
     for name, promoted, kind in promote:
         comment = {"comment": f"Property {name!r} where it is a {kind}."}
-        fields.append(pa.field(promoted, types[kind], metadata=comment | (few if kind == "string" else {})))
+        digits = decimal_digits(kind)
+        type_ = types[kind] if digits is None else pa.decimal128(*digits)
+        fields.append(pa.field(promoted, type_, metadata=comment | (few if kind == "string" else {})))
     return pa.schema(fields)

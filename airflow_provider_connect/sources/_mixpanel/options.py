@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -10,8 +9,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._mixpanel import promote as promoting
 from airflow_provider_connect.sources._mixpanel.access import problems
-from airflow_provider_connect.sources._mixpanel.columns import PromotedType, Regime
+from airflow_provider_connect.sources._mixpanel.columns import Regime
 from airflow_provider_connect.window import zone
 
 StreamName = Literal[
@@ -111,9 +111,16 @@ class MixpanelOptions(Options):
     deduplicate: Literal["key", "off"] = Field(
         default="key", description="Of a day's records with the same key keep the first (key) or all (off)."
     )
-    promote: dict[str, PromotedType] = Field(
+    promote: Annotated[dict[str, str | tuple[str, str]], BeforeValidator(promoting.normal)] = Field(
         default_factory=dict,
-        description="Properties that become typed columns. A value that does not fit becomes null, and is counted.",
+        description="Properties that become columns: {property: type}, {property: (column, type)}, or a list of "
+        f"properties that are strings. Types: {promoting.TYPES}. A value that does not fit becomes null, and is "
+        "counted.",
+    )
+    null_texts: Annotated[list[str], BeforeValidator(_as_list)] = Field(
+        default_factory=list,
+        description="Texts that are null in promoted columns, such as 'undefined' and '<null>'; counted. properties "
+        "keeps them.",
     )
     days_per_request: Annotated[int | Literal["auto"], BeforeValidator(_as_days)] = Field(
         default=1,
@@ -159,9 +166,9 @@ class MixpanelOptions(Options):
         return self
 
     @property
-    def promoted(self) -> tuple[tuple[str, str, PromotedType], ...]:
-        """The promoted properties as (property, column, type)."""
-        return tuple((name, re.sub(r"[ ,;{}()\n\t=.]", "_", name), kind) for name, kind in self.promote.items())
+    def promoted(self) -> tuple[promoting.Promoted, ...]:
+        """The promoted properties, their columns and types."""
+        return promoting.columns(self.promote)
 
     def regime(self, connection: Connection) -> Regime:
         """Return what the project's dates and times mean.

@@ -156,6 +156,8 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
     where = both(options.where, part.params.get("condition"))
     if where is not None:
         params["where"] = where
+    if "limit" in part.params:  # of a sample
+        params["limit"] = part.params["limit"]
     limits = Limits(
         connect_timeout_seconds=options.connect_timeout_seconds,
         read_timeout_seconds=options.read_timeout_seconds,

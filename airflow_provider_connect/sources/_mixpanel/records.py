@@ -130,7 +130,7 @@ class RecordReader:
     def __init__(self, promoted: tuple[str, ...] = ()) -> None:
         import msgspec
 
-        self._names = FIELDS + tuple(name for name in promoted if name not in FIELDS)
+        self._names = tuple(dict.fromkeys(FIELDS + promoted))
         self._made: list[Any] = []  # every decoded properties object, in order
         attributes = [f"f{i}" for i in range(len(self._names))]
         wanted = msgspec.defstruct(

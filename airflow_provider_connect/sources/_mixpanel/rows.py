@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.late import count_late
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._mixpanel.columns import PromotedType, Regime, schema
+from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
+from airflow_provider_connect.sources._mixpanel.promote import Promoted
 from airflow_provider_connect.sources._mixpanel.records import Records
+from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.values.walltime import instants
 from airflow_provider_connect.window import Day
@@ -34,7 +35,8 @@ _MILLION = 1_000_000
 class RowOptions:
     """Options that decide what rows look like.
 
-    :param promote: (property, column, type) of the promoted columns.
+    :param promote: the promoted columns.
+    :param null_texts: texts that mean null in them.
     :param only_day: drop rows of other days, because the answer covers more than the day.
     """
 
@@ -43,7 +45,8 @@ class RowOptions:
     day: Day
     only_day: bool
     deduplicate: Literal["key", "off"]
-    promote: tuple[tuple[str, str, PromotedType], ...]
+    promote: tuple[Promoted, ...]
+    null_texts: tuple[str, ...] = ()
 
 
 class RowMaker:
@@ -55,6 +58,7 @@ class RowMaker:
         self._keys = keys
         self._tally = tally
         self._schema = schema(options.promote)
+        self._promoted = PromotedColumns(options.promote, options.null_texts, self._count)
 
     def batch(self, records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
         """Return the rows to keep, and the records that cannot be read or put into a day."""
@@ -75,9 +79,7 @@ class RowMaker:
         key_bytes, is_vendor = _keys(records, columns["distinct_id"], columns["insert_id"], seconds)
         columns["record_key"] = _hex(key_bytes)
         columns["key_origin"] = pa.array(["fallback", "vendor"]).take(pa.array(is_vendor.astype(np.int8)))
-        for name, column, kind in self._options.promote:
-            columns[column], misfits = promoted(value[name], kind)
-            self._count(f"promote_null.{name}", misfits)
+        columns |= self._promoted.of(value, records)
         self._count("fallback_keys", len(records) - int(is_vendor.sum()))
         self._tally.rows += len(records)
         keep, rejects = self._placed(records, columns["time"])
@@ -221,60 +223,18 @@ def dayless(records: Records, rows: list[int]) -> list[Reject]:
     return [Reject(int(records.position[row]), reason, _line(records, row)) for row in rows]
 
 
-def promoted(values: list[Any], kind: PromotedType) -> tuple[pa.Array, int]:
-    """Return a typed column, and how many values do not fit it; missing and null ones do."""
-    import pyarrow as pa
-
-    fits, type_ = {
-        "string": (_fits_string, pa.string()),
-        "double": (_fits_double, pa.float64()),
-        "bigint": (_fits_bigint, pa.int64()),
-        "boolean": (_fits_boolean, pa.bool_()),
-    }[kind]
-    if set(map(type, values)) <= _PLAIN[kind]:
-        with suppress(pa.ArrowException, OverflowError):  # an integer out of range
-            return pa.array(values, type_), 0
-    fitting = [value if fits(value) else None for value in values]
-    return pa.array(fitting, type_), fitting.count(None) - values.count(None)
-
-
-_NONE = type(None)
-_PLAIN: dict[PromotedType, set[type]] = {
-    "string": {str, _NONE},
-    "double": {float, _NONE},
-    "bigint": {int, _NONE},
-    "boolean": {bool, _NONE},
-}
-"""If a column has only these types, all its values fit; otherwise each is checked."""
-
-
 def _whole(values: list[Any]) -> pa.Array | None:
     """Return the values as integers, None unless all are: pyarrow would silently truncate floats."""
     import pyarrow as pa
 
-    if set(map(type, values)) <= _PLAIN["bigint"]:
+    if set(map(type, values)) <= {int, type(None)}:
         with suppress(pa.ArrowException, OverflowError):
             return pa.array(values, pa.int64())
     return None
 
 
-def _fits_string(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _fits_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
 def _fits_bigint(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-
-
-def _fits_double(value: Any) -> bool:
-    """Tell whether a value is a number that a double holds, a whole number even exactly."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
 
 
 def _seconds(value: Any) -> int | float | None:

@@ -6,6 +6,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sources._mixpanel import access
 from airflow_provider_connect.sources._mixpanel.columns import COLUMNS
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
+from airflow_provider_connect.sources._mixpanel.promote import collisions
 from airflow_provider_connect.sources._mixpanel.query.annotations import ANNOTATIONS
 from airflow_provider_connect.sources._mixpanel.query.cohorts import COHORTS
 from airflow_provider_connect.sources._mixpanel.query.funnels import FUNNELS
@@ -32,6 +33,7 @@ EXPORT = Stream(
             "split_rows",
             "promote",
             "days_per_request",
+            "null_texts",
             "errors_tolerance",
             "max_rejects",
             "max_record_bytes",
@@ -48,7 +50,11 @@ STREAMS: dict[StreamName, Stream] = {stream.name: stream for stream in _ALL}
 def option_problems(options: MixpanelOptions) -> list[str]:
     """Return what is wrong with the options for the stream that they name; [] if nothing is."""
     stream = STREAMS[options.stream]
-    return [*_foreign(options, stream), *_collisions(options, stream), *stream.problems(options)]
+    return [
+        *_foreign(options, stream),
+        *_promotion(options, stream),
+        *stream.problems(options),
+    ]
 
 
 def connection_problems(options: MixpanelOptions, connection: Connection) -> list[str]:
@@ -56,6 +62,14 @@ def connection_problems(options: MixpanelOptions, connection: Connection) -> lis
     stream = STREAMS[options.stream]
     has_regime = "timestamps" in stream.options
     return options.problems(connection) if has_regime else access.problems(connection, stream.api)
+
+
+def _promotion(options: MixpanelOptions, stream: Stream) -> list[str]:
+    """Name the promoted properties whose columns are taken, and what needs a promoted property."""
+    found = collisions(options.promoted, (*stream.columns, "day"))
+    if "null_texts" in stream.options and options.null_texts and not options.promote:
+        found.append("null_texts: they are null in promoted columns, and no property is promoted: set promote")
+    return found
 
 
 def _foreign(options: MixpanelOptions, stream: Stream) -> list[str]:
@@ -67,15 +81,4 @@ def _foreign(options: MixpanelOptions, stream: Stream) -> list[str]:
         # What travelled to Spark has every option: one that has its default was not given.
         if users and getattr(options, name) != field.get_default(call_default_factory=True):
             found.append(f"{name}: stream {stream.name!r} has no use for it; it belongs to {', '.join(users)}")
-    return found
-
-
-def _collisions(options: MixpanelOptions, stream: Stream) -> list[str]:
-    """Name promoted properties whose column is taken."""
-    found = []
-    taken = {name.lower(): "a column of every row" for name in (*stream.columns, "day")}
-    for name, column, _ in options.promoted:
-        if column.lower() in taken:
-            found.append(f"promote: property {name!r} would become column {column!r}, which is {taken[column.lower()]}")
-        taken.setdefault(column.lower(), f"the column of property {name!r}")
     return found

@@ -87,6 +87,7 @@ ENGAGE = Stream(
             "filter_by_cohort",
             "output_properties",
             "promote",
+            "null_texts",
             "errors_tolerance",
             "max_rejects",
         }

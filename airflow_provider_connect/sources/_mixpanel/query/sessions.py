@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.errors import ConnectError, RetriableError
@@ -17,8 +16,8 @@ from airflow_provider_connect.sources._mixpanel.query.keys import as_hex, keys
 from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
 from airflow_provider_connect.sources._mixpanel.query.paging import Session, gone, is_gone
 from airflow_provider_connect.sources._mixpanel.records import Records
-from airflow_provider_connect.sources._mixpanel.rows import promoted
 from airflow_provider_connect.sources._mixpanel.stream import Stream
+from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns, instants
 from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ _PAGE_TRIES = 5
 _PAGE_PAUSES = doubling(0.5, 8.0)
 _LONGEST_WAIT_SECONDS = 60.0
 _LAST_SEEN = "$last_seen"
-_USUAL_TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$"
 
 
 class Profiling:
@@ -44,7 +42,7 @@ class Profiling:
         options = there.options
         self._there = there
         self._tally = there.tally
-        self._promoted = options.promoted
+        self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
         self._reader = PageReader(there, (_LAST_SEEN, *options.promote))
         self._index = {name: at for at, name in enumerate(self._reader.names)}
         self._schema = schema(options.promoted, stream.columns)
@@ -140,9 +138,7 @@ class Profiling:
         columns["distinct_id"] = records.event
         columns["last_seen"], unreadable = instants(values[_LAST_SEEN])
         self._count("last_seen_unreadable", unreadable)
-        for name, column, kind in self._promoted:
-            columns[column], misfits = promoted(values[name], kind)
-            self._count(f"promote_null.{name}", misfits)
+        columns |= self._promoted.of(values, records)
         key_bytes = keys(self._variant, [columns[name] for name in self._key])
         columns["record_key"] = as_hex(key_bytes)
         halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
@@ -166,34 +162,3 @@ class _Pauses:
 
     def now(self) -> float:
         return CLOCK.now()
-
-
-def instants(values: list[Any]) -> tuple[pa.Array, int]:
-    """Read times such as ``2026-03-01T12:00:00``; return them, and how many values are none. Missing and null ones are.
-
-    A time without an offset is one in UTC.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = pa.timestamp("us", tz="UTC")
-    texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
-    usual = pc.fill_null(pc.match_substring_regex(texts, _USUAL_TIME), fill_value=False)
-    with suppress(pa.ArrowException):  # the thirtieth of February
-        found = pc.if_else(usual, texts, None).cast(pa.timestamp("us")).cast(kind)
-        odd = pc.indices_nonzero(pc.invert(usual)).to_pylist()
-        others = [_instant(values[at]) for at in odd]
-        if any(others):
-            found = pc.replace_with_mask(found, pc.invert(usual), pa.array(others, kind))
-        return found, others.count(None) - values.count(None)
-    read = [_instant(value) for value in values]
-    return pa.array(read, kind), read.count(None) - values.count(None)
-
-
-def _instant(value: Any) -> dt.datetime | None:
-    if not isinstance(value, str):
-        return None
-    with suppress(ValueError, OverflowError):
-        instant = dt.datetime.fromisoformat(value)
-        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
-    return None

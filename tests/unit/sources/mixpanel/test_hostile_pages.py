@@ -15,8 +15,9 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.access import Access
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
-from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling, instants
+from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
+from airflow_provider_connect.sources._mixpanel.typed import instants
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import DAY
 
@@ -170,7 +171,10 @@ def test_whatever_the_profiles_are_their_rows_say_the_same(found, ascii_only, se
     assert {row["distinct_id"]: json.loads(row["properties"]) for row in rows} == found
     for row in rows:
         plan = found[row["distinct_id"]].get("plan")
-        assert row["plan"] == (plan if isinstance(plan, str) else None)
+        if isinstance(plan, list | dict):
+            assert json.loads(row["plan"]) == plan
+        else:
+            assert row["plan"] == (plan if isinstance(plan, str) else None)
     assert tally.rows == len(found)
 
 

@@ -36,7 +36,7 @@ def read(
     source = source or MixpanelSource()
     tally = Tally()
     reader = RecordReader(tuple(source.promote))
-    options = RowOptions("utc", "UTC", DAY, only_day, source.deduplicate, source.promoted)
+    options = RowOptions("utc", "UTC", DAY, only_day, source.deduplicate, source.promoted, tuple(source.null_texts))
     with KeySet() as keys:
         rows = RowMaker(options, reader.names, keys, tally)
         export = ExportReader(reader, rows, Tolerance(tolerance, 1000), tally, max_record_bytes)
@@ -200,7 +200,7 @@ def test_identifiers(value, text):
         ("double", [("1.5", 1.5), ("2", 2.0), ('"3"', None), ("true", None), ("1" * 400, None)]),
         ("bigint", [("1", 1), ("1.5", None), (str(2**63), None), (str(-(2**63)), -(2**63)), ("false", None)]),
         ("boolean", [("true", True), ("0", None), ('"true"', None)]),
-        ("string", [('"a"', "a"), ("1", None), ("[]", None)]),
+        ("string", [('"a"', "a"), ("1", None), ("[]", "[]")]),
     ],
 )
 def test_promote(kind, values):
