@@ -152,7 +152,7 @@ class Ledger(ABC):
         """Return the publish that the next one of a day must follow; None where there is none. Reads the sink anew.
 
         That is the day's own newest. A sink in which a snapshot replaces the whole returns the stream's newest
-        snapshot instead, of whatever day.
+        snapshot instead, of whatever day. What came since its ``polled_at`` is counted as late.
         """
         return self.row(day)
 

@@ -7,8 +7,8 @@ part of it.
 **Ledger.** The commit carries the ledger as Delta application transactions, which survive checkpoints and the
 clean-up of the log. ``connect/<connector>/<stream>/<day>`` holds the generation; ``…/rows`` and ``…/clear`` its rows
 and clear number; ``…/run/<run>`` and ``…/token/<token>`` the generation they published. ``connect/<connector>/<stream>/
-attempt/<attempt>`` holds an attempt's generation, or 0 once it is swept. The commit's metadata (``DESCRIBE HISTORY``)
-has details for people, under ``connect.…``.
+attempt/<attempt>`` holds an attempt's generation, or 0 once it is swept; ``…/late`` and ``…/late_3_days`` of a day how
+late its rows came. The commit's metadata (``DESCRIBE HISTORY``) has details for people, under ``connect.…``.
 
 **Connection.** None: rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine);
 the Airflow task, the driver and the executors all need them. A path with credentials in it is refused. S3 and GCS need

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ class Submitter:
         sink: dict[str, Any] | None = None,
         connection: Connection | None = None,
         env: dict[str, str] | None = None,
+        lookback: Sequence[str] = (),
     ) -> Submitted:
         zone = (source or {}).get("project_timezone", "UTC")
         folder = self.tmp / f"run-{next(ATTEMPTS)}"
@@ -110,6 +111,7 @@ class Submitter:
             sink_name=self.sink_name,
             sink={**self.sink_options(), **(sink or {})},
             days=tuple(Day(date=dt.date.fromisoformat(day), zone=zone) for day in days),
+            lookback=tuple(Day(date=dt.date.fromisoformat(day), zone=zone) for day in lookback),
             intent=Intent(token=token, run="dag/run/task"),
             attempt=f"{token[:16]}-{next(ATTEMPTS):06x}",
             report=str(folder / "report.json"),

@@ -161,8 +161,6 @@ class MixpanelOptions(Options):
             zone(self.project_timezone)
         except ConfigError as error:
             raise ValueError(f"project_timezone: {error}") from None
-        if self.split_rows is not None and self.days_per_request != 1:
-            raise ValueError("split_rows: a day that may be split is asked for alone: leave days_per_request out")
         return self
 
     @property

@@ -68,7 +68,10 @@ def split_problems(options: MixpanelOptions) -> list[str]:
     """Say why days cannot be split; [] if they can, or need not."""
     if options.split_rows is None:
         return []
-    return [f"split_rows: {problem}" for problem in count_problems(options)]
+    problems = count_problems(options)
+    if options.days_per_request != 1:
+        problems.append("a day that may be split is asked for alone: leave days_per_request out")
+    return [f"split_rows: {problem}" for problem in problems]
 
 
 def count_problems(options: MixpanelOptions) -> list[str]:

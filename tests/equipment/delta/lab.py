@@ -42,6 +42,7 @@ def staged(
     clear_number: int = 0,
     sink: DeltaSink | None = None,
     kind: SourceKind = "day",
+    answer: str | None = None,
 ) -> Publish:
     """Look into the ledger, stage a day, and return its publish; without rows there is no file."""
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
@@ -75,6 +76,7 @@ def staged(
         stage=str(root),
         kind=kind,
         labels={"dag": "dag"},
+        answer=answer,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from airflow_provider_connect.clients.bigquery.errors import ConflictError, Stal
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, OvertakenError
+from airflow_provider_connect.sink import LedgerRow, Publish
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import REAL_PROJECT, Target
 from tests.equipment.frozen import MONDAY, SCHEMA, TUESDAY, events
@@ -91,6 +93,26 @@ def test_b11_publishers_of_one_day_at_once_leave_one_of_them_whole(bench: SinkBe
     assert (row.rows, row.generation) == (100, 1)
     assert Counter(bench.rows(MONDAY)) == {row.run.removeprefix("dag/").removesuffix("/task").replace("-", " "): 100}
     assert bench.staging_tables() == [] or failed
+
+
+def test_confirmations_and_publishes_of_one_day_at_once_leave_one_of_them(bench: SinkBench) -> None:
+    assert bench.preflight() == []
+    bench.publish(replace(bench.stage(MONDAY, events("a")), answer="a"))
+
+    def confirm(publish: Publish) -> LedgerRow:
+        with bench.open() as publisher:
+            return publisher.confirm(publish)
+
+    same = [replace(bench.stage(MONDAY, events("a"), order=order), answer="a") for order in (2, 3)]
+    others = [bench.stage(MONDAY, events("b"), order=order) for order in (4, 5)]
+    with ThreadPoolExecutor(4) as threads:
+        futures = [threads.submit(confirm, each) for each in same]
+        futures += [threads.submit(bench.publish, each) for each in others]
+    failed = [future.exception() for future in futures if future.exception()]
+    assert (len(failed), {type(error) for error in failed}) == (3, {OvertakenError})
+    (won,) = [future.result() for future in futures if not future.exception()]
+    assert bench.row(MONDAY) == won
+    bench.holds_exactly(MONDAY, "a" if won.checks else "b")
 
 
 def test_b8_a_job_id_is_taken_once(api: Api, bench: SinkBench, numbers: Place) -> None:

@@ -33,6 +33,7 @@ DELIVERIES: dict[str, dict[str, Any]] = {
     "day": {},
     "parts": {"atomicity": "partition"},
     "at_least_once": {"delivery": "at_least_once"},
+    "compacted": {"cleanup": "compact"},
 }
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
 from collections.abc import Iterator
@@ -146,3 +147,12 @@ def test_the_request_is_counted_with_those_of_the_tasks(mixpanel: Mixpanel, monk
     assert "OK quota: 59 of 60 requests an hour are left" in MixpanelHook().test_connection()[1]
     assert "OK quota: 58 of 60 requests an hour are left" in MixpanelHook().test_connection()[1]
     assert all(key.startswith("connect_quota/mixpanel.export.7.") for key in keys.all)
+
+
+def test_a_proposal_asks_for_no_more_records_than_it_looks_at(mixpanel: Mixpanel) -> None:
+    mixpanel.body = b'{"event":"a","properties":{"time":1,"plan":"pro","seats":3}}\n'
+    proposal = MixpanelHook().propose_promote(day=dt.date(2026, 3, 1), records=7)
+    assert proposal.promote == {"plan": "string", "seats": "bigint"}
+    ((path, _),) = mixpanel.asked
+    assert "limit=7" in path
+    assert "from_date=2026-03-01&to_date=2026-03-01" in path
