@@ -32,6 +32,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import EraseList, Erasure
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
+from airflow_provider_connect.stage.tables import Tables
 from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
@@ -217,6 +218,11 @@ class Sink(Options, ABC):
 
         A stage that the sink does not care for is deleted once its day is published.
         """
+        return None
+
+    @property
+    def tables(self) -> Tables | None:
+        """Which table a row belongs to, if the stage keeps the rows of each apart; None where they share one."""
         return None
 
     @abstractmethod

@@ -24,6 +24,10 @@ a power cut.
 an earlier day than the table shows is superseded. ``snapshot="daily"`` keeps the snapshot of each day beside the
 others. A table that holds such a history is not replaced.
 
+**A table for each event.** ``path="/data/lake/{event}"`` makes a table of each value of a column. Each table switches
+whole, one after the other, under one ledger in ``/data/lake/_connect_head``: a day is done once every table has it. A
+retry finishes what is left, and a newer run replaces it in every table.
+
 **Sweep.** Unpublished files are deleted once their attempt has been silent for ``sweep_after`` by the storage's clock,
 and the log records it as swept. So neither a wrong clock nor a stalled publisher makes a sweep delete committed files.
 
@@ -69,14 +73,20 @@ class DeltaSink(DeltaOptions, Sink):
     @property
     def asset_uri(self) -> str:
         """The target as a URI; a local path becomes ``file:///…``."""
-        return self.path if "://" in self.path else f"file://{quote(self.path)}"
+        if "://" in self.path:
+            return self.path.replace("{", "%7B").replace("}", "%7D")
+        return f"file://{quote(self.path)}"
 
     def stage_root(self, connections: Connections) -> str:
-        """Return the table's root: staged files are the table's files."""
-        return self.path
+        """Return the table's root, or that of all tables: staged files are the tables' files."""
+        return self.root
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return the table's publisher, which needs no connection."""
+        """Return the publisher of the table, or of all tables of a template; neither needs a connection."""
+        if self.tables is not None:
+            from airflow_provider_connect.sinks._delta.tables.publisher import TablesPublisher  # noqa: PLC0415
+
+            return TablesPublisher(self, key)
         from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher  # noqa: PLC0415  # too heavy for a DAG file
 
         return DeltaPublisher(self, key)

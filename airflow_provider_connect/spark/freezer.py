@@ -149,6 +149,7 @@ class Freezer:
             polled_before=tuple(known.polled_at(day) for day in part.days),
             progress_seconds=self.job.progress_seconds,
             erased=known.erased,
+            tables=self.sink.tables,
             **hand.limits(part),
         ).model_dump_json()
 

@@ -173,14 +173,15 @@ def _stage(own: str | None, job: JobConfig) -> Folder:
 
 
 def _table_around(url: str) -> str | None:
-    """Return the Delta table that a folder is or lies in, at any depth; None if there is none."""
+    """Return the Delta table, or the root of several, that a folder is or lies in, at any depth; None if none."""
     from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
+    from airflow_provider_connect.stage.tables import HEAD  # noqa: PLC0415
 
     scheme, separator, path = url.rpartition("://")
     while path:
         folder = Folder(f"{scheme}{separator}{path}")
         try:
-            if folder.exists("_delta_log"):
+            if folder.exists("_delta_log") or folder.exists(f"{HEAD}/_delta_log"):
                 return folder.url
         except (ConfigError, RetriableError):
             # This user may have no right to look above the folder; stores report that in many ways.

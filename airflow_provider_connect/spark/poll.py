@@ -32,10 +32,11 @@ from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.contents import Contents
 from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.erasing import EraseList, Eraser
-from airflow_provider_connect.stage.manifest import Polled, StagedFile, data_file, progress_file, rejects_file
+from airflow_provider_connect.stage.manifest import Polled, StagedFile, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import GROUP_BYTES, RowWriter
 from airflow_provider_connect.stage.rejects import write_rejects
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.tables import Share, SplitWriter, Tables, staged_rows
 
 _PAUSES = doubling(1.0, 60.0)
 _PENDING_BYTES = 4 * GROUP_BYTES
@@ -51,6 +52,7 @@ class PollTask(BaseModel):
     :param failed: how many earlier jobs sent for it in vain.
     :param erased: whose rows are left out.
     :param begins: when it may send the first, in seconds since 1970.
+    :param tables: which table a row belongs to; None where they share one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +69,7 @@ class PollTask(BaseModel):
     failed: int = 0
     erased: EraseList = Field(default_factory=EraseList)
     begins: float = 0.0
+    tables: Tables | None = None
 
 
 class PollOutcome(BaseModel):
@@ -195,9 +198,11 @@ def _poll_once(
     with ExitStack() as stack:
         stack.enter_context(_Progress(root, task, tally, retries))
         writers = {
-            day: stack.enter_context(RowWriter(root, data_file(day, attempt, index, copy), schema))
+            day: staged_rows(root, schema, task.tables, Share(day, attempt, index, copy))
             for day, attempt in attempts.items()
         }
+        for writer in writers.values():
+            stack.enter_context(writer)
         digests = {day: Digest(schema) for day in attempts}
         contents = {day: Contents(schema) for day in attempts}
         for day, batch in stack.enter_context(closing(prefetch(polled_rows(poller, task.part, tally), depth=1))):
@@ -214,7 +219,7 @@ def _poll_once(
     for (day, attempt), (wire_bytes, raw_bytes) in zip(attempts.items(), bytes_of, strict=True):
         rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects)
         contents[day].add_rejects((reject.reason, reject.record) for reject in tally.for_day(day).rejects)
-        polled[day.date] = _polled(tally.for_day(day), writers[day].file, rejects).model_copy(
+        polled[day.date] = _polled(tally.for_day(day), writers[day].files, rejects).model_copy(
             update={
                 "digest": digests[day].text,
                 "contents": contents[day].text,
@@ -225,7 +230,7 @@ def _poll_once(
     return polled
 
 
-def _bound_memory(writers: Collection[RowWriter]) -> None:
+def _bound_memory(writers: Collection[RowWriter | SplitWriter]) -> None:
     """Keep what waits for row groups small in all, in whatever order the days' rows come."""
     if len(writers) > 1 and sum(writer.pending_bytes for writer in writers) > _PENDING_BYTES:
         max(writers, key=lambda writer: writer.pending_bytes).flush()
@@ -239,12 +244,12 @@ def shared_out(total: int, rows: Sequence[int]) -> list[int]:
     return [end - start for start, end in pairwise(ends)]
 
 
-def _polled(tally: Tally, file: StagedFile | None, rejects: StagedFile | None) -> Polled:
+def _polled(tally: Tally, files: tuple[StagedFile, ...], rejects: StagedFile | None) -> Polled:
     return Polled(
-        files=(file,) if file else (),
+        files=files,
         rejects=(rejects,) if rejects else (),
         rows_read=tally.rows,
-        rows_written=file.rows if file else 0,
+        rows_written=sum(file.rows for file in files),
         counts=dict(tally.counts),
         earliest=tally.earliest,
         latest=tally.latest,

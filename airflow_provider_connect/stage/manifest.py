@@ -3,6 +3,7 @@
 Under a stage root, one attempt of one day leaves ::
 
     day=<date>/<attempt>-<part>-<copy>.parquet           rows; in place where the sink wants them
+    <table>/day=<date>/…                                 the same, where rows are dealt out to tables
     _connect/attempts/<attempt>/progress-<part>.json     alive while its age is small
     _connect/attempts/<attempt>/waiting.json             the same, while other days are published first
     _connect/attempts/<attempt>/rejects-<part>.parquet   lines that are not records, if tolerated
@@ -140,7 +141,7 @@ class Manifest(Wire):
         if (found.day, found.attempt) != (day, attempt) or not ATTEMPT.fullmatch(attempt):
             raise ValueError("it is the manifest of another day or attempt")
         for file in found.polled.files:
-            match = DATA_FILE.fullmatch(file.path)
+            match = DATA_FILE.fullmatch(file.path) or TABLE_FILE.fullmatch(file.path)
             if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
                 raise ValueError("it names a file that is not this attempt's")
         for file in found.polled.rejects:
@@ -186,3 +187,6 @@ DATA_FILE = re.compile(
     rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
 )
 """The paths that :func:`data_file` returns."""
+
+TABLE_FILE = re.compile(rf"(?P<table>[A-Za-z0-9][A-Za-z0-9._-]*)/{DATA_FILE.pattern}")
+"""The same under the folder of a table, where a day's rows are dealt out to several (:mod:`.tables`)."""

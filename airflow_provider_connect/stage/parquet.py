@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import posixpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.storage import Folder, named_errors
@@ -36,7 +36,7 @@ class RowWriter:
         self._footers: list[pq.FileMetaData] = []
         self.file: StagedFile | None = None
 
-    def __enter__(self) -> RowWriter:
+    def __enter__(self) -> Self:
         import pyarrow.parquet as pq
 
         self._shown = f"{self._folder.url}/{self._path}"
@@ -79,6 +79,11 @@ class RowWriter:
     def flush(self) -> None:
         """Write what waits, as a row group that is smaller than others."""
         self._flush()
+
+    @property
+    def files(self) -> tuple[StagedFile, ...]:
+        """The file, once it is finished; none without rows."""
+        return (self.file,) if self.file else ()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         finished = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +17,11 @@ import pyarrow as pa
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
-from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, data_file, manifest_file, rejects_file
+from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, manifest_file, rejects_file
 from airflow_provider_connect.stage.manifest import progress_file as sign_of_life
-from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rejects import Reject, write_rejects
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.tables import Share, Tables, staged_rows
 from airflow_provider_connect.window import Day, SourceKind
 
 KEY = StreamKey(connector="conformance", stream="events")
@@ -105,12 +106,13 @@ class Bench:
         seen = seen_in(self.ledger.newest(date, kind), self.ledger.erased().version)
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
-        staged = [_write(folder, day, name, part, rows[part::files]) for part in range(files)]
+        tables = self.target.sink.tables
+        staged = [_write(folder, tables, Share(day, name, part, "0"), rows[part::files]) for part in range(files)]
         rejects = write_rejects(
             folder, rejects_file(name, 0, "0"), [Reject(at, "no JSON", b"zzz") for at in range(rejected)]
         )
         polled = Polled(
-            files=tuple(file for file in staged if file is not None),
+            files=tuple(itertools.chain(*staged)),
             rejects=(rejects,) if rejects else (),
             rows_read=len(rows) + rejected,
             rows_written=len(rows),
@@ -213,11 +215,11 @@ def restless_threads() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def _write(folder: Folder, day: Day, attempt: str, part: int, rows: list[str]) -> StagedFile | None:
-    with RowWriter(folder, data_file(day, attempt, part, "0"), SCHEMA) as writer:
+def _write(folder: Folder, tables: Tables | None, share: Share, rows: list[str]) -> tuple[StagedFile, ...]:
+    with staged_rows(folder, SCHEMA, tables, share) as writer:
         if rows:
-            noon = dt.datetime.combine(day.date, dt.time(12), tzinfo=dt.UTC)
+            noon = dt.datetime.combine(share.day.date, dt.time(12), tzinfo=dt.UTC)
             columns: list[Any] = [rows, [noon] * len(rows), [float(i) for i in range(len(rows))]]
             arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
             writer.write(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
-    return writer.file
+    return writer.files

@@ -140,7 +140,7 @@ class Commit:
         if self.replaces_whole:
             recorded |= snapshot_transaction(row, self.publish.key)
         table.create_write_transaction(
-            [_add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files],
+            [add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files],
             mode="overwrite",
             schema=Schema(fields),
             partition_by=["day"],
@@ -153,7 +153,7 @@ class Commit:
         )
 
 
-def _add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:
+def add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:
     from deltalake.transaction import AddAction
 
     return AddAction(

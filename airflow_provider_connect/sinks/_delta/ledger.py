@@ -356,5 +356,5 @@ class DeltaLedger(Ledger):
         return self._view().days()
 
     def _view(self) -> LedgerView:
-        path = self.options.path
+        path = self.options.ledger_path
         return LedgerView(Folder(path), open_table(path), self.key)

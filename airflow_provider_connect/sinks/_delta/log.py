@@ -62,22 +62,23 @@ def lost_race(error: Exception) -> bool:
     return isinstance(error, CommitFailedError) and "os error" not in str(error)
 
 
-def open_table(path: str) -> DeltaTable | None:
+def open_table(path: str, *, may_hold_staged: bool = False) -> DeltaTable | None:
     """Return the newest version of the table, None if there never was a table.
 
+    :param may_hold_staged: whether files of a table that is not made yet may lie there.
     :raises RetriableError: if it cannot be read now.
     :raises ConfigError: if this user may not read it, or its log was lost or set back.
     """
     folder = Folder(path)
     patience = Patience(pauses=(_OPEN_AGAIN_SECONDS,), tries=_OPEN_TRIES)
-    while isinstance(opened := _try_to_open(folder), ConnectError):
+    while isinstance(opened := _try_to_open(folder, may_hold_staged=may_hold_staged), ConnectError):
         # Another process may have made the table, or cleaned its log, just now.
         if not patience.again():
             raise opened
     return opened
 
 
-def _try_to_open(folder: Folder) -> DeltaTable | ConfigError | RetriableError | None:
+def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | ConfigError | RetriableError | None:
     """Open the table; errors that another try may not meet are returned, not raised."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
@@ -87,7 +88,7 @@ def _try_to_open(folder: Folder) -> DeltaTable | ConfigError | RetriableError | 
     try:
         table = DeltaTable(folder.url)
     except TableNotFoundError as error:
-        return _no_table(folder, error)
+        return _no_table(folder, error, may_hold_staged=may_hold_staged)
     except delta_errors() as error:
         if folder.local and folder.is_file():
             raise ConfigError(f"path={folder.url!r} is a file: name a folder, or an unused path") from error
@@ -107,12 +108,14 @@ def _try_to_open(folder: Folder) -> DeltaTable | ConfigError | RetriableError | 
     )
 
 
-def _no_table(folder: Folder, error: Exception) -> ConfigError | RetriableError | None:
+def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> ConfigError | RetriableError | None:
     """Return what delta-rs's "not found" means, which also covers unreadable logs; None if there is no table."""
     names = [file.name for file in folder.files()]
     if any(_PART_OF_A_LOG.fullmatch(name) for name in names):
         return storage_error(folder.url, error)
     ours = (f"{CONTROL}/attempts/", f"{NOTES}/")
+    if may_hold_staged:
+        names = [name for name in names if not DATA_FILE.fullmatch(name)]
     left = next((name for name in names if name.startswith(ours) or DATA_FILE.fullmatch(name)), None)
     if left is None:
         return None

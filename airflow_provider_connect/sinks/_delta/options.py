@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.storage import normalised
+from airflow_provider_connect.stage.tables import HEAD, Tables, template_problem
 from airflow_provider_connect.window import ONE_DAY, SourceKind
 
 _SCHEMES = ("s3", "s3a", "gs", "abfss")
@@ -23,7 +24,8 @@ class DeltaOptions(Options):
     """What a user may set."""
 
     path: str = Field(
-        description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://).",
+        description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://). With one source column "
+        "in its last part, '/data/lake/{event}' is a table for each event.",
         examples=["/data/lake/events", "s3://bucket/lake/events"],
     )
     sweep_after: dt.timedelta = Field(
@@ -41,6 +43,29 @@ class DeltaOptions(Options):
         description="What a source that polls all rows there are does to the table: 'replace' shows the newest "
         "snapshot alone, 'daily' keeps the snapshot of each day beside the others.",
     )
+
+    max_tables: int = Field(
+        default=500,
+        ge=1,
+        le=5000,
+        description="How many tables a path with a column in it may become; a day that needs more fails.",
+    )
+
+    @property
+    def tables(self) -> Tables | None:
+        """Which table a row belongs to; None where the path is one table's."""
+        template = self.path.rpartition("/")[2]
+        return Tables(template=template, most=self.max_tables) if "{" in template else None
+
+    @property
+    def root(self) -> str:
+        """What the stage lies under: the table's root, or the folder that holds all tables of a template."""
+        return self.path if self.tables is None else self.path.rpartition("/")[0]
+
+    @property
+    def ledger_path(self) -> str:
+        """The root of the table whose log holds the ledger."""
+        return self.path if self.tables is None else f"{self.root}/{HEAD}"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
         """Tell whether a publish takes the place of everything in the table, not of its own day alone."""
@@ -64,4 +89,20 @@ class DeltaOptions(Options):
                 f"readers take a Delta table's path with {misread[0]!r} for another place: choose a path "
                 "without backslashes, control characters and '%' before two hex digits"
             )
+        above, _, last = path.rpartition("/")
+        if "{" in above or "}" in above:
+            raise ValueError(f"{path!r}: a column belongs into the last part of the path, such as /data/lake/{{event}}")
+        if "{" in last or "}" in last:
+            if problem := template_problem(last):
+                raise ValueError(problem)
+            if not above or above.endswith(":/"):
+                raise ValueError(f"{path!r}: name a folder for the tables, such as /data/lake/{{event}}")
         return path
+
+    @model_validator(mode="after")
+    def _tables_have_a_template(self) -> Self:
+        if self.tables is None and self.max_tables != type(self).model_fields["max_tables"].default:
+            raise ValueError(
+                "max_tables belongs to a path with a column in it, such as /data/lake/{event}: leave it out"
+            )
+        return self

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
+from airflow_provider_connect.sinks._delta.create import create, probe
 from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
-from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
+from airflow_provider_connect.sinks._delta.log import open_table, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
-from airflow_provider_connect.sinks._delta.table import OWNER, day_column, delta_columns, merged, ownership_problems
+from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure
-from airflow_provider_connect.stage.manifest import CONTROL
-from airflow_provider_connect.stage.storage import Folder, storage_error
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import DeltaTable
 
-# Each look into the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
-# as Spark's, not after delta-rs's 100 commits.
-_CHECKPOINT_INTERVAL = "10"
 _LOG = logging.getLogger(__name__)
 
 
@@ -58,12 +52,12 @@ class DeltaPublisher(Publisher):
             columns = delta_columns(schema)
             table = open_table(self._path)
             if table is None:
-                self._probe()
-                table = self._create(schema)
+                probe(self._path)
+                table = create(self._path, self._key, schema)
             if problems := ownership_problems(table, self._key, self._path):
                 return problems
             merged(table, columns, self._options.schema_contract, self._path)
-            self._probe()
+            probe(self._path)
             folder = Folder(self._path)
             secure(folder, table)
             view = LedgerView(folder, table, self._key)
@@ -105,36 +99,3 @@ class DeltaPublisher(Publisher):
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``."""
         return Sweeper(Folder(self._path), self._key, self._options.sweep_after).run()
-
-    def _create(self, schema: pa.Schema) -> DeltaTable:
-        """Make this stream's table; return it, or the one that another process just made."""
-        from deltalake import CommitProperties, DeltaTable, Schema
-
-        patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
-        while True:
-            try:
-                DeltaTable.create(
-                    self._path,
-                    Schema([*delta_columns(schema).values(), day_column()]),
-                    partition_by=["day"],
-                    configuration={OWNER: str(self._key), "delta.checkpointInterval": _CHECKPOINT_INTERVAL},
-                    raise_if_key_not_exists=False,
-                    # Tried again, delta-rs 1.6 makes the table once more, above the one that won, with another id.
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-            except delta_errors() as error:
-                failure = storage_error(self._path, error)
-            if (table := open_table(self._path)) is not None:
-                return table
-            if not patience.again():
-                raise failure
-
-    def _probe(self) -> None:
-        """Write and delete a small file under the root."""
-        folder = Folder(self._path)
-        parent = Folder(self._path.rpartition("/")[0] or "/")
-        if folder.local and not parent.exists():
-            raise ConfigError(f"{parent.url} does not exist: make it, or correct path={self._path!r}")
-        probe = f"{CONTROL}/probe-{uuid.uuid4().hex}"
-        folder.write(probe, b"\0" * 65536)
-        folder.delete(probe)

@@ -145,20 +145,20 @@ class Sweeper:
         while True:
             view = self._view()
             live = {path for _, path, _ in view.files}
-            undecided = [
-                attempt
-                for attempt in attempts
-                if view.attempt(attempt) is None and not live.intersection(data.get(attempt, []))
-            ]
+            undecided = [a for a in attempts if self._is_undecided(view, a, live, data.get(a, []))]
             if not undecided:
                 assert view.table is not None
-                secure(self.folder, view.table)
+                secure(view.folder, view.table)
                 return view
             try:
                 self._record(view, undecided)
             except delta_errors() as error:
                 if not patience.again():
                     raise storage_error(self.folder.url, error) from error
+
+    def _is_undecided(self, view: LedgerView, attempt: str, live: set[str], names: list[str]) -> bool:
+        """Whether the log neither says what became of an attempt nor names a file of it."""
+        return view.attempt(attempt) is None and not live.intersection(names)
 
     def _record(self, view: LedgerView, attempts: list[str]) -> None:
         """Commit that attempts are swept, on top of exactly this version."""

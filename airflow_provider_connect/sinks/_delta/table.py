@@ -14,17 +14,25 @@ if TYPE_CHECKING:
     from deltalake import Field as DeltaField
 
 OWNER = "connect.stream"
+TEMPLATE = "connect.tables"
+"""The property that names the template of a table that is one of several."""
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
 
 
-def ownership_problems(table: DeltaTable, key: StreamKey, path: str) -> list[str]:
-    """Return why this stream may not write this table; [] if it may."""
+def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: str | None = None) -> list[str]:
+    """Return why this stream may not write this table; [] if it may.
+
+    :param template: of the tables that this one has to belong to; None for a table by itself.
+    """
     metadata = table.metadata()
     owner = metadata.configuration.get(OWNER)
     if owner is not None and owner != str(key):
         return [f"table {path} belongs to stream {owner}: give {key} a path of its own"]
     problems = []
+    if owner is not None and (found := metadata.configuration.get(TEMPLATE)) != template:
+        whose, mine = (f"the tables {each!r}" if each else "no template" for each in (found, template))
+        return [f"table {path} belongs to {whose}, and path= to {mine}: choose another path"]
     if owner is None:
         problems.append(
             f"table {path} does not belong to {key}: choose another path, or make the table with the property "

@@ -1,0 +1,162 @@
+"""The head: the table without rows whose log is the ledger of several tables.
+
+Its application transactions are those of any table's ledger, and for each day ``…/reservation`` (the number of the last
+reservation), ``…/complete`` (of the last completed one), ``…/reserved/<attempt>`` (the attempt's own) and
+``…/tables/<k>``, which is the day's list of tables, as bits. ``…/table/<name>`` is a table's place in these bits,
+counted from 0, and ``…/tables`` how many there are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView, app_id, app_prefix, attempt_id
+from airflow_provider_connect.sinks._delta.log import open_table
+from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import DaySet
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake import Field as DeltaField
+
+    from airflow_provider_connect.sinks._delta.options import DeltaOptions
+
+RESERVED = -1
+"""Recorded as an attempt's generation while it is reserved, and not completed."""
+_BITS = 62  # of a transaction's version, which is a signed 64-bit number
+
+
+def open_head(options: DeltaOptions) -> DeltaTable | None:
+    """Return the newest version of the head, None if nothing was ever published.
+
+    :raises ConfigError: it is gone, but not what was staged under it.
+    """
+    table = open_table(options.ledger_path)
+    if table is None and Folder(options.root).files(f"{CONTROL}/attempts"):
+        table = open_table(options.ledger_path)  # somebody may have made it just now, and staged
+        if table is None:
+            raise ConfigError(
+                f"{options.ledger_path} is gone, but {options.root} has attempts of its tables: restore it with its "
+                f"log; or, to begin anew, delete {options.root} whole, tables and {CONTROL} included"
+            )
+    return table
+
+
+class HeadView(LedgerView):
+    """The ledger of several tables in one version of the head."""
+
+    def reservation(self, day: dt.date) -> int:
+        """Return the number of a day's last reservation, 0 if there is none."""
+        return self.transaction(day, "/reservation") or 0
+
+    def reserved(self, day: dt.date, attempt: str) -> int | None:
+        """Return the number of an attempt's last reservation, None if there is none."""
+        return self.transaction(day, f"/reserved/{attempt}")
+
+    def is_pending(self, day: dt.date) -> bool:
+        """Whether a publish of the day was reserved, and neither it nor a later one was completed."""
+        return self.reservation(day) != (self.transaction(day, "/complete") or 0)
+
+    def days(self) -> DaySet:
+        """Return every day that is published whole."""
+        return DaySet.of(day for day in super().days() if not self.is_pending(day))
+
+    def half_published(self) -> list[dt.date]:
+        """Return the days that were published before, and of which a later publish is not completed."""
+        return [day for day in super().days() if self.is_pending(day)]
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Each table's place in the lists of days."""
+        prefix = f"{app_prefix(self.key)}table/"
+        return {app.removeprefix(prefix): at for app, at in self.recorded.items() if app.startswith(prefix)}
+
+    def tables(self, day: dt.date) -> frozenset[str]:
+        """Return the tables that may hold rows of a day, or may be given some by what was reserved."""
+        parts = {at // _BITS for at in self.places.values()}
+        bits = {part: self.transaction(day, f"/tables/{part}") or 0 for part in parts}
+        return frozenset(name for name, at in self.places.items() if bits[at // _BITS] >> at % _BITS & 1)
+
+    def last_reserver(self, day: dt.date, number: int) -> Mapping[str, Any]:
+        """Return the metadata of a reservation's commit; {} if it has left the log."""
+        wanted = {"connect.reserved_day": str(day), "connect.reservation": str(number)}
+        return next((c for c in self.commits if wanted.items() <= c.items() and "connect.token" in c), {})
+
+
+def reserving(view: HeadView, publish: Publish, tables: Collection[str]) -> tuple[int, dict[str, int], frozenset[str]]:
+    """Return the next reservation's number, the transactions that record it, and the day's list of tables from then on.
+
+    :param tables: those that the attempt has rows for.
+    """
+    day, attempt, key = publish.day.date, publish.manifest.attempt, publish.key
+    number, places = view.reservation(day) + 1, dict(view.places)
+    for name in sorted(tables):
+        places.setdefault(name, len(places))
+    listed, app = view.tables(day) | frozenset(tables), app_id(key, day)
+    recorded = {
+        f"{app}/reservation": number,
+        f"{app}/reserved/{attempt}": number,
+        attempt_id(key, attempt): RESERVED,
+        **_list(key, day, listed, places),
+    }
+    if new := places.keys() - view.places.keys():
+        # All that add a table write this one, so no two tables are given the same place.
+        recorded |= {f"{app_prefix(key)}tables": len(places)}
+        recorded |= {f"{app_prefix(key)}table/{name}": places[name] for name in new}
+    return number, recorded, listed
+
+
+def completing(view: HeadView, publish: Publish, number: int, tables: Collection[str]) -> dict[str, int]:
+    """Return the transactions that complete a reservation, beside those of the ledger's row.
+
+    :param tables: those that have rows now.
+    """
+    app = app_id(publish.key, publish.day.date)
+    return {
+        f"{app}/reservation": number,
+        f"{app}/complete": number,
+        **_list(publish.key, publish.day.date, tables, view.places),
+    }
+
+
+def _list(key: StreamKey, day: dt.date, tables: Collection[str], places: Mapping[str, int]) -> dict[str, int]:
+    parts = dict.fromkeys({at // _BITS for at in places.values()}, 0)
+    for name in tables:
+        parts[places[name] // _BITS] |= 1 << places[name] % _BITS
+    return {f"{app_id(key, day)}/tables/{part}": bits for part, bits in parts.items()}
+
+
+def record(
+    view: HeadView, day: dt.date, recorded: Mapping[str, int], metadata: dict[str, str], fields: list[DeltaField]
+) -> None:
+    """Commit transactions on top of exactly this version of the head; it gets the columns, and no rows."""
+    from deltalake import CommitProperties, Schema, Transaction
+
+    assert view.table is not None
+    view.table.create_write_transaction(
+        [],
+        mode="overwrite",  # of nothing: only so are new columns added
+        schema=Schema(fields),
+        partition_by=["day"],
+        partition_filters=[("day", "=", str(day))],
+        commit_properties=CommitProperties(
+            custom_metadata=metadata,
+            max_commit_retries=100,
+            app_transactions=[Transaction(app, version) for app, version in recorded.items()],
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class TablesLedger(DeltaLedger):
+    """The ledger of one stream's tables; each call reads the head's log again."""
+
+    def _view(self) -> HeadView:
+        return HeadView(Folder(self.options.ledger_path), open_head(self.options), self.key)

@@ -1,0 +1,105 @@
+"""Publishes days into several Delta tables, one for each value of a column."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
+from airflow_provider_connect.sinks._delta.create import create, probe
+from airflow_provider_connect.sinks._delta.log import LOG, secure
+from airflow_provider_connect.sinks._delta.options import DeltaOptions
+from airflow_provider_connect.sinks._delta.others import locking_problems
+from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems
+from airflow_provider_connect.sinks._delta.tables.commit import TablesCommit
+from airflow_provider_connect.sinks._delta.tables.head import HeadView, TablesLedger, open_head
+from airflow_provider_connect.sinks._delta.tables.sweep import TablesSweeper
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.tables import Tables
+from airflow_provider_connect.window import Day, SourceKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHOWN = 5
+_LOG = logging.getLogger(__name__)
+
+
+class TablesPublisher(Publisher):
+    """Publishes one stream into the tables of one template."""
+
+    def __init__(self, options: DeltaOptions, key: StreamKey) -> None:
+        self._options = options
+        self._key = key
+
+    @property
+    def ledger(self) -> TablesLedger:
+        """The ledger that lives in the head's log."""
+        return TablesLedger(self._options, self._key)
+
+    @property
+    def _tables(self) -> Tables:
+        assert self._options.tables is not None
+        return self._options.tables
+
+    def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Return what would fail the publish; if nothing would, make the head if it is missing."""
+        options, path = self._options, self._options.ledger_path
+        try:
+            if problems := self._problems(schema, kind):
+                return problems
+            columns = delta_columns(schema)
+            table = open_head(options)
+            if table is None:
+                probe(options.root)
+                table = create(path, self._key, schema, self._tables.template)
+            if problems := ownership_problems(table, self._key, path, self._tables.template):
+                return problems
+            # The head has the columns of all tables.
+            merged(table, columns, options.schema_contract, path)
+            probe(options.root)
+            folder = Folder(path)
+            secure(folder, table)
+            self._warn_of_halves(HeadView(folder, table, self._key))
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+        return []
+
+    def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
+        options, column = self._options, self._tables.column
+        problems = locking_problems(options.root)
+        if column == "day" or column not in schema.names:
+            problems.append(f"path: the source has no column {column!r}; it has {', '.join(schema.names)}")
+        if options.replaces_whole(kind):
+            problems.append(
+                f"path={options.path!r}: tables of a template keep each day, and take no snapshot in the place of the "
+                "whole: set snapshot='daily', or give a path without a column"
+            )
+        if Folder(options.root).exists(LOG):
+            problems.append(
+                f"path={options.path!r} lies in the Delta table {options.root}, whose vacuum would delete what lies "
+                "under it: choose another path"
+            )
+        return problems
+
+    def _warn_of_halves(self, view: HeadView) -> None:
+        if days := view.half_published():
+            more = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
+            _LOG.warning(
+                "tables %s: a reload of %s%s was never completed, so some tables may have newer rows than others: "
+                "clear the tasks of these days",
+                self._options.path,
+                ", ".join(map(str, days[:_SHOWN])),
+                more,
+            )
+
+    def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
+        """Replace the day in every table by the staged files, under one row of the head's ledger."""
+        return TablesCommit(self._options, publish).run()
+
+    def sweep(self) -> int:
+        """Delete unpublished files of attempts that have been silent for ``sweep_after``, in every table."""
+        root, silent = Folder(self._options.root), self._options.sweep_after
+        return TablesSweeper(root, self._key, silent, options=self._options).run()

@@ -1,0 +1,84 @@
+"""A table for each event under a real spark-submit: the rows of every event in its own table, also after a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from deltalake import DeltaTable
+
+from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sinks.delta import DeltaSink
+from tests.equipment.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+DAYS = ["2026-10-05", "2026-10-06"]
+
+
+def rows_of(root: Path, day: str) -> dict[str, int]:
+    """Return how many rows each event's table has of a day, and that it has no other event's."""
+    found = {}
+    for log in root.glob("[!_]*/_delta_log"):
+        table = DeltaTable(str(log.parent)).to_pyarrow_table(columns=["day", "event"]).to_pylist()
+        events = [row["event"] for row in table if str(row["day"]) == day]
+        assert len({row["event"] for row in table}) <= 1
+        if events:
+            found[events[0]] = len(events)
+    return found
+
+
+def served(submit: Any, day: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in submit.standin.project.kept(dt.date.fromisoformat(day)):
+        found[row["event"]] = found.get(row["event"], 0) + 1
+    return found
+
+
+def commits_to_the_head(root: Path) -> int:
+    return len(list((root / "_connect_head/_delta_log").glob("*.json")))
+
+
+def drivers(pid: int) -> list[int]:
+    """Return the Python drivers that spark-submit has started."""
+    found = []
+    for process in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # one that has just ended
+            if any(part.endswith("job.py") for part in process.cmdline()):
+                found.append(process.pid)
+    return found
+
+
+def test_a_day_killed_between_its_tables_is_finished_from_its_stage(submit: Any) -> None:
+    root = submit.tmp / "lake"
+    sink = {"path": f"{root}/{{event}}"}
+    ended = submit.run(DAYS[:1], sink=sink)
+    assert ended.process.returncode == 0, ended.output
+    assert rows_of(root, DAYS[0]) == served(submit, DAYS[0])
+    assert len(rows_of(root, DAYS[0])) > 2
+
+    before = commits_to_the_head(root)
+    running = submit.start(DAYS[1:], sink=sink)
+    wait_until(lambda: drivers(running.process.pid))
+    (driver,) = drivers(running.process.pid)
+    while commits_to_the_head(root) == before and running.process.poll() is None:
+        pass
+    os.kill(driver, signal.SIGKILL)
+    running.wait(60)
+    assert commits_to_the_head(root) == before + 1, "reserved, and not completed"
+    polled = json.dumps(submit.standin.stats["requests"])
+    again = submit.run(DAYS[1:], sink=sink)
+    assert again.process.returncode == 0, again.output
+    assert json.dumps(submit.standin.stats["requests"]) == polled, "it was published from its stage"
+    for day in DAYS:
+        assert rows_of(root, day) == served(submit, day)
+    owner = DeltaTable(str(root / "_connect_head")).metadata().configuration["connect.stream"]
+    key = StreamKey(connector="mixpanel", stream=owner.removeprefix("mixpanel/"))
+    assert [str(day) for day in DeltaSink(**sink).open(key, {}).ledger.days()] == DAYS

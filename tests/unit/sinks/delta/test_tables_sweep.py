@@ -1,0 +1,97 @@
+"""What a sweep over the tables of a template deletes, and what it keeps."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.stage.manifest import attempt_folder, manifest_file
+from tests.equipment.delta.lab import MAY, age
+from tests.equipment.delta.tables import Steps, TablesLab, steps
+
+__all__ = ["steps"]
+
+OLD = {"login": ["o1"], "signup": ["o2"]}
+NEW = {"login": ["n1"], "buy": ["n2"], "leave": ["n3"]}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> TablesLab:
+    return TablesLab(tmp_path / "lake").make()
+
+
+def there(lab: TablesLab, publish: Publish) -> list[str]:
+    """Return the tables that have files of a publish, live or not."""
+    return sorted(f.path.partition("/")[0] for f in publish.manifest.polled.files if (lab.root / f.path).exists())
+
+
+def test_the_dead_are_deleted_in_every_table_and_the_published_and_living_stay(lab: TablesLab) -> None:
+    published, dead = lab.stage(OLD, "t1"), lab.stage(NEW, "t2", MAY + dt.timedelta(days=1))
+    lab.commit(published)
+    failed = lab.root / "login" / f"day={MAY}" / f"{published.manifest.attempt}-00000-9.parquet"
+    failed.write_bytes(b"half")
+    assert lab.publisher.sweep() == 0
+    age(lab.root)
+    living = lab.stage(NEW, "t3", MAY + dt.timedelta(days=2))
+    assert lab.publisher.sweep() > 0
+    assert (there(lab, published), there(lab, dead), there(lab, living)) == (
+        ["login", "signup"],
+        [],
+        ["buy", "leave", "login"],
+    )
+    assert not failed.exists()
+    assert not (lab.root / attempt_folder(dead.manifest.attempt)).exists()
+    assert (lab.root / manifest_file(published.manifest.attempt)).exists()
+    with pytest.raises(RetriableError, match="sweep found it dead"):
+        lab.commit(dead)
+    lab.commit(living)
+    assert lab.publisher.sweep() == 0
+    assert lab.shown() == lab.expected(OLD)
+
+
+def test_what_a_dead_attempt_had_committed_stays_until_the_day_is_published_again(lab: TablesLab, steps: Steps) -> None:
+    lab.publish(OLD)
+    dead = lab.stage(NEW, "t2")
+    with steps.killed_at("table 3"):
+        lab.commit(dead)
+    age(lab.root)
+    assert lab.publisher.sweep() > 0
+    assert there(lab, dead) == ["buy", "leave"], "a table's log has them"
+    assert lab.shown() == {"buy": ["n2"], "leave": ["n3"], "login": ["o1"], "signup": ["o2"]}
+    with pytest.raises(RetriableError, match="sweep found it dead"):
+        lab.commit(dead)
+    lab.publish(OLD, "t3")
+    assert lab.shown() == lab.expected(OLD)
+    assert lab.publisher.sweep() == 0
+
+
+def test_a_publisher_that_wakes_after_a_sweep_commits_to_no_table(lab: TablesLab, steps: Steps) -> None:
+    lab.publish(OLD)
+    mine = lab.stage(NEW, "t2")
+
+    def sweep() -> None:
+        age(lab.root)
+        assert lab.publisher.sweep() > 0
+
+    before = DeltaTable(str(lab.root / "buy")).version() if "buy" in lab.names() else 0
+    with steps.at("table 1", sweep), pytest.raises(RetriableError, match="sweep found it dead"):
+        lab.commit(mine)
+    assert lab.shown() == lab.expected(OLD)
+    assert DeltaTable(str(lab.root / "buy")).version() == before + 1, "the sweep's record alone"
+
+
+def test_nothing_is_swept_while_a_log_is_lost(lab: TablesLab) -> None:
+    published = lab.stage(OLD, "t1")
+    lab.commit(published)
+    dead = lab.stage(NEW, "t2")
+    (lab.root / "login" / "_delta_log").rename(lab.root.parent / "kept")
+    age(lab.root)
+    with pytest.raises(ConfigError, match="login is gone"):
+        lab.publisher.sweep()
+    assert there(lab, published) == ["login", "signup"]
+    assert there(lab, dead) == ["buy", "leave", "login"]
