@@ -175,7 +175,7 @@ def out_of_bounds(day: dt.date, rows: int, before: Sequence[LedgerRow], bounds: 
 def disagreement(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
     """Compare an answer with the vendor's own count.
 
-    :param rows: of the answer, as they would be published: without duplicates.
+    :param rows: of the answer, without duplicates; those that an erase leaves out are among them.
     :param percent: by how much of the count they may differ.
     """
     away = rows - count.rows

@@ -79,12 +79,14 @@ class OvertakenError(RetriableError):
     :param by: the token of that task's intent; "" if the ledger does not have it.
     :param may_poll_again: whether this job may poll the day again. It may not if a later clear of the same run has
         published it.
+    :param is_erase: whether it was an erase, which does not ask the source.
     """
 
-    def __init__(self, message: str, *, by: str = "", may_poll_again: bool = True) -> None:
+    def __init__(self, message: str, *, by: str = "", may_poll_again: bool = True, is_erase: bool = False) -> None:
         super().__init__(message)
         self.by = by
         self.may_poll_again = may_poll_again
+        self.is_erase = is_erase
 
 
 class SupersededError(ConnectError):

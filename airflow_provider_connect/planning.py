@@ -25,6 +25,7 @@ class Plan:
     :param requests: how many requests the days cost at least: a poll that fails costs more.
     :param hours: from the first request to the last, if nobody else asks; 0 if the quota has room for all at once.
     :param quota: None if the vendor sets none.
+    :param counts: how many requests of ``count_quota`` it takes at most to count the days first, where the source does.
     """
 
     stream: str
@@ -32,6 +33,8 @@ class Plan:
     requests: int
     hours: float
     quota: Quota | None
+    counts: int = 0
+    count_quota: Quota | None = None
 
     def __str__(self) -> str:
         """Say it in words."""
@@ -42,11 +45,19 @@ class Plan:
         if self.quota is None:
             return f"{text} The source has no quota."
         if not self.hours:
-            return f"{text} {self.quota.describe().capitalize()} have room for that."
-        return (
-            f"{text} At {self.quota.describe()} the last of them can be sent {self.hours:.1f} hours after the first, "
-            "if nobody else asks meanwhile."
-        )
+            text += f" {self.quota.describe().capitalize()} have room for that."
+        else:
+            text += (
+                f" At {self.quota.describe()} the last of them can be sent {self.hours:.1f} hours after the first, "
+                "if nobody else asks meanwhile."
+            )
+        if self.count_quota is not None:
+            hours = _hours(self.counts, self.count_quota)
+            text += (
+                f" To count the days first takes up to {_counted(self.counts, 'request')} of another quota, and at "
+                f"{self.count_quota.describe()} up to {hours:.1f} hours."
+            )
+        return text
 
 
 def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | None = None) -> Plan:
@@ -57,12 +68,18 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     :raises ConfigError: if there is no such connection, or it is wrong.
     """
     meant = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
-    quota = source.quota(connection or credentials.resolve(source.conn_id))
+    found = connection or credentials.resolve(source.conn_id)
+    quota = source.quota(found)
     requests = source.requests_for(meant)
-    hours = 0.0
-    if quota is not None and requests:
-        hours = (math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
-    return Plan(source.stream_key, len(meant), requests, hours, quota)
+    hours = _hours(requests, quota) if quota is not None else 0.0
+    count_quota = source.count_quota(found) if source.counts_first else None
+    counts = source.requests_to_count(meant) if source.counts_first else 0
+    return Plan(source.stream_key, len(meant), requests, hours, quota, counts, count_quota)
+
+
+def _hours(requests: int, quota: Quota) -> float:
+    """Return how long after the first request the last can be sent."""
+    return max(0, math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
 
 
 def _counted(number: int, noun: str) -> str:

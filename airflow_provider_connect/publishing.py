@@ -117,6 +117,7 @@ def overtaken(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> Ov
             f"{where}: rows were erased since this attempt began to poll (version {erased} of the stream's erase "
             f"list); what {publish.intent.run} staged may hold them and stays unpublished",
             by=f"erase {erased}",
+            is_erase=True,
         )
     if newest is None:
         return OvertakenError(f"{where}: generation {seen} was there before the poll, and the ledger has none now")
@@ -128,6 +129,7 @@ def overtaken(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> Ov
         f"began to poll at generation {seen}; what {mine.run} staged may be the older answer and stays unpublished",
         by=newest.token,
         may_poll_again=not is_later_clear,
+        is_erase=newest.run == f"erase/{erased}",
     )
 
 

@@ -32,12 +32,13 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import EraseList, Erasure
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
-from airflow_provider_connect.stage.tables import Tables
 from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.stage.tables import Tables
 
 Connections = dict[str, Connection]
 OnEmpty = Literal["fail", "accept"]

@@ -10,6 +10,9 @@ and clear number; ``…/run/<run>`` and ``…/token/<token>`` the generation the
 attempt/<attempt>`` holds an attempt's generation, or 0 once it is swept; ``…/late`` and ``…/late_3_days`` of a day how
 late its rows came. The commit's metadata (``DESCRIBE HISTORY``) has details for people, under ``connect.…``.
 
+**Unchanged days.** A day of a lookback whose answer is the published one is confirmed: a commit without files writes
+``…/checks``, which publishes compare like the generation. ``…/answer`` and what lies below it say what was published.
+
 **Connection.** None: rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine);
 the Airflow task, the driver and the executors all need them. A path with credentials in it is refused. S3 and GCS need
 no lock: commits are conditional writes, and an environment that switches those off is refused.

@@ -95,7 +95,7 @@ class Dealer:
         if self._allowance is None or not parts:
             yield Hand(parts, None, None)
             return
-        hand = self._deal(parts, max(cost, len(parts)), self._allowance)
+        hand = self._deal(parts, cost, self._allowance)
         try:
             yield hand
         finally:
@@ -109,7 +109,8 @@ class Dealer:
             needs = {"needs": dict(self.needs)} if self.needs else {}
             return {"sent": tuple(self.sent), "lost": self.lost, "failed": dict(self.failed)} | needs
 
-    def _deal(self, parts: Sequence[InputPartition], cost: int, allowance: Allowance) -> Hand:
+    def _deal(self, parts: Sequence[InputPartition], expected: int, allowance: Allowance) -> Hand:
+        cost = max(expected, len(parts))
         with self._lock:
             if cost > self._left:
                 if len(parts) > 1:
@@ -117,7 +118,7 @@ class Dealer:
                 raise QuotaError(f"the job may send {self._left} more of its {allowance.requests} requests")
             if time.time() >= allowance.until:
                 raise QuotaError("the reservation of the job's requests has lapsed")
-            self._needed -= cost
+            self._needed -= expected  # the parts of a large day take nothing from what the other days need
             spare = max(0, self._left - cost - max(0, self._needed))
             each = [cost // len(parts) + (index < cost % len(parts)) for index in range(len(parts))]
             for index in range(len(parts)):

@@ -103,8 +103,7 @@ class Days:
                 if isinstance(each, _Frozen):
                     waiting.end(each.manifest.attempt)
                 # What one day was told holds for all: no other of them asks the source again.
-                may_poll_again = not any(failure.forbids_more for failure in failures)
-                report = self._move(day, each, may_poll_again=may_poll_again and not self._is_lookback(day))
+                report = self._move(day, each, may_poll_again=not any(failure.forbids_more for failure in failures))
                 reports.append(report := report.model_copy(update={"lookback": self._is_lookback(day)}))
                 failures += [report.failure] if report.failure is not None else []
         return reports
@@ -152,6 +151,8 @@ class Days:
                 return self._publish_frozen(found)
             except OvertakenError as error:
                 may_poll_again &= error.may_poll_again and error.by not in overtaken_by
+                # Who has published a day of the lookback has looked at the source; who has erased has not.
+                may_poll_again &= error.is_erase or not self._is_lookback(day)
                 if not may_poll_again or not self.task_lives():
                     raise
                 overtaken_by.add(error.by)
@@ -214,8 +215,7 @@ class Days:
             answer=self.freezer.answer(manifest),
         )
         confirms = self._confirms(publish, frozen.newest)
-        # What is published has passed these rules, or a person has let it pass.
-        warnings = () if confirms else self._require_whole(manifest, frozen.newest)
+        warnings = self._require_whole(manifest, frozen.newest, confirms=confirms)
         started = time.monotonic()
         try:
             with self.progress.publishing(day, polled.rows_written):
@@ -233,7 +233,7 @@ class Days:
         if frozen.is_kept:
             polled = polled.model_copy(update={"seconds": 0.0, "retries": 0})
         if confirms and (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1):
-            return DayReport.of(day, "unchanged", polled, **figures, rejects=())
+            return DayReport.of(day, "unchanged", polled, **figures, rejects=(), warnings=warnings)
         if row.attempt != manifest.attempt:
             return _already(day, row)
         return DayReport.of(
@@ -254,14 +254,18 @@ class Days:
         is_free = self._is_lookback(publish.day) and self.publisher.can_confirm
         return is_free and self.sink.reloads and is_unchanged(publish, newest)
 
-    def _require_whole(self, manifest: Manifest, newest: LedgerRow | None) -> tuple[str, ...]:
+    def _require_whole(self, manifest: Manifest, newest: LedgerRow | None, *, confirms: bool) -> tuple[str, ...]:
         """Compare an answer with what is published; return what looks wrong and is to be published all the same.
 
+        :param confirms: whether it is the published one. That has passed the other rules, or a person has let it pass;
+            the vendor may count more by now.
         :raises DataError: with both figures.
         """
-        found = self._findings(manifest, newest)
+        found = [] if confirms else self._findings(manifest, newest)
         if self.counts is not None and not any(finding.is_fatal for finding in found):
-            counted = self.counts.finding(manifest.day, manifest.polled.rows_written)
+            polled = manifest.polled
+            # The vendor counts those whom we leave out, too.
+            counted = self.counts.finding(manifest.day, polled.rows_written + polled.counts.get("erased", 0))
             found += [counted] if counted is not None else []
         fatal = [finding.text for finding in found if finding.is_fatal]
         if fatal:

@@ -47,7 +47,9 @@ class Grouping:
         """Learn the sizes of days that have ended."""
         for report in reports:
             # The ledger may have forgotten what a day had that is published already.
-            is_known = report.status == "published" or (report.status == "already_published" and report.raw_bytes)
+            is_known = report.status in ("published", "unchanged") or (
+                report.status == "already_published" and report.raw_bytes
+            )
             if is_known:
                 self._polled[report.day] = report.raw_bytes
 
@@ -66,7 +68,9 @@ class Grouping:
         except Exception as error:  # noqa: BLE001  # whoever publishes meets the same error, and reports it
             say(f"the sizes of earlier days are not known: {Failure.of(error).message}")
             return {}
-        return {row.day: row.counts["raw_bytes"] for row in rows if row is not None and "raw_bytes" in row.counts}
+        # An erase writes rows without a request: they have no size.
+        sizes = {row.day: (row.counts.get("raw_bytes"), row.rows) for row in rows if row is not None}
+        return {day: size for day, (size, has_rows) in sizes.items() if size or (size == 0 and not has_rows)}
 
 
 class DaysLeft:

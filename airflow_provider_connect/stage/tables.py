@@ -23,7 +23,6 @@ from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.stage.manifest import StagedFile, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
@@ -60,6 +59,8 @@ class Tables(Wire):
 
     def folder(self, value: str | None) -> str:
         """Return the folder of a value's table; that of None has the text ``null`` and a hash."""
+        from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked  # noqa: PLC0415
+
         start, _, end = _COLUMN.split(self.template)
         room = MAX_NAME - len(start) - len(end)
         if value is not None and _AS_IT_IS.fullmatch(value) and len(value) <= room and not is_marked(value):

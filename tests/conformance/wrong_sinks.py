@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.errors import OvertakenError, RetriableError
-from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.testing import SinkConformance, Target
@@ -239,7 +239,7 @@ class TestDecidesByClock(Wrong):
             return row_of(publish, newest.generation + 1)
 
 
-@fails("what_the_source_set_aside_is_counted_and_no_row")
+@fails("what_the_source_set_aside_is_counted_and_no_row", "the_ledger_tells_of_several_days_at_once")
 class TestLosesRejects(Wrong):
     """Counts what it shows, and nothing else."""
 
@@ -368,37 +368,3 @@ class TestAbortsWhatIsPublished(Wrong):
     class publisher(FolderPublisher):  # noqa: N801
         def abort(self, publish: Publish, token: str) -> None:
             shutil.rmtree(self.path / token, ignore_errors=True)
-
-
-@fails(
-    "an_older_snapshot_does_not_replace_a_newer_one",
-    "a_snapshot_polled_before_another_was_published_is_refused",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
-)
-class TestTakesAnySnapshot(Wrong):
-    """Shows the snapshot that was published last, of whatever day."""
-
-    class publisher(FolderPublisher):  # noqa: N801
-        def row(self, publish: Publish) -> LedgerRow:
-            newest = self.ledger.newest(publish.day.date, publish.kind)
-            if newest is not None and newest.day != publish.day.date:
-                return row_of(publish, 1)
-            return row_of(publish, next_generation(publish, newest))
-
-
-@fails(
-    "a_snapshot_takes_the_place_of_the_whole",
-    "the_newest_snapshot_can_be_loaded_again",
-    "a_snapshot_polled_before_another_was_published_is_refused",
-    "a_retry_of_a_published_snapshot_changes_nothing",
-    "a_snapshot_without_rows_leaves_none_if_that_is_accepted",
-    "a_snapshot_whose_driver_died_is_published_from_its_stage",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
-    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
-)
-class TestKeepsWhatVanished(Wrong):
-    """Calls a snapshot the newest, and leaves the rows of the one before beside it."""
-
-    class publisher(FolderPublisher):  # noqa: N801
-        def write(self, state: State) -> None:
-            super().write(state.model_copy(update={"shown": self.read().shown | state.shown}))

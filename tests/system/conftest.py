@@ -127,6 +127,20 @@ def served(project: Project, dates: list[dt.date]) -> dict[str, Counter[str]]:
     }
 
 
+def connection_of(standin: StandIn, name: str, **extra: Any) -> dict[str, Any]:
+    """Return the connection ``mixpanel_<name>`` to a stand-in, as Airflow takes it, without limits to wait for."""
+    many = {"export": {"requests": 100_000, "per_second": 1000, "at_once": 1000}}
+    return {
+        "connection_id": f"mixpanel_{name}",
+        "conn_type": "mixpanel",
+        "host": "http://127.0.0.1",
+        "port": standin.port,
+        "login": standin.account.username,
+        "password": standin.account.secret,
+        "extra": json.dumps({"project_id": str(standin.account.project_id), "limits": many, **extra}),
+    }
+
+
 @pytest.fixture(scope="session")
 def system(
     tmp_path_factory: pytest.TempPathFactory, emulator: BigQueryEmulator, broker: KafkaBroker
@@ -173,17 +187,7 @@ def system(
         ):
             airflow.start()
             for name, standin in (("catchup", catchup), ("by_hand", by_hand), ("editions", edited)):
-                many = {"export": {"requests": 100_000, "per_second": 1000, "at_once": 1000}}
-                extra = {"project_id": str(account.project_id), "timestamps": "utc", "limits": many}
-                connection = {
-                    "connection_id": f"mixpanel_{name}",
-                    "conn_type": "mixpanel",
-                    "host": "http://127.0.0.1",
-                    "port": standin.port,
-                    "login": account.username,
-                    "password": account.secret,
-                    "extra": json.dumps(extra),
-                }
+                connection = connection_of(standin, name, timestamps="utc")
                 airflow.api("POST", "connections", json=connection)
             spark = {"connection_id": "spark_one", "conn_type": "spark", "host": "local[1]"}
             google = {"connection_id": "google_cloud_default", "conn_type": "google_cloud_platform"}

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.access import Account
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from tests.equipment.airflow.history import ONE_DAY, Answer, History, difference
 from tests.equipment.airflow.tables import OnDelta
-from tests.system.conftest import CATCHUP_DAYS, System
+from tests.system.conftest import CATCHUP_DAYS, System, connection_of
 
 pytestmark = pytest.mark.slow
 
@@ -31,20 +30,10 @@ HISTORIES = {
 
 @pytest.fixture
 def standins(system: System) -> Iterator[dict[str, StandIn]]:
-    account = Account()
     with ExitStack() as stack:
         found = {name: stack.enter_context(StandIn(history)) for name, history in HISTORIES.items()}
         for name, standin in found.items():
-            connection = {
-                "connection_id": f"mixpanel_{name}",
-                "conn_type": "mixpanel",
-                "host": "http://127.0.0.1",
-                "port": standin.port,
-                "login": account.username,
-                "password": account.secret,
-                "extra": json.dumps({"project_id": str(account.project_id)}),
-            }
-            system.airflow.api("POST", "connections", json=connection)
+            system.airflow.api("POST", "connections", json=connection_of(standin, name))
             system.airflow.wait_for_dag(name)
             system.airflow.api("PATCH", f"dags/{name}?update_mask=is_paused", json={"is_paused": False})
         yield found

@@ -32,6 +32,16 @@ def test_sixty_days_need_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(plan(MixpanelSource(), "2026-01-01")).startswith("1 day of mixpanel_default.export costs at least 1 req")
 
 
+def test_days_that_are_counted_first_need_another_hour_too() -> None:
+    source = MixpanelSource(split_rows=1_000_000)
+    planned = plan(source, YEAR, connection=Connection(conn_id="m", extra={"project_id": 1}))
+    assert (planned.requests, planned.hours, planned.counts) == (365, 6.0, 2920)
+    assert str(planned).endswith(
+        "To count the days first takes up to 2,920 requests of another quota, and at 60 requests an hour up to 48.0 "
+        "hours."
+    )
+
+
 def test_other_limits_are_the_connections() -> None:
     limits = {"export": {"requests": 10, "seconds": 600}}
     planned = plan(

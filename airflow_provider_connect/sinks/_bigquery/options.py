@@ -114,6 +114,11 @@ class BigQueryOptions(Options):
     @field_validator("table")
     @classmethod
     def _is_table(cls, table: str) -> str:
+        if "{" in table:
+            raise ValueError(
+                f"{table!r}: a table for each value of a column is made by DeltaSink(path=…) and KafkaSink(topic=…), "
+                "not in BigQuery: name one table"
+            )
         try:
             place = Place.parse(table, project="the-connections-own")
         except ConfigError as error:

@@ -15,6 +15,7 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.erase_list import erase_version, read_erase_list, write_erase_list
+from airflow_provider_connect.sinks._delta.late import late_counts
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.table import ownership_problems
@@ -171,7 +172,9 @@ class TableEraser:
             for part, path in enumerate(path for date, path, _ in view.files if date == day.date)
         ]
         total = Polled.total(parts)
-        return total.model_copy(update={"counts": {"erased": total.counts.get("erased", 0)}})
+        # How late the rows came must stay known, too: a measured lookback goes by it.
+        counts = {"erased": total.counts.get("erased", 0)} | late_counts(view.transaction, day.date)
+        return total.model_copy(update={"counts": counts})
 
     def _copied(self, folder: Folder, path: str, target: str, erased: EraseList) -> Polled:
         schema = _schema(folder, [path])

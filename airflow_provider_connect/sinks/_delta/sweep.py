@@ -75,7 +75,7 @@ def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry
 def discard(folder: Folder, publish: Publish) -> None:
     """Delete what an attempt staged whose answer confirmed a day: the log has it as swept."""
     sweeper = Sweeper(folder, publish.key, dt.timedelta(0))
-    sweeper.bury(publish.manifest.attempt, [file.path for file in publish.manifest.polled.files])
+    sweeper._bury(publish.manifest.attempt, [file.path for file in publish.manifest.polled.files])
 
 
 @dataclass
@@ -104,7 +104,7 @@ class Sweeper:
         for attempt in attempts:
             files = data.get(attempt, [])
             if view.attempt(attempt) == SWEPT:
-                self.bury(attempt, [path for path in files if path not in live])
+                self._bury(attempt, [path for path in files if path not in live])
             elif view.attempt(attempt) is not None:
                 self._settle(attempt, [path for path in files if path not in live])
         return self.deleted
@@ -190,7 +190,7 @@ class Sweeper:
         self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
         self.folder.write(f"{control}/{SETTLED}", b"{}")
 
-    def bury(self, attempt: str, files: list[str]) -> None:
+    def _bury(self, attempt: str, files: list[str]) -> None:
         """Delete all of an attempt that the log has as swept; its manifest first, as nobody can publish the rest."""
         control = attempt_folder(attempt)
         self._delete(self.folder.entries([f"{control}/{MANIFEST}"]))

@@ -115,6 +115,7 @@ def _row_options(part: InputPartition, options: MixpanelOptions) -> list[RowOpti
             only_day=day in covers_more,
             deduplicate=options.deduplicate,
             promote=options.promoted,
+            null_texts=tuple(options.null_texts),
         )
         for day in part.days
     ]

@@ -188,11 +188,12 @@ def _judged(name: str, found: list[Any]) -> Seen:
 
 
 def _plainly(kind: str) -> Callable[[list[Any]], int]:
-    return lambda values: plain(values, kind)[1]
+    return lambda values: plain(values, kind, set(map(type, values)))[1]
 
 
 def _as_string(values: list[Any]) -> int:
-    return plain([_JSON_TEXT if isinstance(value, dict | list) else value for value in values], "string")[1]
+    written = [_JSON_TEXT if isinstance(value, dict | list) else value for value in values]
+    return plain(written, "string", set(map(type, written)))[1]
 
 
 _MISFITS: dict[str, Callable[[list[Any]], int]] = {

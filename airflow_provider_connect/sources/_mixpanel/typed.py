@@ -71,7 +71,8 @@ class PromotedColumns:
             nested = [row for row, one in enumerate(values) if type(one) in _NESTED]
             sources = self._sources[name].of(records, nested)
             values = [sources.get(row, one) for row, one in enumerate(values)]
-        return plain(values, kind)
+            types = set(map(type, values))
+        return plain(values, kind, types)
 
 
 class Sources:
@@ -107,8 +108,11 @@ class Sources:
         return None
 
 
-def plain(values: list[Any], kind: str) -> tuple[pa.Array, int]:
-    """Return a column of a type that JSON has, and how many values do not fit it; missing and null ones do."""
+def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:
+    """Return a column of a type that JSON has, and how many values do not fit it; missing and null ones do.
+
+    :param types: of the values.
+    """
     import pyarrow as pa
 
     fits, type_ = {
@@ -117,7 +121,7 @@ def plain(values: list[Any], kind: str) -> tuple[pa.Array, int]:
         "bigint": (_fits_bigint, pa.int64()),
         "boolean": (_fits_boolean, pa.bool_()),
     }[kind]
-    if set(map(type, values)) <= {_PLAIN[kind], _NONE}:
+    if types <= {_PLAIN[kind], _NONE}:
         with suppress(pa.ArrowException, OverflowError):  # an integer out of range
             return pa.array(values, type_), 0
     fitting = [value if fits(value) else None for value in values]

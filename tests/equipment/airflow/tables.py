@@ -85,7 +85,7 @@ class OnDelta(Table):
         return {str(day): rows for day, rows in Counter(days).items()}
 
     def ledger(self) -> dict[str, Published]:
-        commits = [commit for commit in DeltaTable(self.path).history() if "connect.day" in commit]
+        commits = [commit for commit in DeltaTable(self.path).history() if "connect.rows" in commit]
         rows = [(c["connect.day"], Published(int(c["connect.generation"]), int(c["connect.rows"]))) for c in commits]
         return dict(sorted(rows))
 

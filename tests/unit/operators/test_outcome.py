@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
-from airflow_provider_connect.operators.outcome import verify
+from airflow_provider_connect.operators.outcome import table, verify
 from airflow_provider_connect.sink import Intent, LedgerRow
 from airflow_provider_connect.window import Day, SourceKind
 from tests.equipment.airflow.connectors import TinyLedger
@@ -58,6 +58,16 @@ def test_a_day_of_the_lookback_must_be_reported_and_may_be_overtaken(ledger: Tin
         verify(JobReport.of("a", [later]), both, ledger)
 
 
+def test_an_unchanged_day_is_settled_and_marked_in_the_table(ledger: TinyLedger) -> None:
+    ledger.append(DATE)
+    ledger.append(LATER)
+    later = DayReport.of(Day(date=LATER), "published", generation=1)
+    report = JobReport.of("a", [later, DayReport.of(DAY, "unchanged", lookback=True, generation=1)])
+    verify(report, config(LATER).model_copy(update={"lookback": (DAY,)}), ledger)
+    assert "unchanged (lookback)" in table(report)
+    assert report.summary()["days"][1]["status"] == "unchanged"
+
+
 @pytest.mark.parametrize("published", [None, DATE, DATE - dt.timedelta(days=1)], ids=["nothing", "itself", "earlier"])
 def test_a_superseded_day_needs_a_later_one_in_the_ledger(ledger: TinyLedger, published: dt.date | None) -> None:
     if published is not None:
@@ -67,7 +77,7 @@ def test_a_superseded_day_needs_a_later_one_in_the_ledger(ledger: TinyLedger, pu
 
 
 @pytest.mark.parametrize("generations", [(), (1,)], ids=["no row", "an older generation"])
-@pytest.mark.parametrize("status", ["published", "already_published"])
+@pytest.mark.parametrize("status", ["published", "already_published", "unchanged"])
 def test_a_published_day_must_stand_in_the_ledger(ledger: TinyLedger, status: str, generations: tuple[int]) -> None:
     for generation in generations:
         ledger.append(DATE, generation)

@@ -51,6 +51,16 @@ def test_days_get_what_they_cost_and_the_first_what_is_to_spare() -> None:
     assert dealer.figures()["sent"] == (1.0, 2.0, 3.0, 4.0)
 
 
+def test_the_parts_of_a_large_day_take_nothing_from_what_other_days_need() -> None:
+    dealer = Dealer(allowance(10))
+    dealer.expect(4, most_each=5)
+    parts = [InputPartition(days=(DAYS[0],), index=index) for index in range(6)]
+    with dealer.dealt(parts, 1) as hand:
+        assert hand.total == 7, "three days are to come"
+        assert [deal(dealer, day, 1.0) for day in DAYS[1:4]] == [1, 1, 1]
+        hand.outcomes = []
+
+
 def test_no_further_day_begins_once_the_allowance_is_spent() -> None:
     dealer = Dealer(allowance(2))
     dealer.expect(8, most_each=5)

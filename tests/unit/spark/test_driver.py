@@ -104,6 +104,12 @@ def test_a_stage_inside_a_delta_table_is_refused_at_any_depth(tmp_path: Path, de
     assert [path.name for path in table.iterdir()] == ["_delta_log"]
 
 
+def test_a_stage_among_the_tables_of_a_template_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "_connect_head" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="lies in the Delta table"):
+        stage_of(f"{tmp_path}/stage")
+
+
 def test_a_stage_beside_a_delta_table_or_above_one_is_fine(tmp_path: Path) -> None:
     (tmp_path / "lake" / "table" / "_delta_log").mkdir(parents=True)
     for staging in (tmp_path / "lake", tmp_path / "lake" / "table2", tmp_path):

@@ -15,6 +15,7 @@ from airflow_provider_connect.patience import SystemClock
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
 from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.tables import Tables
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
@@ -75,6 +76,20 @@ def test_a_partition_is_frozen_with_all_that_was_counted(bed: Bed) -> None:
     assert polled.counts == {"duplicates": 1, "rejected": 2}
     assert polled.digest == f"{3:032x}"
     assert pq.read_table(bed.stage / polled.files[0].path, partitioning=None)["n"].to_pylist() == [0, 1, 2]
+
+
+def test_rows_are_dealt_out_to_tables(bed: Bed) -> None:
+    task = bed.task().model_copy(update={"tables": Tables(template="n{n}", most=3)})
+    polled = freeze(task, SCHEMA, CONNECTION, clock=bed)[DAY.date]
+    names = [path.rpartition("-")[0] for path in bed.parquet]
+    assert names == [f"n{n}/day=2026-10-05/t-1-00000" for n in range(3)]
+    assert ([file.path for file in polled.files], polled.rows_written) == (bed.parquet, 3)
+    assert polled.digest == f"{3:032x}", "of the day, not of a table"
+    few = task.model_copy(update={"tables": Tables(template="n{n}", most=2)})
+    (outcome,) = run([few.model_dump_json()], schema=SCHEMA, connection=CONNECTION)
+    failure = PollOutcome.model_validate_json(outcome).failure
+    assert failure is not None
+    assert (failure.type, "3 tables or more" in failure.message) == ("ConfigError", True)
 
 
 def test_an_empty_partition_leaves_no_file(bed: Bed) -> None:

@@ -15,6 +15,7 @@ from airflow_provider_connect.publishing import next_generation, overtaken, row_
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.commit import PUBLISH_SECONDS, add_action
 from airflow_provider_connect.sinks._delta.create import create
+from airflow_provider_connect.sinks._delta.late import late_transactions
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, attempt_id, details, transactions
 from airflow_provider_connect.sinks._delta.log import delta_errors, log_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.sweep import claim
@@ -158,6 +159,8 @@ class TablesCommit:
         rows = sum(file.rows for file in self.publish.manifest.polled.files)
         row = row_of(self.publish, generation, rows=rows)
         recorded = transactions(row, self.publish.key)
+        app = app_id(self.publish.key, day)
+        recorded |= {app + what: version for what, version in late_transactions(row, view.transaction).items()}
         recorded |= completing(view, self.publish, reserved.number, self._files)
         told = details(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files))}
         return row if self._record(view, recorded, told) else None

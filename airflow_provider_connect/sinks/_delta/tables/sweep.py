@@ -78,7 +78,7 @@ class TablesSweeper(Sweeper):
         for attempt in attempts:
             files = self._free.get(attempt, [])
             if attempt in dead:
-                self.bury(attempt, files)
+                self._bury(attempt, files)
             else:
                 self._settle(attempt, files)
         return self.deleted

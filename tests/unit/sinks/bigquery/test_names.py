@@ -201,3 +201,8 @@ def test_too_many_labels_are_refused():
 )
 def test_the_asset_is_the_one_that_the_google_provider_names(table: str, uri: str) -> None:
     assert BigQuerySink(table=table).asset_uri == uri
+
+
+def test_a_table_for_each_event_is_refused_with_what_can_do_it() -> None:
+    with pytest.raises(ConfigError, match=r"DeltaSink\(path=…\) and KafkaSink\(topic=…\), not in BigQuery"):
+        BigQuerySink(conn_id="x", table="analytics.{event}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ def test_every_day_with_such_rows_gets_a_generation_without_them(lab: Lab) -> No
     assert rows == {MAY: (2, 1), SECOND: (1, 1), THIRD: (2, 0)}
     assert lab.ledger.row(MAY).counts["erased"] == 2
     assert lab.publisher.find("event", ["a"]) == {}
+
+
+def test_how_late_a_day_came_stays_known(lab: Lab) -> None:
+    late = {"late_1_days": 5, "late_2_days": 1}
+    publish = lab.stage(MAY, ["a", "b"], "t4")
+    polled = publish.manifest.polled.model_copy(update={"counts": late})
+    lab.commit(replace(publish, manifest=publish.manifest.model_copy(update={"polled": polled})))
+    erased(lab, "a")
+    (row,) = lab.ledger.between(MAY, MAY)
+    assert (row.generation, row.counts) == (3, late)
 
 
 def test_the_list_holds_no_id(lab: Lab) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import logging
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,6 +59,15 @@ def test_options(tmp_path: Path) -> None:
             DeltaSink(path=path)
     with pytest.raises(ConfigError, match="max_tables belongs to"):
         DeltaSink(path=str(tmp_path), max_tables=3)
+
+
+def test_how_late_a_day_came_is_known(lab: TablesLab) -> None:
+    late = {"late_1_days": 5, "late_2_days": 1}
+    publish = lab.stage(OLD, "t1")
+    polled = publish.manifest.polled.model_copy(update={"counts": late})
+    lab.commit(replace(publish, manifest=publish.manifest.model_copy(update={"polled": polled})))
+    (row,) = lab.ledger.between(MAY, MAY)
+    assert row.counts == late
 
 
 def test_a_day_lies_in_its_tables_under_one_row(lab: TablesLab) -> None:
@@ -130,6 +141,10 @@ def test_a_retry_whose_reservation_was_taken_takes_it_back(lab: TablesLab, steps
     # Its own files are in some tables still, which cannot be removed and added in one commit.
     assert lab.commit(mine).generation == 2
     assert lab.shown() == lab.expected(NEW)
+    for log in lab.root.glob("*/_delta_log/*.json"):
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        added, removed = ({a[what]["path"] for a in actions if what in a} for what in ("add", "remove"))
+        assert not added & removed
     with pytest.raises(OvertakenError, match="run-t2/task has published generation 2"):
         lab.commit(other)
 
@@ -143,6 +158,16 @@ def test_who_loses_its_reservation_is_told_and_may_poll_again(lab: TablesLab, st
     assert "run-t3/task has begun to publish it (reservation 2)" in str(caught.value)
     assert lab.commit(other).generation == 1
     assert lab.shown() == lab.expected(LAST)
+
+
+def test_who_was_overtaken_between_two_tables_writes_to_no_further_one(lab: TablesLab, steps: Steps) -> None:
+    mine, other = lab.stage(NEW, "t2"), lab.stage({"buy": ["x"], "login": ["y"]}, "t3")
+    with (
+        steps.at("table 2", lambda: lab.commit(other)),
+        pytest.raises(OvertakenError, match="run-t3/task has published generation 1"),
+    ):
+        lab.commit(mine)
+    assert lab.shown() == {"buy": ["x"], "login": ["y"]}
 
 
 def test_a_table_of_another_stream_is_found_before_anything_is_reserved(lab: TablesLab) -> None:

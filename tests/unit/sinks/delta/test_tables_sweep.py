@@ -70,6 +70,17 @@ def test_what_a_dead_attempt_had_committed_stays_until_the_day_is_published_agai
     assert lab.publisher.sweep() == 0
 
 
+def test_what_a_dead_attempt_had_committed_can_be_read_by_version_until_a_vacuum(lab: TablesLab, steps: Steps) -> None:
+    dead = lab.stage(NEW, "t2")
+    with steps.killed_at("table 3"):
+        lab.commit(dead)
+    lab.publish(OLD, "t3")
+    age(lab.root)
+    assert lab.publisher.sweep() > 0
+    assert there(lab, dead) == ["buy", "leave"]
+    assert lab.shown() == lab.expected(OLD)
+
+
 def test_a_publisher_that_wakes_after_a_sweep_commits_to_no_table(lab: TablesLab, steps: Steps) -> None:
     lab.publish(OLD)
     mine = lab.stage(NEW, "t2")

@@ -29,7 +29,7 @@ from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import Day, parse_days
 from tests.equipment.mixpanel import connection
-from tests.unit.sources.mixpanel.test_faults import RETRIABLE
+from tests.unit.sources.mixpanel.hostile.test_faults import RETRIABLE
 
 PROJECT = {"events_per_day": 40, "duplicates_per_day": 6, "missing_ids_per_day": 3}
 NOWHERE = Connection(conn_id="m", conn_type="mixpanel", login="u", password="p", extra={"project_id": "1"})

@@ -15,6 +15,7 @@ from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.spark.counts import CountBudget, Counts
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import DAY, Lab
@@ -103,6 +104,26 @@ def test_an_answer_that_changed_nothing_and_a_lookback_day_are_compared_too(lab:
     reports = dataclasses.replace(days, counts=counts(vendor)).move([DAY, before])
     assert [(report.status, report.lookback) for report in reports] == [("failed", False), ("failed", True)]
     assert vendor.asked == [DAY, before]
+
+
+@pytest.mark.parametrize("mode", ["fail", "warn"])
+def test_a_lookback_day_that_did_not_change_is_compared_too(lab: Lab, mode: str) -> None:
+    moved(lab, counts(Vendor(100)))
+    days = lab.days(token="bbbb", window=(), lookback=(DAY,), source={"rows": 100})
+    (report,) = dataclasses.replace(days, counts=counts(Vendor(200), mode)).move([DAY])
+    text = report.failure.message if report.failure is not None else report.warnings[0]
+    assert report.status == ("failed" if mode == "fail" else "unchanged")
+    assert "answered with 100 rows, and counts 200 itself" in text
+
+
+def test_the_vendor_counts_those_whom_an_erase_leaves_out(lab: Lab) -> None:
+    erased = EraseList().with_values("n", [str(n) for n in range(40)])
+    (lab.root / "erased").write_text(erased.model_dump_json())
+    report = moved(lab, counts(Vendor(100)))
+    assert (report.status, report.rows_written) == ("published", 60)
+    report = moved(lab, counts(Vendor(60)), "bbbb")
+    assert report.failure is not None
+    assert "answered with 100 rows, and counts 60 itself" in report.failure.message
 
 
 def test_the_tolerance_is_the_operators(lab: Lab) -> None:

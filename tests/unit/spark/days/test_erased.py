@@ -36,6 +36,25 @@ def test_an_erase_during_the_poll_makes_it_poll_again(lab: Lab, capsys: pytest.C
     assert "rows were erased since this attempt began to poll" in capsys.readouterr().err
 
 
+def test_a_lookback_day_is_polled_again_after_an_erase(lab: Lab) -> None:
+    lab.move()
+    days = lab.days(token="bbbb", window=(), lookback=(DAY,), source={"rows": 5})
+    answers: list[int] = []
+
+    def poll_parts(tasks: list[str]) -> list[str]:
+        answers.append(1)
+        found = days.freezer.poll_parts(tasks)
+        if len(answers) == 1:
+            erase(lab, "1")
+        elif len(answers) == 2:  # the erase comes to this day
+            row = lab.ledger.row(DAY.date)
+            lab.ledger.add(row.model_copy(update={"generation": 2, "token": "erase1-cafe", "run": "erase/1"}))
+        return found
+
+    report = moved(polling(days, poll_parts))
+    assert (report.status, report.rows_written, report.generation) == ("published", 4, 3)
+
+
 def test_a_stage_from_before_the_erase_is_not_used(lab: Lab) -> None:
     assert lab.move(sink=("begin:RetriableError",)).status == "failed"
     erase(lab, "1")

@@ -80,6 +80,12 @@ def test_the_ledger_tells_of_days_around_the_first(tells: bool) -> None:
     assert ledger.asked == 1
 
 
+def test_a_day_that_an_erase_wrote_anew_tells_no_size() -> None:
+    poller = Choosy()
+    assert move(poller, Books({-2: 20, -1: 0}))[0] == 5
+    assert poller.told[0] == [20]
+
+
 def test_larger_days_on_the_way_make_smaller_groups() -> None:
     assert move(Choosy(), Books({-1: 20}), lambda day: 20 if day.date.day < 10 else 50) == [5, 5, 2, 2, 2, 2, 2]
 

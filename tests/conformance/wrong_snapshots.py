@@ -1,0 +1,42 @@
+"""Sinks that show snapshots wrongly, each in one way: see ``wrong_sinks.py``, whose list they join."""
+
+from __future__ import annotations
+
+from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.sink import LedgerRow, Publish
+from tests.conformance.folder import FolderPublisher, State
+from tests.conformance.wrong_sinks import Wrong, fails
+
+
+@fails(
+    "an_older_snapshot_does_not_replace_a_newer_one",
+    "a_snapshot_polled_before_another_was_published_is_refused",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+)
+class TestTakesAnySnapshot(Wrong):
+    """Shows the snapshot that was published last, of whatever day."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def row(self, publish: Publish) -> LedgerRow:
+            newest = self.ledger.newest(publish.day.date, publish.kind)
+            if newest is not None and newest.day != publish.day.date:
+                return row_of(publish, 1)
+            return row_of(publish, next_generation(publish, newest))
+
+
+@fails(
+    "a_snapshot_takes_the_place_of_the_whole",
+    "the_newest_snapshot_can_be_loaded_again",
+    "a_snapshot_polled_before_another_was_published_is_refused",
+    "a_retry_of_a_published_snapshot_changes_nothing",
+    "a_snapshot_without_rows_leaves_none_if_that_is_accepted",
+    "a_snapshot_whose_driver_died_is_published_from_its_stage",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[one day]",
+    "two_snapshots_at_once_leave_one_whole_and_the_other_is_told[two days]",
+)
+class TestKeepsWhatVanished(Wrong):
+    """Calls a snapshot the newest, and leaves the rows of the one before beside it."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def write(self, state: State) -> None:
+            super().write(state.model_copy(update={"shown": self.read().shown | state.shown}))
