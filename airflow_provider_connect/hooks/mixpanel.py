@@ -79,13 +79,14 @@ class MixpanelHook(BaseHook):
         """Propose the option ``promote`` from a sample; print what comes back, read it, and set it in a DAG file.
 
         This is one of the 60 queries that a project has in an hour: of the export's, or for ``engage`` of the Query
-        API's.
+        API's. It is counted with those of the tasks; if the hour has no room, nothing is asked.
 
         :param day: whose events to look at; yesterday in UTC by default. A snapshot of profiles is taken now.
         :param records: how many records to look at: up to 100,000 events.
         :param columns: how many columns to propose at most.
-        :raises ConnectError: as a poll does.
+        :raises ConnectError: as a poll does; :class:`.QuotaError` if the hour has no room.
         """
         from airflow_provider_connect.sources._mixpanel.propose import proposed  # noqa: PLC0415  # too heavy for a form
 
-        return proposed(credentials.resolve(self.mixpanel_conn_id), stream, day, records, columns)
+        connection = credentials.resolve(self.mixpanel_conn_id)
+        return proposed(connection, stream, day, records, columns, store=VariableStore())

@@ -44,10 +44,10 @@ extra        ``region``: us (default), eu, in · ``project_id``: needed with a s
 (``timestamps="utc"``). Older ones read dates in the project's zone and export what the project's clock showed
 (``"project_local"``): https://docs.mixpanel.com/docs/export-methods. No answer says which one a project has, so set it
 in the connection or here, unless the project's zone is UTC; a check of the connection (``docs/mixpanel.md``) tells it
-from the data, mostly. If a
-project with UTC dates is in another zone, the request covers both UTC dates of a day, and rows of other days are
-dropped (``other_day``). Otherwise the server decides what belongs to a day, and rows with a time outside it are kept
-(``outside_day``). A time that the clock showed twice is taken as the first one; a time that it skipped moves forward.
+from the data, mostly. If a project with UTC dates is in another zone, the request covers both UTC dates of a day, and
+rows of other days are dropped (``other_day``). Otherwise the server decides what belongs to a day, and rows with a time
+outside it are kept (``outside_day``). A time that the clock showed twice is taken as the first one; a time that it
+skipped moves forward.
 
 **Rows** of ``export``
 
@@ -77,17 +77,17 @@ promote_null_text.<property>, and by processing_time late_1_days to late_10_days
 A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key that an object has twice, the last
 counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
 
-**Several days in one request** (``days_per_request``). An export of several days of a window is cut into whole days
-on the way: ``docs/mixpanel.md``.
+**Small and large days.** One export may bring several days of a window (``days_per_request``), and is cut into whole
+days on the way. A day with many events may be fetched in several exports (``split_rows``). Both: ``docs/mixpanel.md``.
 
 **Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query by default
 (https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share them: a task reserves its
 queries before Spark starts, and waits deferred while there is no room. A failed query counts too: one task sends at
 most ``retry_budget_requests`` of them for a day and then begins no further day. So a server in trouble costs a day 20
 queries in the operator's four tries, and a window 20 for each of the ``parallel_days`` that it polls at once.
-A request is one partition, and a day is one request, or several with ``split_rows``. Each is read as one stream;
-memory does not grow with it. Lines may be ``max_record_bytes`` long, and ``max_rejects`` lines may be set aside.
-``request_deadline_seconds`` ends a slow request at any point: name service, TLS, headers, chunks, trailers.
+A request is one partition, and is read as one stream; memory does not grow with it. Lines may be ``max_record_bytes``
+long, and ``max_rejects`` lines of a request may be set aside. ``request_deadline_seconds`` ends a slow request at any
+point: name service, TLS, headers, chunks, trailers.
 
 **Errors.** Retriable: an answer that is cut, is not an export, or ends in an error document (the message says how much
 was read), 408, 429 (with the time to wait) and 5xx. A person must correct credentials, role, plan, region and dates in

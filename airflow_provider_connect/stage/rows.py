@@ -34,7 +34,9 @@ def batches(stage: str, path: str, batch_bytes: int, columns: Sequence[str] | No
     folder, start = Folder(stage), _first_position(path)
     with named_errors(f"{folder.url}/{path}"):
         source = folder.filesystem.open_input_file(folder.path(path))
-    with source, pq.ParquetFile(source, buffer_size=64 * 1024, pre_buffer=False) as file:
+    # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
+    options = {"buffer_size": 64 * 1024, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
+    with source, pq.ParquetFile(source, **options) as file:
         rows = _batch_rows(file.metadata, batch_bytes)
         for batch in file.iter_batches(rows, columns=None if columns is None else list(columns), use_threads=False):
             yield start, batch

@@ -118,6 +118,10 @@ def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:500]
 
 
+_LOOKS = 10
+"""How often a folder is listed that comes and goes meanwhile."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """A file below a folder.
@@ -229,7 +233,14 @@ class Folder:
 
         selector = fs.FileSelector(self.path(name), recursive=True, allow_not_found=True)
         with named_errors(self._shown(name)):
-            infos = self.filesystem.get_file_info(selector)
+            for looks_left in reversed(range(_LOOKS)):
+                try:
+                    infos = self.filesystem.get_file_info(selector)
+                    break
+                except FileNotFoundError:
+                    # pyarrow looks for a missing folder twice, and this one came between: now it should be there.
+                    if not looks_left:
+                        raise
         return [self._entry(info) for info in infos if info.type == fs.FileType.File]
 
     def entries(self, names: list[str]) -> dict[str, Entry]:

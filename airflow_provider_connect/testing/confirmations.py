@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,8 @@ from airflow_provider_connect.window import ONE_DAY
 TUESDAY = MONDAY + ONE_DAY
 ANSWER, OTHER_ANSWER = "f0" * 16, "0f" * 16
 """Digests as the driver makes them; the first has its highest bit set."""
+LATE = {"late_1_days": 2, "late_3_days": 1}
+"""How late the rows of that answer came: a measured lookback goes by it, also of confirmed days."""
 
 
 class ConfirmationCases:
@@ -54,7 +57,9 @@ class ConfirmationCases:
                 newest = other.ledger.newest(MONDAY, "day")
                 assert newest is not None
                 assert (newest.generation, newest.checks, newest.answer) == (1, checks, ANSWER)
-                assert [row.polled_at for row in other.ledger.between(MONDAY, MONDAY)] == [later]
+                (between,) = other.ledger.between(MONDAY, MONDAY)
+                assert (between.polled_at, between.rows, between.generation) == (later, 2, 1)
+                assert {name: between.counts[name] for name in LATE if name in between.counts} == LATE
             assert bench.readable() == shown
         assert bench.ledger.row(TUESDAY) == untouched
         assert list(bench.ledger.days()) == [MONDAY, TUESDAY]
@@ -172,9 +177,8 @@ def _same(
     bench: Bench, number: int, attempt: str = "1", *, clear_number: int = 0, polled_at: dt.datetime = NOON
 ) -> Publish:
     """Stage the answer that Monday has."""
-    return bench.stage(
-        MONDAY, ["a", "b"], number, attempt, clear_number=clear_number, polled_at=polled_at, answer=ANSWER
-    )
+    own: dict[str, Any] = {"clear_number": clear_number, "polled_at": polled_at, "answer": ANSWER, "counts": LATE}
+    return bench.stage(MONDAY, ["a", "b"], number, attempt, **own)
 
 
 def _at_once(bench: Bench, confirms: Publish, other: Publish, *, publishes: bool) -> list[LedgerRow | ConnectError]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect import testing
 from airflow_provider_connect.testing import SinkConformance, Target
 from airflow_provider_connect.testing.polls import PollCases
 from airflow_provider_connect.testing.together import TogetherCases
@@ -20,6 +21,13 @@ ROOT = Path(__file__).parents[2]
 WRONG = (wrong_sinks, wrong_confirmations, wrong_snapshots, wrong_sources)
 EXPECTED = wrong_sinks.EXPECTED | wrong_sources.EXPECTED
 POLLS = {name for cases in (PollCases, TogetherCases) for name in vars(cases) if name.startswith("test_")}
+
+
+def test_a_failed_assert_of_any_suite_shows_its_values() -> None:
+    """Else a stranger whose connector fails a case sees only that it failed."""
+    modules = Path(str(testing.__file__)).parent.glob("[!_]*.py")
+    asserting = {path.stem for path in modules if "\n        assert " in path.read_text(encoding="utf-8")}
+    assert asserting - {*testing._SUITES.split()} == set()
 
 
 class TestRightSink(SinkConformance):

@@ -239,13 +239,27 @@ class TestDecidesByClock(Wrong):
             return row_of(publish, newest.generation + 1)
 
 
-@fails("what_the_source_set_aside_is_counted_and_no_row", "the_ledger_tells_of_several_days_at_once")
+@fails(
+    "what_the_source_set_aside_is_counted_and_no_row",
+    "the_ledger_tells_of_several_days_at_once",
+    "a_confirmation_writes_no_data_and_no_generation",
+)
 class TestLosesRejects(Wrong):
     """Counts what it shows, and nothing else."""
 
     class publisher(FolderPublisher):  # noqa: N801
         def row(self, publish: Publish) -> LedgerRow:
             return super().row(publish).model_copy(update={"counts": {"rows_read": publish.manifest.polled.rows_read}})
+
+
+@fails("the_ledger_tells_of_several_days_at_once")
+class TestForgetsZeros(Wrong):
+    """Keeps the counts that count something."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        def row(self, publish: Publish) -> LedgerRow:
+            row = super().row(publish)
+            return row.model_copy(update={"counts": {name: count for name, count in row.counts.items() if count}})
 
 
 @fails(

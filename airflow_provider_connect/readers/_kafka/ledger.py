@@ -66,10 +66,11 @@ class Entry:
         Without transactions two runs may write a day's record on top of the same generation: then the first counts. A
         record with more checks repeats the one before it; only who has confirmed the day is another.
         """
-        again = (self.token, self.attempt) == (standing.token, standing.attempt)
+        again = (self.token, self.attempt, self.checks) == (standing.token, standing.attempt, standing.checks)
         if self.built_on is None or again:
             return True
-        name = standing.token if standing.checks else standing.attempt
+        confirmation = f"{standing.token}/{standing.generation}/{standing.checks}"
+        name = confirmation if standing.checks else standing.attempt
         known = (self.built_on, self.built_on_checks)
         return known >= (standing.generation, standing.checks) or name in self.beaten
 

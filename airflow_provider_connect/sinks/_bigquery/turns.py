@@ -148,8 +148,8 @@ def _run_script(api: Api, plan: PublishPlan, doing: str, labels: dict[str, str])
             raise
         # Who adds columns waits until queries know them; another publisher sees them in the table before that.
         raise RetriableError(
-            f"{error}; table {plan.target.id} has these columns, and queries do not know them yet: if it stays, look "
-            "at the job in Google's console, and report it",
+            f"{error}; table {plan.target.id}, or its ledger, has these columns, and queries do not know them yet: if "
+            "it stays, look at the job in Google's console, and report it",
             retry_after_seconds=2 * COLUMN_WAIT_SECONDS,
         ) from None
     return dict(answer)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.errors import ConfigError, OvertakenError
+from airflow_provider_connect.errors import ConfigError, OvertakenError, SupersededError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
@@ -18,6 +18,7 @@ from airflow_provider_connect.sinks._delta.erase_list import erase_version, read
 from airflow_provider_connect.sinks._delta.late import late_counts
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
+from airflow_provider_connect.sinks._delta.others import require_only_newest
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.erasing import EraseList, Eraser, Erasure
@@ -54,6 +55,9 @@ class TableEraser:
 
     def erase(self, values: Sequence[str], kind: SourceKind) -> Erasure:
         """Put values on the list, and take the rows of all on the list out of every day."""
+        if self.options.replaces_whole(kind):
+            # Days that no commit may replace are found before the list is longer.
+            require_only_newest(self._view())
         erased = self._listed(values)
         rows: dict[dt.date, int] = {}
         for day in self._found(self._view(), erased):
@@ -79,7 +83,10 @@ class TableEraser:
             raise ConfigError("; ".join(problems))
         view = LedgerView(Folder(path), table, self.key)
         published = set(view.days())
-        if strange := sorted({str(day) for day, _, _ in view.files if day not in published}):
+        strange = sorted({str(day) for day, _, _ in view.files if day not in published})
+        if len(view.files) != len(table.file_uris()):
+            strange.append("no day")
+        if strange:
             # A generation of a day that nobody published would count as loaded.
             raise ConfigError(
                 f"table {path} has rows of days that this stream never published ({', '.join(strange[:5])}): delete "
@@ -141,7 +148,7 @@ class TableEraser:
                 polled_at=view.polled_at(day.date),
             )
             intent = Intent(token=attempt, run=f"erase/{erased.version}")
-            schema = _schema(view.folder, (path for date, path, _ in view.files if date == day.date))
+            schema = _schema(view, (path for date, path, _ in view.files if date == day.date))
             try:
                 Commit(
                     self.options,
@@ -156,8 +163,9 @@ class TableEraser:
                         on_empty="accept",
                     ),
                 ).run()
-            except OvertakenError:
-                # Who published the day meanwhile may have polled before the list was there: look again.
+            except (OvertakenError, SupersededError):
+                # Who published meanwhile, the day or a later snapshot, may have polled before the list was there: look
+                # again.
                 if not patience.again():
                     raise
                 continue
@@ -165,24 +173,24 @@ class TableEraser:
 
     def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str) -> Polled:
         """Write a day's rows anew, file by file, without those of the erased."""
-        # The first sign comes before the first row: a sweep must find one beside every file.
-        view.folder.write(progress_file(attempt, 0), b"{}")
-        parts = [
-            self._copied(view.folder, path, data_file(day, attempt, part, secrets.token_hex(4)), erased)
-            for part, path in enumerate(path for date, path, _ in view.files if date == day.date)
-        ]
+        parts = []
+        for part, path in enumerate(path for date, path, _ in view.files if date == day.date):
+            # A sign of life comes before every file: a sweep must find one beside each, and a day may take long.
+            view.folder.write(progress_file(attempt, part), b"{}")
+            parts.append(self._copied(view, path, data_file(day, attempt, part, secrets.token_hex(4)), erased))
         total = Polled.total(parts)
         # How late the rows came must stay known, too: a measured lookback goes by it.
         counts = {"erased": total.counts.get("erased", 0)} | late_counts(view.transaction, day.date)
         return total.model_copy(update={"counts": counts})
 
-    def _copied(self, folder: Folder, path: str, target: str, erased: EraseList) -> Polled:
-        schema = _schema(folder, [path])
+    def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList) -> Polled:
+        folder, schema = view.folder, _schema(view, [path])
         eraser = Eraser(erased, schema) if self.column in schema.names else None
         digest, read = Digest(schema), 0
         with RowWriter(folder, target, schema) as writer:
             for _, batch in batches(folder.url, path, _BATCH_BYTES):
-                kept = batch if eraser is None else eraser.without(batch)
+                typed = batch.cast(schema)
+                kept = typed if eraser is None else eraser.without(typed)
                 read += batch.num_rows
                 digest.add(kept)
                 writer.write(kept)
@@ -196,13 +204,19 @@ class TableEraser:
         )
 
 
-def _schema(folder: Folder, paths: Iterable[str]) -> pa.Schema:
-    """Return the columns of some files together."""
+def _schema(view: LedgerView, paths: Iterable[str]) -> pa.Schema:
+    """Return the columns of some files together, with the table's types.
+
+    Files that others compacted may hold the same values as other types: Spark's times, or long strings.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    assert view.table is not None
+    types = {field.name: field.type for field in pa.schema(view.table.schema().to_arrow())}
     found = []
     for path in paths:
-        with folder.filesystem.open_input_file(folder.path(path)) as source:
-            found.append(pq.read_schema(source))
+        with view.folder.filesystem.open_input_file(view.folder.path(path)) as source:
+            there = pq.read_schema(source)
+        found.append(pa.schema([field.with_type(types.get(field.name, field.type)) for field in there]))
     return pa.unify_schemas(found)

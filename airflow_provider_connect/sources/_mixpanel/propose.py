@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.quota.turns import Store, Turns
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller
 from airflow_provider_connect.sources._mixpanel.promote import can_be_promoted, column_name, folded
 from airflow_provider_connect.sources._mixpanel.query import fields
 from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller
 from airflow_provider_connect.sources._mixpanel.records import FIELDS
+from airflow_provider_connect.sources._mixpanel.single import one_request
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources._mixpanel.typed import dates, instants, plain
 from airflow_provider_connect.window import Day
@@ -32,6 +36,7 @@ READ_ALREADY: dict[SampledStream, frozenset[str]] = {"export": frozenset(FIELDS)
 """Properties that are columns of every row."""
 
 _JSON_TEXT = "{}"
+_LOG = logging.getLogger(__name__)
 
 
 class Seen(NamedTuple):
@@ -142,12 +147,20 @@ def propose(
 
 
 def proposed(
-    connection: Connection, stream: SampledStream, day: dt.date | None, records: int, columns: int
+    connection: Connection,
+    stream: SampledStream,
+    day: dt.date | None,
+    records: int,
+    columns: int,
+    *,
+    store: Store | None = None,
 ) -> Proposal:
     """Propose columns from a sample: one query of the project's hour.
 
     :param day: whose events to look at; yesterday in UTC by default. A snapshot of profiles is taken now.
-    :raises ConnectError: as a poll does; :class:`.ConfigError` for limits that nothing fits.
+    :param store: where the requests of all tasks are counted; None for nowhere.
+    :raises ConnectError: as a poll does; :class:`.ConfigError` for limits that nothing fits, and
+        :class:`.QuotaError` if the hour has no room: then nothing was asked.
     """
     if stream not in READ_ALREADY or not 1 <= records <= MOST_RECORDS or columns < 1:
         raise ConfigError(
@@ -156,11 +169,11 @@ def proposed(
         )
     today = dt.datetime.now(dt.UTC).date()
     asked = today if stream == "engage" else day or today - dt.timedelta(days=1)
-    found = _sample(connection, stream, Day(date=asked), records)
+    found = _sample(connection, stream, Day(date=asked), records, store)
     return propose(found, fixed=(*STREAMS[stream].columns, "day"), skip=READ_ALREADY[stream], columns=columns)
 
 
-def _sample(connection: Connection, stream: SampledStream, day: Day, records: int) -> list[str]:
+def _sample(connection: Connection, stream: SampledStream, day: Day, records: int, store: Store | None) -> list[str]:
     """Return the properties of the first events of a day, or of the first profiles."""
     options = MixpanelOptions(conn_id=connection.conn_id, stream=stream, errors_tolerance="all")
     poller = (
@@ -168,13 +181,24 @@ def _sample(connection: Connection, stream: SampledStream, day: Day, records: in
     )
     (part,) = poller.plan([day])
     asked = part.model_copy(update={"params": part.params | {"limit": str(records)}})
+    quota = quota_of(connection, STREAMS[stream].api)
+    turns = Turns(store, quota) if store is not None and quota is not None else None
     found: list[str] = []
-    with poller, closing(poller.poll(asked, Tally())) as batches:  # type: ignore[type-var]  # a generator
-        for _, batch in batches:
-            found += batch["properties"].to_pylist()
-            if len(found) >= records:
-                break
+    tally = Tally()
+    with one_request(turns, "propose", _not_counted) as sent:
+        try:
+            with poller, closing(poller.poll(asked, tally)) as batches:  # type: ignore[type-var]  # a generator
+                for _, batch in batches:
+                    found += batch["properties"].to_pylist()
+                    if len(found) >= records:
+                        break
+        finally:
+            sent.extend(tally.sent)
     return found[:records]
+
+
+def _not_counted(why: str) -> None:
+    _LOG.warning("The query for a sample is not counted with those of the tasks: %s.", why)
 
 
 def _judged(name: str, found: list[Any]) -> Seen:

@@ -46,7 +46,7 @@ class RowOptions:
     only_day: bool
     deduplicate: Literal["key", "off"]
     promote: tuple[Promoted, ...]
-    null_texts: tuple[str, ...] = ()
+    null_texts: tuple[str, ...]
 
 
 class RowMaker:

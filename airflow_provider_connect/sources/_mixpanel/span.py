@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import Sizes, Together
 from airflow_provider_connect.sources._mixpanel.limits import VENDORS
 from airflow_provider_connect.sources._mixpanel.options import MOST_DAYS, MixpanelOptions
@@ -21,7 +22,14 @@ def days_per_plan(options: MixpanelOptions) -> int:
 
 
 def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
-    """Return how many requests the days of a window cost at least."""
+    """Return how many requests the days of a window cost at least.
+
+    :raises ConfigError: nobody can tell before a template is rendered.
+    """
+    if "days_per_request" in options.templates:
+        raise ConfigError(
+            "days_per_request: a template has no cost before it is rendered: plan with a number, or with 'auto'"
+        )
     size = options.days_per_request
     return len(groups(days, _needed(len(days)) if size == "auto" else size))
 

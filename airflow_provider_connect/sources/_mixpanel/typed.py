@@ -16,7 +16,7 @@ from airflow_provider_connect.sources._mixpanel.records import NotARecordError, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_USUAL_TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$"
+_USUAL_TIME = r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d$"  # no sink has a year 0
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = Context(prec=MAX_DIGITS, traps=[Inexact, InvalidOperation])
 _BEYOND = 10**MAX_DIGITS

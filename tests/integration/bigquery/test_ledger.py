@@ -104,12 +104,14 @@ def test_a_ledger_of_an_earlier_version_is_read_brought_up_to_date_and_confirms_
     create(bench.api, bench.ledger, earlier)
     stream = f"'{bench.target.id}', 'mixpanel', 'export'"
     bench.query(
-        f"INSERT INTO {bench.ledger.sql} (target, connector, stream, day, generation, token, row_count, counts) VALUES "
-        f"({stream}, NULL, 0, NULL, NULL, NULL), ({stream}, DATE '{day}', 1, 'old', 7, JSON '{{\"rows_read\": 8}}')"
+        f"INSERT INTO {bench.ledger.sql} (target, connector, stream, day, generation, token, row_count, counts, "
+        f"polled_at) VALUES ({stream}, NULL, 0, NULL, NULL, NULL, NULL), "
+        f"({stream}, DATE '{day}', 1, 'old', 7, JSON '{{\"rows_read\": 8}}', TIMESTAMP '2026-09-02 12:00:00+00')"
     )
     book = bench.book()
     found = book.row(day)
     assert (found.rows, found.counts, found.checks, found.answer) == (7, {"rows_read": 8}, 0, None)
+    assert found.polled_at == dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
     assert [book.published(day, "old"), *book.between(day, day)] == [found, found]
     assert list(book.days()) == [day]
     assert bench.prepare().columns == ready.columns
@@ -121,6 +123,17 @@ def test_a_ledger_of_an_earlier_version_is_read_brought_up_to_date_and_confirms_
             bench.confirm(bench.plan(1, 2, [], answer=answer))
     assert bench.publish(1, 2, [row(1)], answer="a").generation == 2
     assert bench.confirm(bench.plan(1, 3, [], answer="a")).checks == 1
+    seen_before = bench.plan(1, 4, [], answer="a")
+    bench.query(  # a job of the earlier version that is still running
+        f"INSERT INTO {bench.ledger.sql} (target, connector, stream, day, generation, token, row_count) VALUES "
+        f"({stream}, DATE '{day}', 3, 'old too', 1)"
+    )
+    for row_ in (book.row(day), *book.between(day, day)):
+        assert (row_.generation, row_.checks, row_.answer, row_.token) == (3, 0, None, "old too")
+    with pytest.raises(OvertakenError):
+        bench.confirm(seen_before)
+    assert bench.publish(1, 5, [row(1)], answer="a").generation == 4
+    assert bench.confirm(bench.plan(1, 6, [], answer="a")).checks == 1
 
 
 def test_a_lost_ledgers_message_knows_that_time_travel_may_be_short(bench: Bench) -> None:

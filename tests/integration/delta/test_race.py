@@ -82,7 +82,9 @@ def make_tables(root: Path, number: int, count: int, size: int) -> None:
     """Make tables, each at the same instant as the other workers."""
     for table in range(size):
         (root / f"{table}-{number}").touch()
+        deadline = time.monotonic() + 60
         while len(list(root.glob(f"{table}-*"))) < count:
+            assert time.monotonic() < deadline, "another worker is gone: its error is above"
             time.sleep(0.001)
         assert DeltaSink(path=str(root / f"t{table}")).open(KEY, {}).preflight(LOCAL, (), "day") == []
 

@@ -3,15 +3,19 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, QuotaError
+from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks import mixpanel as hook_module
 from airflow_provider_connect.hooks.mixpanel import MixpanelHook
+from airflow_provider_connect.polling.quota.book import Book, Hold, prefix_of
+from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.quota import Keys
 
@@ -156,3 +160,50 @@ def test_a_proposal_asks_for_no_more_records_than_it_looks_at(mixpanel: Mixpanel
     ((path, _),) = mixpanel.asked
     assert "limit=7" in path
     assert "from_date=2026-03-01&to_date=2026-03-01" in path
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> Keys:
+    store = Keys()
+    monkeypatch.setattr(hook_module, "VariableStore", lambda: store)
+    return store
+
+
+@pytest.mark.parametrize("used", [0, 59])
+def test_a_proposals_query_is_counted_with_those_of_the_tasks(mixpanel: Mixpanel, keys: Keys, used: int) -> None:
+    quota = quota_of(credentials.resolve("mixpanel_default"), "export")
+    assert quota is not None
+    if used:
+        keys.add(prefix_of(quota) + Hold("other", time.time(), used, 1).name)
+    MixpanelHook().propose_promote()
+    assert Book.read(quota, keys.all).used(time.time()) == used + 1
+    assert "/sent/" in "".join(keys.all)
+
+
+def test_a_used_up_hour_is_told_before_a_proposal_asks(mixpanel: Mixpanel, keys: Keys) -> None:
+    quota = quota_of(credentials.resolve("mixpanel_default"), "export")
+    assert quota is not None
+    keys.add(prefix_of(quota) + Hold("other", time.time(), 60, 1).name)
+    with pytest.raises(QuotaError, match=r"60 requests an hour of .* are used up or reserved.*nothing was asked"):
+        MixpanelHook().propose_promote()
+    assert mixpanel.asked == []
+    assert len(keys.all) == 1, "a person does not queue"
+
+
+def test_a_refusal_of_a_proposal_is_counted_and_told_to_the_tasks(mixpanel: Mixpanel, keys: Keys) -> None:
+    mixpanel.status, mixpanel.body = 429, b'{"error":"61/60 queries running in the last hour"}'
+    with pytest.raises(QuotaError):
+        MixpanelHook().propose_promote()
+    assert {key.split("/")[2] for key in keys.all} == {"sent", "said"}
+
+
+def test_a_proposal_does_without_a_count_that_cannot_be_reached_and_says_so(
+    mixpanel: Mixpanel, keys: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone(_: str) -> None:
+        raise OSError("hush-hush")
+
+    monkeypatch.setattr(keys, "keys", gone)
+    assert MixpanelHook().propose_promote().records == 1
+    assert "the count of requests cannot be reached (OSError)" in caplog.text
+    assert "hush-hush" not in caplog.text

@@ -65,7 +65,7 @@ def test_of_two_records_for_a_day_the_one_counts_that_counts_for_the_sink() -> N
     made = [
         entry(generation, token, checks=checks, built_on=built_on, built_on_checks=built_on_checks, beaten=beaten)
         for generation, checks, token, built_on, built_on_checks, beaten in product(
-            (1, 2), (0, 1), ("t", "u"), (None, 0, 1, 2), (0, 1), ((), ("a-t",), ("u",), ("a-t", "a-u"))
+            (1, 2), (0, 1, 2), ("t", "u"), (None, 0, 1, 2), (0, 1), ((), ("a-t",), ("u/1/1",), ("a-t", "a-u"))
         )
     ]
     seen = [(each, read(each)) for each in made]

@@ -71,6 +71,22 @@ def test_files_are_written_listed_read_and_deleted(tmp_path: Path) -> None:
         folder.read("z")
 
 
+def test_a_folder_that_comes_while_it_is_listed_is_no_error(tmp_path: Path) -> None:
+    """pyarrow looks for it twice, and takes what came between for a broken folder."""
+    flaps = f"""
+import os, time
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    os.mkdir({str(tmp_path / "new")!r})
+    os.rmdir({str(tmp_path / "new")!r})
+"""
+    other = subprocess.Popen([sys.executable, "-c", flaps])
+    folder = Folder(str(tmp_path))
+    while other.poll() is None:
+        assert folder.files("new") == []
+    assert other.returncode == 0
+
+
 def test_a_folder_tells_the_time_of_the_storage_and_not_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

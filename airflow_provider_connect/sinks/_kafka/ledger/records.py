@@ -126,12 +126,17 @@ class Entry(Wire):
 
     @property
     def name(self) -> str:
-        """The attempt that published; of a confirmation, which repeats that, the intent that confirmed."""
-        return self.row.token if self.row.checks else self.row.attempt or ""
+        """The attempt that published; of a confirmation, which repeats that, the intent and which check it was.
+
+        An intent that lost one may win another in a retry, which polls again.
+        """
+        row = self.row
+        return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
     def is_same_try(self, other: Entry) -> bool:
-        """Tell whether two records are of one intent and the same files: one is the other's copy."""
-        return (self.row.token, self.row.attempt) == (other.row.token, other.row.attempt)
+        """Tell whether two records are of one intent, the same files and the same check: one is the other's copy."""
+        mine, others = self.row, other.row
+        return (mine.token, mine.attempt, mine.checks) == (others.token, others.attempt, others.checks)
 
     def over(self, loser: Entry) -> Entry:
         """Return this record to be written once more, behind that of another one, which does not count."""

@@ -7,18 +7,17 @@ credentials. Credentials go to Mixpanel's own hosts only, or to the one that the
 from __future__ import annotations
 
 import datetime as dt
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
 from airflow_provider_connect.polling.quota.book import Book, prefix_of
-from airflow_provider_connect.polling.quota.limits import Quota, Want
-from airflow_provider_connect.polling.quota.turns import Grant, Store, Turns
+from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.polling.quota.turns import Store, Turns
 from airflow_provider_connect.sources._mixpanel import access as accesses
 from airflow_provider_connect.sources._mixpanel.access import HOSTS, Access, Api
 from airflow_provider_connect.sources._mixpanel.columns import Regime
@@ -26,12 +25,12 @@ from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
 from airflow_provider_connect.sources._mixpanel.preflight.probe import Probed, probe
 from airflow_provider_connect.sources._mixpanel.preflight.regime import Reading, read_regime, shown
+from airflow_provider_connect.sources._mixpanel.single import NoRoomError, counting, one_request, tell
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 
 Level = Literal["ok", "note", "problem", "unknown"]
 """``note``: it works, but somebody should know. ``unknown``: it could not be seen."""
 
-_T = TypeVar("_T")
 _CLOCK_SECONDS = 5.0
 _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", "app": "the App API"}
 
@@ -101,10 +100,6 @@ def check(
     return _Check(connection, what, store, clock or (lambda: dt.datetime.now(dt.UTC))).report()
 
 
-class _NoRoomError(Exception):
-    """The hour's requests are used up, by our own count."""
-
-
 class _Check:
     """One check on its way."""
 
@@ -133,7 +128,7 @@ class _Check:
         there = Access.from_connection(self._connection, self._api)
         try:
             probed = self._probe(self._connection)
-        except _NoRoomError as error:
+        except NoRoomError as error:
             self._note("quota", "problem", str(error), "check again when there is room")
         except ConnectError as error:
             self._note("answer", "problem", str(error), "see whether this machine can reach that host")
@@ -156,6 +151,13 @@ class _Check:
             self._note("project id", "ok", self._connection.option("project_id") or "not needed with a project secret")
             self._note("role", "ok", f"may use {_API_NAMES[self._api]}")
             self._note("plan", "ok", f"includes {_API_NAMES[self._api]}")
+            if self._options is not None and self._options.split_rows is not None:
+                self._note(
+                    "split_rows",
+                    "unknown",
+                    "each day is counted with the Query API, which was not asked",
+                    "check a stream of that API, too: check('segmentation')",
+                )
         self._read_clock(probed.clock_seconds)
         if probed.error is None and "timestamps" in self._stream.options:
             self._read_regime(probed)
@@ -198,7 +200,7 @@ class _Check:
             extra = {**self._connection.extra, "region": region}
             try:
                 probed = self._probe(self._connection.model_copy(update={"extra": extra}))
-            except (_NoRoomError, ConnectError) as error:
+            except (NoRoomError, ConnectError) as error:
                 silent[region] = str(error)
                 continue
             if probed.knows_us:
@@ -256,42 +258,31 @@ class _Check:
     def _probe(self, connection: Connection) -> Probed:
         """Send one request, counted where all tasks count theirs.
 
-        :raises _NoRoomError: there is no room for it.
+        :raises NoRoomError: there is no room for it.
         :raises ConnectError: there is no answer.
         """
         access, quota = Access.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
-        grant = self._counting(lambda: _one_request(turns)) if turns is not None else None
-        times: list[float] = []
-        try:
-            probed = probe(access, self._clock, lambda: times.append(time.time()))
-            if turns is not None and isinstance(probed.error, QuotaError) and probed.error.said:
-                said = probed.error.said
-                self._counting(lambda: turns.tell(*said))
+        with one_request(turns, "check", self._not_counted) as times:
+            try:
+                probed = probe(access, self._clock, lambda: times.append(time.time()))
+            finally:
+                self._sent[self._api] += len(times)
+            if isinstance(probed.error, QuotaError):
+                tell(turns, probed.error, self._not_counted)
             return probed
-        finally:
-            self._sent[self._api] += len(times)
-            if turns is not None and grant is not None:
-                self._counting(lambda: turns.settle(grant, times))
 
     def _turns(self, quota: Quota | None) -> Turns | None:
         if quota is None or self._store is None:
             return None
         if self._connection.option("project_id") is None:
             # Its count has the name of the connection, and Airflow's form gives its Test another name each time.
-            self._uncounted = "requests are counted by project_id, which the connection has not"
+            self._not_counted("requests are counted by project_id, which the connection has not")
             return None
         return Turns(self._store, quota)
 
-    def _counting(self, step: Callable[[], _T]) -> _T | None:
-        """Do something with the count of requests; None if it cannot be reached: the rest can be checked without."""
-        try:
-            return step()
-        except _NoRoomError:
-            raise
-        except Exception as error:  # noqa: BLE001  # whatever trouble Airflow's store is in
-            self._uncounted = f"the count of requests cannot be reached ({type(error).__name__})"
-            return None
+    def _not_counted(self, why: str) -> None:
+        self._uncounted = why
 
     def _read_quota(self) -> None:
         quota = quota_of(self._connection, self._api)
@@ -300,7 +291,7 @@ class _Check:
             return
         left = None
         if (store := self._store) is not None and not self._uncounted:
-            left = self._counting(lambda: Book.read(quota, store.keys(prefix_of(quota))).room(time.time()))
+            left = counting(lambda: Book.read(quota, store.keys(prefix_of(quota))).room(time.time()), self._not_counted)
         if left is None:
             why = f"; {self._uncounted}" if self._uncounted else ""
             self._note("quota", "unknown", f"of {quota.describe()} it is not known how many are left{why}")
@@ -311,21 +302,6 @@ class _Check:
             f"{max(left, 0)} of {quota.describe()} are left, by the count that this Airflow's tasks keep; what others "
             "send is not in it until Mixpanel refuses a request",
         )
-
-
-def _one_request(turns: Turns) -> Grant:
-    """Reserve one request.
-
-    :raises _NoRoomError: there is no room for it.
-    """
-    want = Want(asker=f"check-{secrets.token_hex(4)}", requests=1)
-    got = turns.reserve(want) if turns.has_room(want) else None
-    if isinstance(got, Grant):
-        return got
-    raise _NoRoomError(
-        f"{turns.quota.describe()} of {turns.quota.name} are used up or reserved, by the count that this Airflow's "
-        "tasks keep, so nothing was asked"
-    )
 
 
 def _about_times(

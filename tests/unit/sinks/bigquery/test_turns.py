@@ -111,6 +111,7 @@ def test_columns_that_queries_do_not_know_yet_are_waited_for_by_airflow(server: 
     server.first, server.answer = [failed(message)], table(*(column.target for column in plan.columns))
     with api_at(server.url) as api, pytest.raises(RetriableError, match="queries do not know them yet") as caught:
         put_in_place(api, plan, {}, lambda: None)
+    assert "or its ledger" in str(caught.value)
     assert caught.value.retry_after_seconds == COLUMN_WAIT_SECONDS * 2 > LONG_WAIT_SECONDS
     assert not isinstance(caught.value, GoneError), "the rows stay staged"
 

@@ -113,6 +113,23 @@ def test_of_two_confirmations_at_once_the_first_counts_also_when_it_is_written_a
     assert counting(again, third.over(second)) == ("third", 2)
 
 
+def test_a_late_record_of_an_intent_that_confirmed_once_more_takes_back_no_check() -> None:
+    """The first driver of an intent sleeps, its next one confirms a later check: the first one's record says less."""
+    asleep, other = confirmation(WINNER, "twice"), confirmation(WINNER, "other")
+    awake = confirmation(other, "twice")
+    assert counting(WINNER, other, awake, asleep) == ("twice", 2)
+    assert counting(asleep, awake.over(asleep)) == ("twice", 2)
+
+
+def test_who_lost_a_confirmation_may_win_a_later_one() -> None:
+    """What the loser wrote again, or another one of a day that was reloaded since, may come in late."""
+    first, lost = confirmation(WINNER, "first"), confirmation(WINNER, "again")
+    copy, won = first.over(lost), confirmation(first, "again")
+    assert counting(WINNER, first, lost, won, copy) == ("again", 2)
+    reloaded = entry("reloaded", 3, 2).model_copy(update={"built_on_checks": 1})
+    assert counting(WINNER, first, lost, reloaded, confirmation(reloaded, "again"), copy) == ("again", 1)
+
+
 def test_a_confirmation_in_a_transaction_is_written_again_as_what_it_followed() -> None:
     published, late = entry("whole", 2, None), entry("late", 3, 2)
     confirmed = confirmation(published, "again", in_transaction=True)

@@ -73,6 +73,11 @@ def test_a_year_is_told_to_take_no_hour_where_it_took_six() -> None:
     assert "365 days of mixpanel_default.export cost at least 53 requests" in str(planned)
 
 
+def test_what_a_template_costs_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ConfigError, match="days_per_request: a template has no cost before it is rendered"):
+        plan(MixpanelSource(days_per_request="{{ params.days }}"), YEAR, connection=CONNECTION)  # type: ignore[arg-type]
+
+
 # auto
 
 

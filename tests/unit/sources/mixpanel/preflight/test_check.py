@@ -143,6 +143,14 @@ def test_a_plan_without_the_query_api_fails_its_streams_alone(regions: dict[str,
     assert check(to(), "annotations", store=Keys()).passed
 
 
+def test_a_source_that_counts_days_needs_an_api_that_was_not_asked(regions: dict[str, Region]) -> None:
+    regions["us"].server.account = Account(secret=CANARY, access="no_query_plan")
+    report = check(to(), MixpanelSource(split_rows=1_000_000), store=Keys())
+    assert row(report, "split_rows").level == "unknown"
+    assert "check('segmentation')" in row(report, "split_rows").todo
+    assert "split_rows" not in levels(check(to(), MixpanelSource(), store=Keys()))
+
+
 def test_an_account_without_a_role_is_told_from_wrong_credentials(regions: dict[str, Region]) -> None:
     regions["us"].server.account = Account(secret=CANARY, access="no_role")
     before = regions["eu"].asked
