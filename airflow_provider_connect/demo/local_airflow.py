@@ -134,7 +134,7 @@ class LocalAirflow:
         :raises RuntimeError: if there is no answer, or it is an error.
         """
         try:
-            answer = self._session.request(method, f"{self.url}/api/v2/{path}", timeout=60, **options)
+            answer = self._session.request(method, f"{self.url}/api/v2/{path}", timeout=120, **options)
         except (requests.ConnectionError, requests.Timeout) as error:
             self.check_alive()
             raise RuntimeError(f"{method} {path}: Airflow does not answer ({type(error).__name__})") from None
