@@ -30,6 +30,11 @@ MAX_ERASED = 50_000
 _DIGEST_BYTES = 16
 
 
+def erase_run(version: int) -> str:
+    """Return what the ledger names as the run of an erase's publishes."""
+    return f"erase/{version}"
+
+
 class EraseList(Wire):
     """Who is erased from a stream.
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
+T = TypeVar("T")
+
 PUBLISH_SECONDS = 60.0
-PAUSES = doubling(0.02, 2.0)
+_PAUSES = doubling(0.02, 2.0)
 
 
 @dataclass(frozen=True)
@@ -63,41 +66,24 @@ class Commit:
 
     def run(self) -> LedgerRow:
         """Publish, or return the ledger row if this intent has published already."""
-        folder = Folder(self.path)
-        patience = Patience(PUBLISH_SECONDS, PAUSES, jitter=FROM_NONE)
-        while True:
-            table = self._table()
-            view = LedgerView(folder, table, self.publish.key)
-            row = view.published(self.publish.day.date, self.publish.intent.token)
-            if row is not None:
-                return self._secured(row, table)
+        return until_done(self.path, self._try)
+
+    def _try(self) -> LedgerRow | None:
+        """Decide by the newest version; None if it must be decided again."""
+        table, folder = self._table(), Folder(self.path)
+        view = LedgerView(folder, table, self.publish.key)
+        row = view.published(self.publish.day.date, self.publish.intent.token)
+        if row is None:
             rows = sum(file.rows for file in self.publish.manifest.polled.files)
             row = row_of(self.publish, self._generation(view), rows=rows)
             if self.replaces_whole:
                 require_only_newest(view)
             files = claim(folder, view, self.publish)
-            try:
-                fields = merged(table, delta_columns(self.publish.schema), self.options.schema_contract, self.path)
-                if allow_local_times(table, fields):
-                    continue  # the table has a newer version: decide again
-                self._commit(view, table, row, fields, files)
-                return self._secured(row, table)
-            except delta_errors() as error:
-                # The commit may have landed nevertheless: the next turn reads the ledger first.
-                failure = storage_error(self.path, error)
-                if not lost_race(error):
-                    patience.shorten(1.0)
-            if not patience.look_again():
-                raise failure
-
-    def _secured(self, row: LedgerRow, table: DeltaTable) -> LedgerRow:
-        """Return a committed row once it survives a power cut and the log's version is noted.
-
-        After an error the row stays in the log: the next try finds it.
-        """
-        with log_errors(table):
-            table.update_incremental()
-        secure(Folder(self.path), table)
+            fields = merged(table, delta_columns(self.publish.schema), self.options.schema_contract, self.path)
+            if allow_local_times(table, fields):
+                return None  # the table has a newer version
+            self._commit(view, table, row, fields, files)
+        secured(folder, table)
         return row
 
     def _table(self) -> DeltaTable:
@@ -164,3 +150,36 @@ def add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:
         data_change=True,
         stats=json.dumps({**file.stats, "numRecords": file.rows}),
     )
+
+
+def secured(folder: Folder, table: DeltaTable) -> None:
+    """Flush what is committed to the disk, and note the log's version: then it survives a power cut.
+
+    After an error it stays in the log: the next try finds it.
+    """
+    with log_errors(table):
+        table.update_incremental()
+    secure(folder, table)
+
+
+def until_done(path: str, attempt: Callable[[], T | None]) -> T:
+    """Try a commit until it is decided: each try reads the log anew.
+
+    :param attempt: returns None if it must be decided again.
+    :raises RetriableError: other commits were always faster, or the storage is away.
+    """
+    patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
+    while True:
+        try:
+            done = attempt()
+        except delta_errors() as error:
+            # The commit may have landed nevertheless: the next turn reads the log first.
+            failure = storage_error(path, error)
+            if not lost_race(error):
+                patience.shorten(1.0)
+        else:
+            if done is not None:
+                return done
+            continue
+        if not patience.look_again():
+            raise failure

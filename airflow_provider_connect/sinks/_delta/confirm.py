@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.publishing import confirmed
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._delta.commit import PAUSES, PUBLISH_SECONDS, Commit
+from airflow_provider_connect.sinks._delta.commit import Commit, secured
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, confirming_details, confirming_transactions
-from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race
 from airflow_provider_connect.sinks._delta.sweep import discard
-from airflow_provider_connect.stage.storage import Folder, storage_error
+from airflow_provider_connect.stage.storage import Folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -29,30 +27,18 @@ class Confirmation(Commit):
     the day since the version that it builds on, and refuses such a commit after it; then a new version decides.
     """
 
-    def run(self) -> LedgerRow:
+    def _try(self) -> LedgerRow | None:
         """Confirm, or return the ledger row if this intent has published or confirmed already."""
-        folder, day = Folder(self.path), self.publish.day.date
-        patience = Patience(PUBLISH_SECONDS, PAUSES, jitter=FROM_NONE)
-        while True:
-            table = self._table()
-            view = LedgerView(folder, table, self.publish.key)
-            row = view.published(day, self.publish.intent.token)
-            if row is not None:
-                return self._secured(row, table)
-            row = confirmed(self.publish, self._newest(view, day), erase_version(table))
-            try:
-                self._write(table, row)
-                row = self._secured(row, table)
-                break
-            except delta_errors() as error:
-                # The commit may have landed nevertheless: the next turn reads the ledger first.
-                failure = storage_error(self.path, error)
-                if not lost_race(error):
-                    patience.shorten(1.0)
-            if not patience.look_again():
-                raise failure
-        with suppress(ConnectError):  # a sweep finds them
-            discard(folder, self.publish)
+        table, folder, day = self._table(), Folder(self.path), self.publish.day.date
+        view = LedgerView(folder, table, self.publish.key)
+        found = view.published(day, self.publish.intent.token)
+        row = found or confirmed(self.publish, self._newest(view, day), erase_version(table))
+        if found is None:
+            self._write(table, row)
+        secured(folder, table)
+        if found is None:
+            with suppress(ConnectError):  # a sweep finds them
+                discard(folder, self.publish)
         return row
 
     def _write(self, table: DeltaTable, row: LedgerRow) -> None:

@@ -21,7 +21,7 @@ from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, o
 from airflow_provider_connect.sinks._delta.others import require_only_newest
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.digest import Digest
-from airflow_provider_connect.stage.erasing import EraseList, Eraser, Erasure
+from airflow_provider_connect.stage.erasing import EraseList, Eraser, Erasure, erase_run
 from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file, progress_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rows import batches
@@ -147,7 +147,7 @@ class TableEraser:
                 # The source was not asked: whether to look back at the day must not change.
                 polled_at=view.polled_at(day.date),
             )
-            intent = Intent(token=attempt, run=f"erase/{erased.version}")
+            intent = Intent(token=attempt, run=erase_run(erased.version))
             schema = _schema(view, (path for date, path, _ in view.files if date == day.date))
             try:
                 Commit(

@@ -10,19 +10,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
-from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, overtaken, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.commit import PUBLISH_SECONDS, add_action
+from airflow_provider_connect.sinks._delta.commit import add_action, secured, until_done
 from airflow_provider_connect.sinks._delta.create import create
 from airflow_provider_connect.sinks._delta.late import late_transactions
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, attempt_id, details, transactions
-from airflow_provider_connect.sinks._delta.log import delta_errors, log_errors, lost_race, open_table, secure
+from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.sweep import claim
 from airflow_provider_connect.sinks._delta.table import allow_local_times, delta_columns, merged, ownership_problems
 from airflow_provider_connect.sinks._delta.tables.head import HeadView, completing, open_head, record, reserving
 from airflow_provider_connect.stage.manifest import StagedFile, manifest_file
-from airflow_provider_connect.stage.storage import Folder, storage_error
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Tables, table_of
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
 T = TypeVar("T")
-_PAUSES = doubling(0.02, 2.0)
 _TOGETHER = 8
 """How many tables are committed to at once: on an object store a commit is mostly waiting."""
 
@@ -84,11 +82,11 @@ class TablesCommit:
         self._require_room(view)
         listed = self._files.keys() | view.tables(self.publish.day.date)
         self._each(lambda name: self._made_ready(name, is_known=name in view.places), listed)
-        reserved = _until_done(self.options.ledger_path, self._reserve)
+        reserved = until_done(self.options.ledger_path, self._reserve)
         if reserved.published is not None:
             return reserved.published
         self._each(lambda name: self._publish_into(name, reserved), reserved.tables)
-        return _until_done(self.options.ledger_path, lambda: self._complete(reserved))
+        return until_done(self.options.ledger_path, lambda: self._complete(reserved))
 
     # The head
 
@@ -105,7 +103,7 @@ class TablesCommit:
         """Return the row of this intent's own publish, once the log that has it is on the disk."""
         row = view.published(self.publish.day.date, self.publish.intent.token)
         if row is not None and view.table is not None:
-            _secured(view.folder, view.table)
+            secured(view.folder, view.table)
         return row
 
     def _generation(self, view: HeadView) -> int:
@@ -130,7 +128,7 @@ class TablesCommit:
         number = view.reservation(day)
         if number and view.reserved(day, self.publish.manifest.attempt) == number:
             assert view.table is not None
-            _secured(view.folder, view.table)
+            secured(view.folder, view.table)
             return Reservation(number, generation, view.tables(day))
         self._require_room(view)
         number, recorded, listed = reserving(view, self.publish, self._files)
@@ -174,7 +172,7 @@ class TablesCommit:
             return False
         record(view, self.publish.day.date, recorded, told, fields)
         # Numbers that a power cut takes back would be given out again, and tables have them already.
-        _secured(view.folder, view.table)
+        secured(view.folder, view.table)
         return True
 
     def _passed(self, view: HeadView, reserved: Reservation) -> ConnectError:
@@ -230,7 +228,7 @@ class TablesCommit:
 
     def _publish_into(self, name: str, reserved: Reservation) -> None:
         """Replace a table's rows of the day by the attempt's, or by none."""
-        _until_done(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reserved))
+        until_done(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reserved))
 
     def _try_to_publish_into(self, name: str, reserved: Reservation) -> bool | None:
         """Commit to a table; None if it must be decided again."""
@@ -238,7 +236,7 @@ class TablesCommit:
         view = LedgerView(Folder(f"{self.options.root}/{name}"), table, self.publish.key)
         there = view.transaction(self.publish.day.date, "/reservation") or 0
         if there == reserved.number and view.attempt(self.publish.manifest.attempt) == reserved.generation:
-            _secured(view.folder, table)
+            secured(view.folder, table)
             return True
         if there >= reserved.number:
             raise self._refused(name, there, reserved)
@@ -281,7 +279,7 @@ class TablesCommit:
                 app_transactions=[Transaction(app, version) for app, version in recorded.items()],
             ),
         )
-        _secured(view.folder, table)
+        secured(view.folder, table)
         return True
 
     def _are_in(self, view: LedgerView, name: str, files: Iterable[StagedFile]) -> bool:
@@ -319,33 +317,3 @@ class TablesCommit:
 def _in(table: str, file: StagedFile) -> StagedFile:
     """Return a file with its path as the table's log has it."""
     return file.model_copy(update={"path": file.path.removeprefix(f"{table}/")})
-
-
-def _secured(folder: Folder, table: DeltaTable) -> None:
-    """Flush what is committed to the disk, and note the log's version."""
-    with log_errors(table):
-        table.update_incremental()
-    secure(folder, table)
-
-
-def _until_done(path: str, attempt: Callable[[], T | None]) -> T:
-    """Try a commit until it is decided: each try reads the log anew.
-
-    :param attempt: returns None if it must be decided again.
-    :raises RetriableError: other commits were always faster, or the storage is away.
-    """
-    patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
-    while True:
-        try:
-            done = attempt()
-        except delta_errors() as error:
-            # The commit may have landed nevertheless: the next turn reads the log first.
-            failure = storage_error(path, error)
-            if not lost_race(error):
-                patience.shorten(1.0)
-        else:
-            if done is not None:
-                return done
-            continue
-        if not patience.look_again():
-            raise failure
