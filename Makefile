@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Compiled once: tests start hundreds of interpreters, and pytest rewrites every test file.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-stop check test real campaign benchmark docs format clean
+.PHONY: help demo demo-stop check test integration system real campaign benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,8 +40,14 @@ check: $(READY)  ## Format, lint, the walls between the rooms, types and the fas
 	@$(BIN)/mypy docs/examples/*.py
 	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
+# Side by side, as a real Airflow mostly waits; where make can, what each prints stays together.
 test: check  ## Everything: the above, then real Spark and a real Airflow.
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration system
+
+integration: $(READY)  ## Real Spark, Kafka, stores and a BigQuery emulator.
 	@$(BIN)/pytest -q $(TWO) --durations=25 $(SLOW) tests/integration tests/conformance
+
+system: $(READY)  ## A real Airflow that runs whole pipelines.
 	@$(BIN)/pytest -q --durations=15 $(SLOW) tests/system
 
 real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=my-project make real (its own datasets, dropped at the end).
