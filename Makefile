@@ -61,8 +61,9 @@ campaign: $(READY)  ## Many examples, thirty days at once, every kind of backfil
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
 	@$(BIN)/python tests/benchmarks/day.py
 
-docs: $(READY)  ## Write docs/options.md from the code.
+docs: $(READY)  ## Write docs/options.md, and the marked parts of other pages, from the code.
 	@$(BIN)/python docs/make_options.py
+	@$(BIN)/python docs/make_regions.py
 
 format: $(READY)  ## Format the code.
 	@$(BIN)/ruff check --fix-only --quiet .

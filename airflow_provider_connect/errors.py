@@ -5,6 +5,7 @@
     ConnectError
     ├── ConfigError      a person must act; no retry                     exit code 78
     ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
+    │   ├── DeadlineError    one request took longer than it may; ask for less in each
     │   ├── OvertakenError   another task has published this day since; poll it again
     │   └── QuotaError       the vendor counts requests, and no more may be sent now; wait for room
     ├── DataError        this record or this day is bad; no retry        exit code 65
@@ -53,6 +54,10 @@ class RetriableError(ConnectError):
         self.request_budget_spent = request_budget_spent
 
 
+class DeadlineError(RetriableError):
+    """A request had not ended by its deadline, and the same one would hardly end by it next time."""
+
+
 class QuotaError(RetriableError):
     """The hour's requests are used up: the vendor's, or the part of them that this job may send. Wait for room.
 
@@ -95,7 +100,16 @@ class SupersededError(ConnectError):
 
 _BY_NAME: dict[str, type[ConnectError]] = {
     cls.__name__: cls
-    for cls in (ConnectError, ConfigError, RetriableError, OvertakenError, QuotaError, DataError, SupersededError)
+    for cls in (
+        ConnectError,
+        ConfigError,
+        RetriableError,
+        DeadlineError,
+        OvertakenError,
+        QuotaError,
+        DataError,
+        SupersededError,
+    )
 }
 
 
@@ -146,7 +160,7 @@ class Failure(Wire):
         """Return the error, with its own type again."""
         cls = _BY_NAME.get(self.type, ConnectError)
         kwargs: dict[str, Any] = {}
-        if cls is RetriableError:
+        if cls in (RetriableError, DeadlineError):
             kwargs["retry_after_seconds"] = self.retry_after_seconds
             kwargs["request_budget_spent"] = self.request_budget_spent
         if cls is QuotaError:
@@ -164,7 +178,8 @@ def worst(failures: list[Failure]) -> Failure | None:
     the one with the longest wait counts, then one whose budget of requests is spent: both say to leave it alone.
     """
     order = (
-        "ConfigError", "RetriableError", "OvertakenError", "ConnectError", "QuotaError", "DataError", "SupersededError",
+        "ConfigError", "RetriableError", "DeadlineError", "OvertakenError", "ConnectError", "QuotaError", "DataError",
+        "SupersededError",
     )  # fmt: skip
     ranked = sorted(
         failures,

@@ -92,45 +92,79 @@ class JobConfig(Wire):
 DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
 
 
+def _told(default: Any, unit: str, description: str, example: Any) -> Any:
+    """Declare a field of the report that people read; docs/report.md is made of these."""
+    return Field(default, description=description, examples=[example], json_schema_extra={"unit": unit})
+
+
 class DayReport(Wire):
-    """What became of one day.
+    """What became of one day."""
 
-    :param status: of a day of the lookback, ``unchanged`` says that the source gave the published answer once more, and
-        ``overtaken`` that somebody else has published or confirmed the day since it was polled.
-    :param lookback: whether it lies before the run's window.
-    :param generation: of the day's newest publish, by this job or another; None if there is none.
-    :param reference: the sink's own name for the publish; ``link`` leads a person to it.
-    :param retries: how often partitions were polled again; 0 if an earlier attempt's stage was used.
-    :param poll_seconds: from the first request to the manifest; 0 if an earlier attempt's stage was used.
-    :param rows_before: rows of the day's publish that this one followed, which it replaced where the sink replaces;
-        None if it was the first, or was published by an earlier try.
-    :param warnings: what looks wrong with a day that was published all the same.
-    """
-
-    day: dt.date
-    status: DayStatus
-    lookback: bool = False
-    generation: int | None = None
-    rows_read: int = 0
-    rows_written: int = 0
-    rows_before: int | None = None
-    duplicates: int = 0
-    rejected: int = 0
-    counts: dict[str, int] = Field(default_factory=dict)
-    wire_bytes: int = 0
-    raw_bytes: int = 0
-    stage_bytes: int = 0
-    retries: int = 0
-    poll_seconds: float = 0.0
-    publish_seconds: float = 0.0
-    earliest: dt.datetime | None = None
-    latest: dt.datetime | None = None
-    digest: str | None = None
-    rejects: tuple[str, ...] = ()
-    reference: str | None = None
-    link: str | None = None
-    warnings: tuple[str, ...] = ()
-    failure: Failure | None = None
+    day: dt.date = _told(..., "date", "The day, in the source's zone.", "2026-10-05")
+    status: DayStatus = _told(
+        ...,
+        "",
+        "`published`; `already_published` by an earlier try of the same run; of a day of the lookback `unchanged` (the "
+        "source gave the published answer once more) or `overtaken` (somebody else has published or confirmed the day "
+        "since it was polled); `superseded` by a later snapshot; `failed`; `not_started`.",
+        "published",
+    )
+    lookback: bool = _told(
+        default=False, unit="", description="Whether it lies before the run's window.", example=False
+    )
+    generation: int | None = _told(
+        None, "number", "Of the day's newest publish, by this job or another; null if there is none.", 2
+    )
+    rows_read: int = _told(0, "rows", "Records in the answer, before duplicates were dropped.", 10050)
+    rows_written: int = _told(0, "rows", "Rows of the day as it is published.", 10000)
+    rows_before: int | None = _told(
+        None,
+        "rows",
+        "Of the day's publish that this one followed, which it replaced where the sink replaces; null if it was the "
+        "first, or was published by an earlier try.",
+        9990,
+    )
+    duplicates: int = _told(0, "rows", "Records that were dropped, for their key came before.", 50)
+    rejected: int = _told(0, "records", "Records that were set aside by source and sink (`errors_tolerance`).", 0)
+    counts: dict[str, int] = _told(
+        {},
+        "each its own",
+        "What else source and sink have counted; their pages have the names. `erased` counts rows of those whom an "
+        "erase list keeps out.",
+        {"late_1_days": 12},
+    )
+    wire_bytes: int = _told(0, "bytes", "Received from the source.", 1048576)
+    raw_bytes: int = _told(0, "bytes", "The same after decoding.", 9437184)
+    stage_bytes: int = _told(0, "bytes", "Of the day's files in the stage.", 2097152)
+    retries: int = _told(
+        0, "polls", "How often partitions were polled again; 0 if an earlier attempt's stage was used.", 1
+    )
+    poll_seconds: float = _told(
+        0.0, "seconds", "From the first request to the manifest; 0 if an earlier attempt's stage was used.", 41.3
+    )
+    publish_seconds: float = _told(0.0, "seconds", "From the sink's begin to its commit.", 0.8)
+    earliest: dt.datetime | None = _told(
+        None, "time, UTC", "Of the rows' times the first; null if they have none.", "2026-10-05T00:00:03Z"
+    )
+    latest: dt.datetime | None = _told(None, "time, UTC", "Of the rows' times the last.", "2026-10-05T23:59:58Z")
+    digest: str | None = _told(
+        None,
+        "32 hex digits",
+        "Of the keys of all rows, whatever their order: equal days have equal ones. Null if rows have no key.",
+        "8f0e8b5a3c7d41a29d0c6be2f4a1735e",
+    )
+    rejects: tuple[str, ...] = _told(
+        (), "paths", "Files of records set aside, in the sink's stage.", ["_connect/attempts/…/rejects-00000-….parquet"]
+    )
+    reference: str | None = _told(None, "", "The sink's own name for the publish.", "connect_20261006_8f0e8b5a")
+    link: str | None = _told(None, "URL", "Where a person sees it, if there is such a page.", "https://…")
+    warnings: tuple[str, ...] = _told(
+        (),
+        "",
+        "What looks wrong with a day that was published all the same.",
+        ["day 2026-10-05: …; it is published all the same, as on_shrink='warn' says"],
+    )
+    failure: Failure | None = _told(None, "", "Why it is not published: an error's type and message.", None)
 
     @classmethod
     def of(cls, day: Day, status: DayStatus, polled: Polled | None = None, **fields: Any) -> DayReport:
@@ -156,6 +190,25 @@ class DayReport(Wire):
         return cls(day=day.date, status=status, **fields)
 
 
+class Totals(Wire):
+    """The sums over all days of a report."""
+
+    rows_written: int = _told(..., "rows", "Of all days.", 10000)
+    duplicates: int = _told(..., "rows", "Of all days.", 50)
+    rejected: int = _told(..., "records", "Of all days.", 0)
+    retries: int = _told(..., "polls", "Of all days.", 1)
+    seconds: dict[str, float] = _told(
+        ...,
+        "seconds",
+        "Of the Spark job by phase: `start` (from the process to its first task), `work` and `total`.",
+        {"start": 3.1, "work": 42.6, "total": 46.2},
+    )
+
+
+TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
+"""Fields of a day that go to XCom and to the asset event: a task that returns has no failures."""
+
+
 class JobReport(Wire):
     """What became of a job: a report for each day, and the failure that decides what the task does.
 
@@ -165,6 +218,7 @@ class JobReport(Wire):
     :param failed: like :class:`Allowance`'s, after this job.
     :param needs: by day, how many requests it takes, if it was planned in vain: the job had fewer left.
     :param counted: when the requests of the vendor's counts were sent, in seconds since 1970.
+    :param to_count: days that have to be counted before they are planned, if the job ended for want of requests.
     :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
     """
 
@@ -178,6 +232,7 @@ class JobReport(Wire):
     failed: dict[dt.date, int] = Field(default_factory=dict)
     needs: dict[dt.date, int] = Field(default_factory=dict)
     counted: tuple[float, ...] = ()
+    to_count: tuple[dt.date, ...] = ()
     count_said: tuple[int, int, float] | None = None
 
     @classmethod
@@ -193,45 +248,14 @@ class JobReport(Wire):
 
     def totals(self) -> dict[str, Any]:
         """Return the sums over all days: plain JSON."""
-        return {
-            "rows_written": sum(day.rows_written for day in self.days),
-            "duplicates": sum(day.duplicates for day in self.days),
-            "rejected": sum(day.rejected for day in self.days),
-            "retries": sum(day.retries for day in self.days),
-            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
-        }
+        return Totals(
+            rows_written=sum(day.rows_written for day in self.days),
+            duplicates=sum(day.duplicates for day in self.days),
+            rejected=sum(day.rejected for day in self.days),
+            retries=sum(day.retries for day in self.days),
+            seconds={name: round(value, 3) for name, value in self.seconds.items()},
+        ).model_dump(mode="json")
 
     def summary(self) -> dict[str, Any]:
         """Return the small report that goes to XCom and to the asset event: totals and days as plain JSON."""
-        return self.totals() | {
-            "days": [
-                day.model_dump(
-                    mode="json",
-                    include={
-                        "day",
-                        "status",
-                        "lookback",
-                        "generation",
-                        "rows_read",
-                        "rows_written",
-                        "rows_before",
-                        "duplicates",
-                        "rejected",
-                        "counts",
-                        "rejects",
-                        "retries",
-                        "earliest",
-                        "latest",
-                        "wire_bytes",
-                        "raw_bytes",
-                        "poll_seconds",
-                        "publish_seconds",
-                        "digest",
-                        "reference",
-                        "link",
-                        "warnings",
-                    },
-                )
-                for day in self.days
-            ],
-        }
+        return self.totals() | {"days": [day.model_dump(mode="json", include=set(TOLD)) for day in self.days]}

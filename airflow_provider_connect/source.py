@@ -18,7 +18,7 @@ adds the keys of a day up to its digest, and sinks that need a key take it. A so
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -155,6 +155,15 @@ class Source(Options, ABC):
         """Return how many requests for days may be under way at once."""
         return min(self.parallel_days, len(days), max(1, self.requests_for(days)))
 
+    @property
+    def parts_at_once(self) -> int:
+        """How many partitions of one day may be polled at once, where a day ran into its deadline and is split.
+
+        1, the default, says that days are not split: such a day is asked for again as it was. Otherwise the poller has
+        :meth:`Poller.split`, and the source is one whose days can be counted.
+        """
+        return 1
+
     def count_problems(self) -> list[str]:
         """Say why the vendor's own count cannot be compared with the rows; [] if it can.
 
@@ -224,6 +233,22 @@ class Poller(Closable, ABC):
         :raises RetriableError: if a day is not over yet but soon will be.
         """
 
+    def split(self, day: Day, more_than: int) -> None:
+        """Plan a day in more partitions than so many, if it can be: in these a request ran into its deadline. Driver.
+
+        The day is counted after this and before its plan. What cannot be split further is planned as it was.
+
+        :param more_than: 0 plans the day again as if nothing had happened.
+        """
+        raise NotImplementedError
+
+    def accept(self, day: Day, counts: Mapping[str, int]) -> None:
+        """Refuse a day that was polled in several partitions, if they are good each and not together. Driver.
+
+        :param counts: of all of them, by name.
+        :raises DataError: for example, too many records were set aside.
+        """
+
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Ask the vendor how many rows of a day it counts. Driver; one day after the other.
 
@@ -243,7 +268,8 @@ class Poller(Closable, ABC):
         requests and bytes to ``tally`` itself: each request as soon as it is sent, where the vendor limits them. One
         that could not be sent does not count: ``retry_budget_seconds`` bounds those.
 
-        :raises RetriableError: cut, refused for now, or unreachable: what was yielded is thrown away.
+        :raises RetriableError: cut, refused for now, or unreachable: what was yielded is thrown away. A
+            :class:`.DeadlineError` if a request took longer than it may.
         :raises ConfigError: credentials, rights, options: nobody tries again.
         :raises DataError: the data is bad, and ``errors_tolerance`` does not allow it.
         """

@@ -236,11 +236,7 @@ class ConnectOperator(SparkSubmitOperator):
             attempt.report = report
 
         with run_folder() as self._folder:
-            run = Run.plan(
-                replace(order, allowance=attempt.allowance, count_allowance=attempt.count_allowance),
-                context,
-                self._folder,
-            )
+            run = Run.plan(attempt.of(order), context, self._folder)
             return run.move(submit, seen)
 
     def on_kill(self) -> None:

@@ -11,11 +11,11 @@ import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks.variables import VariableStore
-from airflow_provider_connect.job import Allowance, JobReport
+from airflow_provider_connect.job import Allowance, DayReport, JobReport
 from airflow_provider_connect.operators.intent import intent_of
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Grant, Turns, Wait
@@ -38,12 +38,23 @@ class Attempt:
     """One job of a task, as far as the quota goes.
 
     :ivar is_submitted: whether it may have sent anything.
+    :ivar done: days that earlier jobs have settled. Of those, the lookback's are not asked for again.
     """
 
     allowance: Allowance | None = None
     count_allowance: Allowance | None = None
     is_submitted: bool = False
     report: JobReport | None = None
+    done: frozenset[dt.date] = frozenset()
+
+    def of(self, order: Order) -> Order:
+        """Return what is left of an order, with what the job may send. Of days of the window the ledger knows more."""
+        return replace(
+            order,
+            allowance=self.allowance,
+            count_allowance=self.count_allowance,
+            lookback=tuple(day for day in order.lookback if day.date not in self.done),
+        )
 
 
 @dataclass
@@ -54,12 +65,39 @@ class Left:
     :param failed: by day, how many requests went into polls that failed.
     :param idle_jobs: how many jobs in a row sent nothing before their part of the quota lapsed.
     :param least: with fewer requests no day can begin, as jobs have found out.
+    :param to_count: days that have to be counted before they are planned, as jobs have found out.
+    :param done: what became of the days that earlier jobs have settled: their reports, as plain JSON.
     """
 
     requests: int | None = None
     failed: dict[str, int] = field(default_factory=dict)
     idle_jobs: int = 0
     least: int = 0
+    to_count: list[str] = field(default_factory=list)
+    done: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def settled(self) -> dict[dt.date, DayReport]:
+        """The reports of the days that are done."""
+        return {day.day: day for day in map(DayReport.model_validate, self.done)}
+
+    def with_done(self, report: JobReport) -> list[dict[str, Any]]:
+        """Return ``done`` with the days that a job has settled."""
+        return [day.model_dump(mode="json", exclude_defaults=True) for day in self._all(report) if _is_settled(day)]
+
+    def whole(self, report: JobReport) -> JobReport:
+        """Return the report of the last job with the days that were done before it."""
+        return report.model_copy(update={"days": self._all(report)}) if self.done else report
+
+    def _all(self, report: JobReport) -> tuple[DayReport, ...]:
+        """Return what became of all days. Of those done before, the later job knows at most that they are published."""
+        before, knows_less = self.settled, ("already_published", "not_started")
+        told = {day.day: day for day in report.days if day.day not in before or day.status not in knows_less}
+        return tuple(sorted((before | told).values(), key=lambda day: (day.lookback, day.day)))
+
+
+def _is_settled(day: DayReport) -> bool:
+    return day.status not in ("failed", "not_started")
 
 
 def quota_of(source: Source, order: Order) -> Quota | None:
@@ -99,10 +137,10 @@ class Rationed:
             requests=needed,
             least=max(source.requests_for(days[:1]), min(needed, quota.requests // _SHARE_OF_A_WINDOW), left.least),
             spare=source.retry_budget_requests - 1,
-            width=source.requests_at_once(days),
+            width=_width(source, days, left),
             rank=rank_of(str(context["dag_run"].run_type), order.days, dt.datetime.now(dt.UTC)),
         )
-        return cls(order, Turns(VariableStore(), quota), want, left, _counts_of(order, want))
+        return cls(order, Turns(VariableStore(), quota), want, left, _counts_of(order, want, left))
 
     def move(self, job: Callable[[Attempt], JobReport]) -> JobReport:
         """Run jobs until one of them ends otherwise than for want of requests.
@@ -115,11 +153,11 @@ class Rationed:
             if isinstance(got, Wait):
                 self._defer(got)
             self.order.log.info("Holds %d requests of %s", got.requests, self.turns.quota.name)
-            attempt = Attempt(self._allowance(got))
+            attempt = Attempt(self._allowance(got), done=frozenset(self.left.settled))
             to_count: Grant | None = None
             try:
                 to_count = self._reserve_counts(attempt)
-                return job(attempt)
+                return self.left.whole(job(attempt))
             except QuotaError as error:
                 put_off = error
             finally:
@@ -179,17 +217,18 @@ class Rationed:
                 f"takes to start: a reservation is good for {self.turns.quota.valid_seconds / 60:.0f} minutes"
             )
         if report is not None:
-            settled = {day.day for day in report.days if day.status not in ("failed", "not_started")}
-            rest = [day for day in self.order.all_days if day.date not in settled]
+            done = self.left.with_done(report)
+            rest = _rest(self.order.all_days, replace(self.left, done=done))
             needs = [report.needs[day.date] for day in rest if day.date in report.needs]
             _require_hour(self.turns.quota, max(needs, default=0), "a day takes {} requests")
             needed = self.order.source.requests_for(rest) + sum(needs) - len(needs)
             least = max([min(needed, self.want.least), *needs])
-            self.want = replace(self.want, requests=needed, least=least)
             failed = {str(day): count for day, count in report.failed.items()}
-            self.left = Left(needed, failed, idle_jobs, max(needs, default=0))
-            if self.counts is not None:
-                self.counts.want = _to_count(self.order.source, rest, self.want)
+            to_count = sorted({*self.left.to_count, *map(str, report.to_count)} & {str(day.date) for day in rest})
+            self.left = Left(needed, failed, idle_jobs, max(needs, default=0), to_count, done)
+            width = _width(self.order.source, self.order.all_days, self.left)
+            self.want = replace(self.want, requests=needed, least=least, width=width)
+            self.counts = _counts_of(self.order, self.want, self.left)
             if self.counts is not None and report.count_said is not None:
                 self.counts.turns.tell(*report.count_said)
                 self._defer(self.counts.turns.wait(self.counts.want), error, self.counts)
@@ -211,16 +250,27 @@ class Rationed:
         raise TaskDeferred(trigger=trigger, method_name="go_on", kwargs={"left": asdict(self.left)})
 
 
-def _counts_of(order: Order, want: Want) -> Ration | None:
+def _rest(days: Sequence[Day], left: Left) -> list[Day]:
+    """Return the days that are not done."""
+    settled = left.settled
+    return [day for day in days if day.date not in settled]
+
+
+def _width(source: Source, days: Sequence[Day], left: Left) -> int:
+    """Return how many requests may be under way at once: a day that is split has several."""
+    return max(source.requests_at_once(days), source.parts_at_once if left.to_count else 1)
+
+
+def _counts_of(order: Order, want: Want, left: Left) -> Ration | None:
     """Return what the vendor's own counts take; None if nothing is counted, or counts have no quota of their own."""
-    source = order.source
-    quota = source.count_quota(order.connections[source.conn_id])
-    if quota is None or (order.rules.reconcile == "off" and not source.counts_first):
+    source, days = order.source, _rest(order.all_days, left)
+    if order.rules.reconcile == "off" and not source.counts_first:
+        days = [day for day in days if str(day.date) in left.to_count]
+    quota = source.count_quota(order.connections[source.conn_id]) if days else None
+    if quota is None:
         return None
-    _require_hour(
-        quota, source.requests_to_count(order.all_days[:1]), "the vendor's own count of a day takes {} requests"
-    )
-    return Ration(Turns(VariableStore(), quota), _to_count(source, order.all_days, want))
+    _require_hour(quota, source.requests_to_count(days[:1]), "the vendor's own count of a day takes {} requests")
+    return Ration(Turns(VariableStore(), quota), _to_count(source, days, want))
 
 
 def _require_hour(quota: Quota, requests: int, what: str) -> None:

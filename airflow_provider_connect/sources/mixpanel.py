@@ -78,7 +78,8 @@ A lone surrogate (``\ud800``) is U+FFFD in columns; the JSON keeps it. Of a key 
 counts. A line with NaN, Infinity or invalid UTF-8 is a reject.
 
 **Small and large days.** One export may bring several days of a window (``days_per_request``), and is cut into whole
-days on the way. A day with many events may be fetched in several exports (``split_rows``). Both: ``docs/mixpanel.md``.
+days on the way. A day with many events may be fetched in several exports (``split_rows``), and one is whose export ran
+into ``request_deadline_seconds``. Both: ``docs/mixpanel.md``.
 
 **Limits.** 60 queries an hour, 3 a second and 100 at once for a project, and a day is one query by default
 (https://developer.mixpanel.com/reference/rate-limits). All tasks that read one project share them: a task reserves its
@@ -108,7 +109,7 @@ from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count
 from airflow_provider_connect.sources._mixpanel.span import requests_for
-from airflow_provider_connect.sources._mixpanel.split import PARTS_AT_ONCE, count_problems
+from airflow_provider_connect.sources._mixpanel.split import PARTS_AT_ONCE, count_problems, may_split
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -167,6 +168,11 @@ class MixpanelSource(MixpanelOptions, Source):
         """Return how many requests may be under way at once: parts of a day are polled side by side, too."""
         return super().requests_at_once(days) * (1 if self.split_rows is None else PARTS_AT_ONCE)
 
+    @property
+    def parts_at_once(self) -> int:
+        """How many exports of a day may be under way at once, where it is split."""
+        return PARTS_AT_ONCE if self.stream == "export" and may_split(self) else 1
+
     def count_problems(self) -> list[str]:
         """Say why Mixpanel's own count cannot be compared with the rows; [] if it can."""
         if self.stream != "export":
@@ -181,7 +187,7 @@ class MixpanelSource(MixpanelOptions, Source):
     def requests_to_count(self, days: Sequence[Day]) -> int:
         """Return how many queries it takes at most to count days: one more lists the names, unless ``event`` does."""
         if self.event is not None:
-            return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where)
+            return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.narrowed_by)
         return len(days) * (1 + queries_to_count(MOST_NAMES, None))
 
     def count_quota(self, connection: Connection) -> Quota | None:

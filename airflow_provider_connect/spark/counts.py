@@ -24,18 +24,22 @@ class CountBudget:
 
     :ivar sent: when requests were sent.
     :ivar said: what the vendor said when it refused one, for want of room in its hour.
+    :ivar is_reserved: false where the vendor limits counts, and the task has reserved none: only some days need them.
     """
 
     def __init__(self, allowance: Allowance | None = None) -> None:
         self._allowance = allowance
         self.sent: list[float] = []
         self.said: tuple[int, int, float] | None = None
+        self.is_reserved = True
 
     def require(self, requests: int) -> None:
         """Make sure that so many may be sent.
 
         :raises QuotaError: they may not.
         """
+        if not self.is_reserved:
+            raise QuotaError("no requests are reserved for the vendor's counts, and a day takes some")
         if self._allowance is None:
             return
         left = self._allowance.requests - len(self.sent)
@@ -74,18 +78,24 @@ class Counts:
         self._budget = budget or CountBudget()
         self._lock = threading.Lock()
         self._planned: dict[Day, VendorCount] = {}
+        self._held: set[Day] = set()
         self._refused: ConfigError | None = None
 
-    @property
-    def _mode(self) -> Reconcile:
-        return "fail" if self._rules.reconcile == "off" and self._source.counts_first else self._rules.reconcile
+    def _mode(self, day: Day) -> Reconcile:
+        is_needed = self._source.counts_first or day in self._held
+        return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
-    def before_plan(self, day: Day) -> None:
+    def hold_to(self, day: Day) -> None:
+        """Compare a day in any case: it was asked for in several partitions, which its count decided."""
+        self._held.add(day)
+
+    def before_plan(self, day: Day, *, is_split: bool = False) -> None:
         """Count a day whose plan needs it.
 
+        :param is_split: whether it does, whatever the source says of all days.
         :raises ConnectError: it cannot be counted; a :class:`QuotaError` if there are no requests left for that.
         """
-        if self._source.counts_first:
+        if self._source.counts_first or is_split:
             self._planned[day] = self._ask(day)
 
     def finding(self, day: Day, rows: int) -> Finding | None:
@@ -93,18 +103,19 @@ class Counts:
 
         :raises ConnectError: as :meth:`before_plan`; with ``warn`` only a :class:`QuotaError`.
         """
-        if self._mode == "off":
+        mode = self._mode(day)
+        if mode == "off":
             return None
         try:
             count = self._planned.pop(day, None) or self._ask(day)
         except QuotaError:
             raise  # the task waits for room
         except (ConfigError, RetriableError) as error:
-            if self._mode == "fail":
+            if mode == "fail":
                 raise
             text = f"day {day}: the source's own count could not be had, and nothing was compared with it: {error}"
             return Finding(f"{text}; it is published all the same, as reconcile='warn' says", is_fatal=False)
-        return disagreement(day.date, rows, count, self._rules.reconcile_percent, self._mode)
+        return disagreement(day.date, rows, count, self._rules.reconcile_percent, mode)
 
     def _ask(self, day: Day) -> VendorCount:
         with self._lock:

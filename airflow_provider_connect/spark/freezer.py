@@ -13,7 +13,7 @@ from functools import cached_property
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, Failure, worst
+from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure, worst
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Sink
@@ -21,11 +21,13 @@ from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
 from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.counts import Counts
+from airflow_provider_connect.spark.deadlines import Deadlines, is_late, is_only_late
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
+    DEADLINE,
     MANIFEST,
     Manifest,
     Polled,
@@ -112,22 +114,89 @@ class Freezer:
         return found
 
     def _polled(self, days: Sequence[Day], attempts: Mapping[Day, str], known: Known) -> dict[Day, Polled | Failure]:
-        """Poll days, all partitions at once.
+        """Poll days, all partitions at once; a day that ran into its deadline again, in more of them.
 
         :raises ConnectError: the plan is of other days, or Spark lost a task.
         :raises QuotaError: the job may not send as many requests any more.
         """
-        if self.counts is not None:
-            for day in days:
-                self.counts.before_plan(day)
-        parts = planned(self.poller, days)
+        began, spent = time.monotonic(), 0
+        while True:
+            self._prepare(days)
+            parts = planned(self.poller, days)
+            if len(parts) > 1:
+                self._hold_split(days)
+            ends_late = self._may_split(days, parts)
+            outcomes = self._asked(days, parts, attempts, known, ends_late=ends_late)
+            found = {day: self._accepted(day, _of_day(day, parts, outcomes)) for day in days}
+            if not ends_late or not is_late(outcomes):
+                return found
+            (day,) = days
+            self.deadlines.note(day, attempts[day], len(parts))
+            spent += sum(len(outcome.sent) for outcome in outcomes)
+            is_spent = (
+                time.monotonic() - began >= self.source.retry_budget_seconds
+                or spent >= self.source.retry_budget_requests
+            )
+            if is_spent or not is_only_late(outcomes):
+                return {day: _to_be_split(failure) for day, failure in found.items()}
+            say(f"day {day}: a request ran into its deadline: the day is asked for in more than {len(parts)}")
+
+    def _accepted(self, day: Day, found: Polled | Failure) -> Polled | Failure:
+        if isinstance(found, Polled) and found.parts > 1:
+            try:
+                self.poller.accept(day, found.counts)
+            except ConnectError as error:
+                return Failure.of(error)
+        return found
+
+    def _asked(
+        self,
+        days: Sequence[Day],
+        parts: Sequence[InputPartition],
+        attempts: Mapping[Day, str],
+        known: Known,
+        *,
+        ends_late: bool,
+    ) -> list[PollOutcome]:
         firsts = {part.index: part.days[0] for part in parts}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
         with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days[:1])) as hand:
-            outcomes = hand.outcomes = self._outcomes([self._task(part, attempts, known, hand) for part in parts])
+            tasks = [self._task(part, attempts, known, hand, ends_late=ends_late) for part in parts]
+            outcomes = hand.outcomes = self._outcomes(tasks)
         for part, outcome in zip(parts, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
-        return {day: _of_day(day, parts, outcomes) for day in days}
+        return outcomes
+
+    def _prepare(self, days: Sequence[Day]) -> None:
+        """Count days whose plan needs it: those that ran into their deadline, or all, as the source says.
+
+        :raises ConnectError: they cannot be counted.
+        """
+        for day in days:
+            tried = self.deadlines.tried(day)
+            if tried:
+                self.poller.split(day, tried)
+            if self.counts is None:
+                continue
+            try:
+                self.counts.before_plan(day, is_split=tried > 0)
+            except ConfigError as error:
+                if not tried or self.source.counts_first:
+                    raise
+                say(f"day {day}: ran into its deadline, but is asked for in one request again: {error}")
+                self.deadlines.left_whole.add(day.date)
+                self.poller.split(day, 0)
+
+    def _hold_split(self, days: Sequence[Day]) -> None:
+        """Have days compared with the counts that decided their partitions."""
+        for day in days:
+            if self.counts is not None and self.deadlines.tried(day):
+                self.counts.hold_to(day)
+
+    def _may_split(self, days: Sequence[Day], parts: Sequence[InputPartition]) -> bool:
+        """Whether the next plan may have more partitions: this one has more than the one that ran into its deadline."""
+        may = len(days) == 1 and self.source.parts_at_once > 1
+        return may and days[0].date not in self.deadlines.left_whole and len(parts) > self.deadlines.tried(days[0])
 
     def _outcomes(self, tasks: Sequence[str]) -> list[PollOutcome]:
         """Poll partitions, as many at once as may be; none begins after one of those before has failed."""
@@ -139,7 +208,9 @@ class Freezer:
             outcomes += [PollOutcome.model_validate_json(text) for text in self.poll_parts(list(some))]
         return outcomes
 
-    def _task(self, part: InputPartition, attempts: Mapping[Day, str], known: Known, hand: Hand) -> str:
+    def _task(
+        self, part: InputPartition, attempts: Mapping[Day, str], known: Known, hand: Hand, *, ends_late: bool
+    ) -> str:
         return PollTask(
             source_name=self.job.source_name,
             source=self.job.source,
@@ -150,6 +221,7 @@ class Freezer:
             progress_seconds=self.job.progress_seconds,
             erased=known.erased,
             tables=self.sink.tables,
+            ends_late=ends_late,
             **hand.limits(part),
         ).model_dump_json()
 
@@ -160,6 +232,8 @@ class Freezer:
         """
         for found in self.leftovers(day):
             if found.seen == seen and self._is_whole(found):
+                if found.polled.parts > 1:
+                    self._hold_split([day])
                 return found
         return None
 
@@ -172,16 +246,32 @@ class Freezer:
                     yield manifest
 
     @cached_property
+    def deadlines(self) -> Deadlines:
+        """The days that ran into the deadline of a request."""
+        found = Deadlines(self.root, self.fingerprint)
+        if self.source.parts_at_once > 1:
+            found.read(attempt for attempt, name in self._left_by_earlier_jobs if name == DEADLINE)
+        return found
+
+    @property
     def _earlier_attempts(self) -> list[str]:
-        """Finished attempts of the same intent, newest first; listed once a job, since dead tries finish nothing."""
+        """Finished attempts of the same intent, newest first."""
+        return [attempt for attempt, name in self._left_by_earlier_jobs if name == MANIFEST]
+
+    @cached_property
+    def _left_by_earlier_jobs(self) -> list[tuple[str, str]]:
+        """What earlier attempts of the same intent left to be read, newest first: attempts, and names of files.
+
+        Listed once a job, since dead tries finish nothing.
+        """
         intent = self.job.attempt.split("-")[0]
         found = [
-            (entry.modified, folder.rpartition("/")[2])
+            (entry.modified, folder.rpartition("/")[2], name)
             for entry in self.root.files(f"{CONTROL}/attempts")
             for folder, _, name in [entry.name.rpartition("/")]
-            if name == MANIFEST
+            if name in (MANIFEST, DEADLINE)
         ]
-        return [attempt for _, attempt in sorted(found, reverse=True) if attempt.startswith(f"{intent}-")]
+        return [(attempt, name) for _, attempt, name in sorted(found, reverse=True) if attempt.startswith(f"{intent}-")]
 
     def _manifest(self, day: Day, attempt: str) -> Manifest | None:
         """Read a manifest; None if a sweep has just deleted it, or it is not one of this version."""
@@ -225,6 +315,13 @@ class Freezer:
             [__version__, self.job.source_name, self.job.source, place, into], sort_keys=True, default=str
         )
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _to_be_split(found: Polled | Failure) -> Polled | Failure:
+    """Say of a failure at the deadline what comes next."""
+    if not isinstance(found, Failure) or found.type != DeadlineError.__name__:
+        return found
+    return found.model_copy(update={"message": f"{found.message}; the next try asks for the day in more requests"})
 
 
 def _of_day(day: Day, parts: Sequence[InputPartition], outcomes: Sequence[PollOutcome]) -> Polled | Failure:

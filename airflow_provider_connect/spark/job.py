@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection, read_connections
-from airflow_provider_connect.errors import ConfigError, Failure, RetriableError
+from airflow_provider_connect.errors import ConfigError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Source
@@ -132,13 +132,17 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 task_lives=watchdog.sees_task,
                 counts=counts,
             )
+            if job.allowance is not None and job.count_allowance is None:
+                dealer.counts.is_reserved = source.count_quota(connection) is None
             reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept = _swept(sink.target, publisher.sweep)
         if own is None:
             swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
     _hush(sc)
-    return JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept)
+    report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept)
+    waits = report.failure is not None and report.failure.type == QuotaError.__name__
+    return report.model_copy(update={"to_count": freezer.deadlines.dates}) if waits else report
 
 
 def _hush(sc: SparkContext) -> None:

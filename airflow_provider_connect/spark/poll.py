@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConnectError, Failure, QuotaError, RetriableError
+from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
@@ -52,6 +52,7 @@ class PollTask(BaseModel):
     :param failed: how many earlier jobs sent for it in vain.
     :param erased: whose rows are left out.
     :param begins: when it may send the first, in seconds since 1970.
+    :param ends_late: whether a request that runs into its deadline ends the poll: the driver can ask for less in each.
     :param tables: which table a row belongs to; None where they share one.
     """
 
@@ -69,6 +70,7 @@ class PollTask(BaseModel):
     failed: int = 0
     erased: EraseList = Field(default_factory=EraseList)
     begins: float = 0.0
+    ends_late: bool = False
     tables: Tables | None = None
 
 
@@ -137,8 +139,8 @@ def freeze(
                 polled = _poll_once(poller, root, task, schema, tally=tally, retries=notes)
             except RetriableError as error:
                 sent += tally.sent
-                if task.requests is not None and isinstance(error, QuotaError):
-                    raise  # the task waits for room, not this executor
+                if _is_no_use(task, error):
+                    raise
                 pause = patience.next_pause(error.retry_after_seconds)
                 requests += tally.requests
                 are_requests_spent = requests >= source.retry_budget_requests
@@ -167,6 +169,12 @@ def freeze(
                 first = task.part.days[0].date
                 whole = {"retries": len(notes), "seconds": patience.spent_seconds}
                 return polled | {first: polled[first].model_copy(update=whole)}
+
+
+def _is_no_use(task: PollTask, error: RetriableError) -> bool:
+    """Whether not to try again here: the task waits for room, and the driver asks for less in each request."""
+    waits = task.requests is not None and isinstance(error, QuotaError)
+    return waits or (task.ends_late and isinstance(error, DeadlineError))
 
 
 def _require_time(task: PollTask) -> None:

@@ -6,6 +6,7 @@ Under a stage root, one attempt of one day leaves ::
     <table>/day=<date>/…                                 the same, where rows are dealt out to tables
     _connect/attempts/<attempt>/progress-<part>.json     alive while its age is small
     _connect/attempts/<attempt>/waiting.json             the same, while other days are published first
+    _connect/attempts/<attempt>/deadline.json            its requests took too long: the next try asks for less in each
     _connect/attempts/<attempt>/rejects-<part>.parquet   lines that are not records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: everything above is complete
 
@@ -28,6 +29,7 @@ from airflow_provider_connect.wire import Wire
 
 CONTROL = "_connect"
 MANIFEST = "manifest.json"
+DEADLINE = "deadline.json"
 
 
 class StagedFile(Wire):
@@ -52,6 +54,7 @@ class Polled(Wire):
     :param digest: 32 hex digits; equal multisets of rows have equal digests. None if rows have no key.
     :param contents: 48 hex digits, of all columns and of the rejects: answers with equal ones say the same. None if
         rows have a type that cannot be read.
+    :param parts: in how many partitions the day was polled.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -67,6 +70,7 @@ class Polled(Wire):
     latest: dt.datetime | None = None
     digest: str | None = None
     contents: str | None = None
+    parts: int = 1
 
     @property
     def all_counts(self) -> dict[str, int]:
@@ -94,6 +98,7 @@ class Polled(Wire):
             latest=max((part.latest for part in parts if part.latest), default=None),
             digest=combined(part.digest for part in parts),
             contents=combined_contents(part.contents for part in parts),
+            parts=len(parts),
         )
 
 
@@ -159,6 +164,11 @@ def attempt_folder(attempt: str) -> str:
 def manifest_file(attempt: str) -> str:
     """Return the path of an attempt's manifest, relative to the stage root."""
     return f"{attempt_folder(attempt)}/{MANIFEST}"
+
+
+def deadline_file(attempt: str) -> str:
+    """Return the path of the note that an attempt's requests ran into their deadline, relative to the stage root."""
+    return f"{attempt_folder(attempt)}/{DEADLINE}"
 
 
 def progress_file(attempt: str, part: int) -> str:

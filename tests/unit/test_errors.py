@@ -7,6 +7,7 @@ from airflow_provider_connect.errors import (
     ConfigError,
     ConnectError,
     DataError,
+    DeadlineError,
     Failure,
     OvertakenError,
     QuotaError,
@@ -15,7 +16,16 @@ from airflow_provider_connect.errors import (
     worst,
 )
 
-TREE = [ConnectError, ConfigError, RetriableError, OvertakenError, QuotaError, DataError, SupersededError]
+TREE = [
+    ConnectError,
+    ConfigError,
+    RetriableError,
+    DeadlineError,
+    OvertakenError,
+    QuotaError,
+    DataError,
+    SupersededError,
+]
 
 
 @pytest.mark.parametrize("cls", TREE)

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from airflow_provider_connect.clients.http.auth import proxy_auth
 from airflow_provider_connect.clients.http.certificates import client_context
 from airflow_provider_connect.clients.http.message import BrokenAnswerError, read_head
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 
 _BUFFER_BYTES = 16 << 10  # for the head; a body is read past it, and of an error no more than this comes unasked
 _PORTS = {"http": 80, "https": 443}
@@ -125,13 +125,13 @@ class Link:
     def check(self) -> None:
         """Look at the deadline; it counts even while nobody reads.
 
-        :raises RetriableError: it has passed.
+        :raises DeadlineError: it has passed.
         """
         if self._is_over or time.monotonic() > self._ends:
             raise self._late()
 
-    def _late(self) -> RetriableError:
-        return RetriableError(
+    def _late(self) -> DeadlineError:
+        return DeadlineError(
             f"{self.host} had not finished its answer after request_deadline_seconds="
             f"{self._limits.deadline_seconds:g}; {self.received} bytes had come"
         )

@@ -132,7 +132,7 @@ class MixpanelOptions(Options):
         ge=1,
         description="A day with more events than these, as Mixpanel counts them, is fetched in several exports, none "
         "of them much larger; an hour is not cut. Each day is then counted first, and must agree with its count. By "
-        "default a day is one export, and not counted.",
+        "default a day is one export, and not counted, unless that ran into request_deadline_seconds.",
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
@@ -162,6 +162,11 @@ class MixpanelOptions(Options):
         except ConfigError as error:
             raise ValueError(f"project_timezone: {error}") from None
         return self
+
+    @property
+    def narrowed_by(self) -> str | None:
+        """The expression of the option ``where``; None also for a blank one, which a template may render."""
+        return self.where if self.where is not None and self.where.strip() else None
 
     @property
     def promoted(self) -> tuple[promoting.Promoted, ...]:

@@ -57,6 +57,7 @@ class MixpanelPoller(Poller):
         self.days_per_plan = days_per_plan(options)
         self._events: list[str] | None = None
         self._hours: dict[Day, Mapping[str, int]] = {}
+        self._more_than: dict[Day, int] = {}
 
     def schema(self) -> pa.Schema:
         """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.mixpanel`."""
@@ -84,13 +85,22 @@ class MixpanelPoller(Poller):
         if regime == "utc":
             first, last = days[0].start.date(), (days[-1].end - dt.timedelta(microseconds=1)).date()
         params = {"from_date": first.isoformat(), "to_date": last.isoformat(), "timestamps": regime}
-        if self._options.split_rows is None:
+        if not self._is_split(days[0]):
             return [params]
         (day,) = days  # the options allow no more
         if day not in self._hours:  # who plans without a job has counted nothing
             self.count(day, Tally())
-        found = conditions(marks(day, regime, self._hours[day], self._options.split_rows))
-        return [params | {"condition": condition} for condition in found] or [params]
+        cuts = marks(day, regime, self._hours[day], self._options.split_rows, self._more_than.get(day, 0))
+        return [params | {"condition": condition} for condition in conditions(cuts)] or [params]
+
+    def _is_split(self, day: Day) -> bool:
+        return self._options.split_rows is not None or day in self._more_than
+
+    def split(self, day: Day, more_than: int) -> None:
+        """Plan a day in more exports than so many, twice as many if its hours allow it."""
+        self._more_than.pop(day, None)
+        if more_than:
+            self._more_than[day] = more_than
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return how many events Mixpanel counts on a day of the project's zone, in either regime.
@@ -108,13 +118,19 @@ class MixpanelPoller(Poller):
             names = options.event or self._events
             if names is None:
                 names = self._events = frequent_events(there)
-            names = list(dict.fromkeys(names))
-            if options.split_rows is None:
-                rows = sum(events_of_day(there, names, options.where).values())
+            names, where = list(dict.fromkeys(names)), options.narrowed_by
+            if not self._is_split(day):
+                rows = sum(events_of_day(there, names, where).values())
             else:
-                hours = self._hours[day] = hours_of_day(there, names, options.where)
+                hours = self._hours[day] = hours_of_day(there, names, where)
                 rows = hours.total()
         return VendorCount(rows, is_least=options.event is None or options.deduplicate == "off")
+
+    def accept(self, day: Day, counts: Mapping[str, int]) -> None:
+        """Hold all exports of a day to what one may set aside."""
+        options = self._options
+        tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
+        tolerance.require(counts.get("rejected", 0), f"day {day}: its exports hold lines that are no records")
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a day, or of several: one request, read to its end.
@@ -153,7 +169,7 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
         params["project_id"] = access.project_id
     if options.event is not None:
         params["event"] = json.dumps(options.event, ensure_ascii=False)
-    where = both(options.where, part.params.get("condition"))
+    where = both(options.narrowed_by, part.params.get("condition"))
     if where is not None:
         params["where"] = where
     if "limit" in part.params:  # of a sample

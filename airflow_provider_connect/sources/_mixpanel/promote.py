@@ -42,8 +42,9 @@ def normal(value: Any) -> Any:
     """
     if value == "auto":
         raise ValueError(
-            "'auto' is refused, because a column's type must not change with what a day holds: let "
-            "MixpanelHook(conn_id).propose_promote() propose a dict from a sample, and set that"
+            "'auto' is refused, because a column's type must not change with what a day holds: let 'python -m "
+            "airflow_provider_connect.hooks.propose <conn_id>', or MixpanelHook(conn_id).propose_promote() in Python, "
+            "propose a dict from a sample, and set that"
         )
     problems: list[str] = []
     if isinstance(value, list | tuple):

@@ -26,15 +26,25 @@ PARTS_AT_ONCE = 4
 """More would not help: each is read by a task of its own, and days are polled side by side, too."""
 
 
-def marks(day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int) -> list[str]:
+def marks(day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int | None, more_than: int = 0) -> list[str]:
     """Return where a day is cut, ascending; [] if it is not so large.
 
     :param hours: how many events there are in each hour, as the project's clock shows it (``2026-03-01 14:00:00``).
+    :param more_than: make twice as many parts as these at least; if the hours do not allow so many, as they do allow.
     """
+    parts = min(MOST_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
+    found = _cuts(day, regime, hours, parts)
+    wanted = max(parts, min(MOST_PARTS, 2 * more_than))
+    # An hour that holds much of the day leaves fewer cuts than parts that are wanted.
+    while more_than and len(found) < more_than and wanted <= MOST_PARTS:
+        found = _cuts(day, regime, hours, wanted)
+        wanted += 1
+    return found
+
+
+def _cuts(day: Day, regime: Regime, hours: Mapping[str, int], parts: int) -> list[str]:
+    """Return the marks between so many parts, or fewer."""
     total = sum(hours.values())
-    if total <= split_rows:
-        return []
-    parts = min(MOST_PARTS, math.ceil(total / split_rows))
     found: list[str] = []
     before, due = 0, 1
     for hour, count in sorted(hours.items()):
@@ -57,6 +67,11 @@ def conditions(cuts: list[str]) -> list[str]:
     return [f"not {reached[0]}", *between, reached[-1]]
 
 
+def may_split(options: MixpanelOptions) -> bool:
+    """Whether a day may be asked for in several exports."""
+    return options.days_per_request == 1 and not count_problems(options)
+
+
 def both(where: str | None, condition: str | None) -> str | None:
     """Return one expression for two."""
     if where is None or condition is None:
@@ -76,7 +91,7 @@ def split_problems(options: MixpanelOptions) -> list[str]:
 
 def count_problems(options: MixpanelOptions) -> list[str]:
     """Say why Mixpanel's own count cannot be had for the export; [] if it can."""
-    if options.where is not None and options.event is None:
+    if options.narrowed_by is not None and options.event is None:
         return ["Mixpanel counts with where one event at a time: name the events in option event"]
     return []
 

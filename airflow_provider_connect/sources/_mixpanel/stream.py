@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 RECORD_KEY = Column("string", "Identity of the row, 32 hex digits: the same whenever it is read.", required=True)
 
+PROMOTED = {
+    "promote_null.<property>": "values that do not fit the type of the promoted column, and are null there",
+    "promote_null_text.<property>": "texts of null_texts, which are null in the promoted column",
+}
+"""Counts of a stream with promoted properties."""
+
+OTHER_DAY = {"other_day": "dates in an answer that were not asked for"}
+
 Read = Callable[["Stream", Asking], Iterator["pa.RecordBatch"]]
 """Asks the API for a day, or a snapshot, and yields all its rows; ends normally only at the end of the data."""
 
@@ -57,6 +65,8 @@ class Stream:
         underscore; part of ledger and record key. "" for the only one.
     :param problems: what is wrong with the options together, beside what holds for every stream.
     :param requests: how many requests that count to the API's hour a day, or a snapshot, costs at least.
+    :param cost: the same in words, for people.
+    :param counts: what its polls count in the report, beside ``rows_read``: each name, and what is counted.
     :param read: how it is read; None for the export, whose lines have a poller of their own.
     """
 
@@ -70,4 +80,6 @@ class Stream:
     variant: Callable[[MixpanelOptions], str] = _none
     problems: Callable[[MixpanelOptions], list[str]] = _no_problems
     requests: Callable[[MixpanelOptions], int] = _one
+    cost: str = "1"
+    counts: Mapping[str, str] = field(default_factory=dict)
     read: Read | None = None

@@ -15,7 +15,7 @@ from airflow_provider_connect.sources._mixpanel.query.profiles import COHORT_MEM
 from airflow_provider_connect.sources._mixpanel.query.retention import RETENTION
 from airflow_provider_connect.sources._mixpanel.query.segmentation import SEGMENTATION
 from airflow_provider_connect.sources._mixpanel.split import split_problems
-from airflow_provider_connect.sources._mixpanel.stream import Stream
+from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, Stream
 
 EXPORT = Stream(
     name="export",
@@ -40,6 +40,25 @@ EXPORT = Stream(
         }
     ),
     problems=split_problems,
+    cost="1; less with days_per_request, more with split_rows",
+    counts={
+        "duplicates": "records whose key came before on the day; they are dropped",
+        "rejected": "lines that are no records, and are set aside",
+        "rejoined": "records that came broken over several lines",
+        "blank_lines": "lines without a record",
+        "other_day": "records of other days, where a request covers more than the day (utc); they are dropped",
+        "outside_day": "records with a time outside the day that the server counts to it; they are kept",
+        "time_unreadable": "records without a usable time",
+        "processing_time_unreadable": "records whose mp_processing_time_ms is no time",
+        "ambiguous_time": "times that the project's clock showed twice; the first is taken",
+        "nonexistent_time": "times that the project's clock skipped; they are moved forward",
+        "fallback_keys": "records whose key is made from their properties, for a part of the usual one is missing",
+        "lone_surrogates": "records with half a character, which columns show as U+FFFD",
+        "unknown_fields": "records with fields beside event and properties, which are not kept",
+        **PROMOTED,
+        "late_<n>_days": "records that Mixpanel received after n further days were over, for n from 1 to 10",
+        "late": "records that Mixpanel received since the day was polled before",
+    },
 )
 
 _ALL = (EXPORT, ENGAGE, COHORTS, COHORT_MEMBERS, ANNOTATIONS, FUNNELS, RETENTION, INSIGHTS, SEGMENTATION)

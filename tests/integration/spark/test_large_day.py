@@ -55,3 +55,18 @@ def test_a_kill_between_parts_publishes_nothing_and_the_next_try_has_the_whole_d
     assert hash(tuple(submit.rows()[DAY])) == hash(tuple(submit.served([DAY])[DAY]))
     published = set(DeltaTable(str(submit.table)).file_uris())
     assert not any(str(path) in uri for path in first_parts for uri in published)
+
+
+def test_a_day_that_ran_into_its_deadline_comes_in_several_exports_at_the_next_try(submit):
+    submit.standin.faults.replace([Fault("silent", seconds=60)])
+    late = {"request_deadline_seconds": 4.0, "retry_budget_seconds": 0.0}
+    ended = submit.run([DAY], source=late)
+    assert (ended.process.returncode, ended.report.failure.type) == (75, "DeadlineError"), ended.output
+    assert exports(submit) == 1
+
+    ended = submit.run([DAY], source=late)
+    assert ended.process.returncode == 0, ended.output
+    (day,) = ended.report.days
+    assert (day.status, day.rows_written, day.duplicates) == ("published", 2000, 50)
+    assert exports(submit) == 3
+    assert hash(tuple(submit.rows()[DAY])) == hash(tuple(submit.served([DAY])[DAY]))

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import runpy
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -207,3 +209,37 @@ def test_a_proposal_does_without_a_count_that_cannot_be_reached_and_says_so(
     assert MixpanelHook().propose_promote().records == 1
     assert "the count of requests cannot be reached (OSError)" in caplog.text
     assert "hush-hush" not in caplog.text
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr("sys.argv", ["propose", *arguments])
+    monkeypatch.delitem(sys.modules, "airflow_provider_connect.hooks.propose", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("airflow_provider_connect.hooks.propose", run_name="__main__")
+    return ended.value.code
+
+
+def test_the_command_prints_a_dict_that_is_an_option(
+    mixpanel: Mixpanel, keys: Keys, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixpanel.body = b'{"event":"a","properties":{"time":1,"plan":"pro","seats":3}}\n'
+    assert command(monkeypatch, "--day", "2026-03-01", "--records", "7", "--columns", "1") == 0
+    printed: dict[str, Any] = {}
+    exec(capsys.readouterr().out, printed)  # as a person pastes it
+    assert MixpanelSource(promote=printed["promote"]).promote == {"plan": "string"}
+    ((path, _),) = mixpanel.asked
+    assert "limit=7" in path
+    assert "from_date=2026-03-01&to_date=2026-03-01" in path
+
+
+def test_the_command_says_what_is_wrong_and_ends_with_its_code(
+    mixpanel: Mixpanel, keys: Keys, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, "other") == 78
+    assert "ConfigError: Airflow has no connection 'other'" in capsys.readouterr().err
+    mixpanel.status, mixpanel.body = 401, b'{"error":"hush-hush"}'
+    assert command(monkeypatch) == 78
+    said = capsys.readouterr().err
+    assert "the credentials are wrong" in said
+    assert "hush-hush" not in said
+    assert command(monkeypatch, "--day", "yesterday") == 2

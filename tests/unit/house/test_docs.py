@@ -5,17 +5,49 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from airflow_provider_connect.sources._mixpanel.streams import STREAMS
+from airflow_provider_connect.stage.late import LATE, LATE_COUNTS
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_page_of_options_is_made_from_the_code():
-    spec = importlib.util.spec_from_file_location("make_options", ROOT / "docs" / "make_options.py")
+def maker(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert (ROOT / "docs" / "options.md").read_text() == module.page(), "run: make docs"
+    return module
+
+
+def test_the_page_of_options_is_made_from_the_code():
+    assert (ROOT / "docs" / "options.md").read_text() == maker("make_options").page(), "run: make docs"
+
+
+@pytest.mark.parametrize("page", ["mixpanel.md", "report.md"])
+def test_the_marked_parts_of_pages_are_made_from_the_code(page):
+    regions = maker("make_regions")
+    assert page in regions.PAGES
+    assert (ROOT / "docs" / page).read_text() == regions.page(page), "run: make docs"
+
+
+def test_the_page_of_mixpanel_shows_rows_and_counts_of_every_stream():
+    marked = set(re.findall("made from the code: (.*) -->", (ROOT / "docs" / "mixpanel.md").read_text()))
+    assert {f"rows {name}" for name in STREAMS} | {"streams"} <= marked
+    assert {f"counts {name}" for name, stream in STREAMS.items() if stream.counts} <= marked
+
+
+def test_every_count_of_mixpanel_is_described():
+    workshop = ROOT / "airflow_provider_connect" / "sources" / "_mixpanel"
+    text = "".join(file.read_text() for file in workshop.rglob("*.py"))
+    counted = set(re.findall(r'(?:counts\[|_count\()f?"([a-z_]+)', text))
+    noted = set(re.findall(r'notes(?:\.append\(| = \[)"([a-z_]+)"', text)) | {*LATE_COUNTS, LATE}
+    described = {name.partition(".")[0] for stream in STREAMS.values() for name in stream.counts}
+    assert {re.sub(r"_\d+_", "_<n>_", name) for name in counted | noted} == described
 
 
 def test_readme_names_only_targets_and_files_that_exist():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -148,6 +149,21 @@ def test_a_day_that_takes_more_requests_than_a_job_had_gets_them_in_the_next(
     assert counted.run()["days"][0]["status"] == "published"
 
 
+def test_a_day_that_turns_out_to_need_a_count_gets_one_reserved(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountedSource, "parts_at_once", 4)
+    no_more = NO_MORE.format(fields='to_count=["2026-10-05"]').strip()
+    first = f'assert job["count_allowance"] is None\n{no_more}'
+    then = """
+assert job["count_allowance"]["requests"] >= 3, job["count_allowance"]
+assert job["allowance"]["width"] == 4, job["allowance"]
+"""
+    spark_submit.does(once(first, f"{then.strip()}\n{SENT.strip()}"))
+    assert task_of(ledger).run()["days"][0]["status"] == "published"
+    assert book(COUNTS).holds == {}
+
+
 def test_such_a_day_waits_until_all_of_them_fit(counted: Task, spark_submit: SparkSubmit) -> None:
     turns = Turns(VariableStore(), QUOTA)
     assert isinstance(turns.reserve(Want("other", 22)), Grant)
@@ -175,6 +191,49 @@ def test_a_count_that_no_hour_has_room_for_is_told(
     with pytest.raises(AirflowFailException, match="count of a day takes 31 requests, and counts allows 30"):
         counted.run()
     assert not (spark_submit.folder / "seen.json").exists()
+
+
+TWO_DAYS = """
+import time
+publish("2026-10-05")
+failure = dict(type="QuotaError", message="wants more", said=[31, 30, 0.0])
+report(dict(day="2026-10-05", status="published", generation=1, rows_written=10, poll_seconds=7.5),
+       dict(day="2026-10-06", status="not_started", failure=failure),
+       dict(day="2026-10-04", status="unchanged", lookback=True, generation=3), failure=failure,
+       sent=[time.time()] * 3, counted=[time.time()] * 6)
+sys.exit(75)
+"""
+REST = """
+publish("2026-10-06")
+report(dict(day="2026-10-05", status="already_published", generation=1, rows_written=10),
+       dict(day="2026-10-06", status="published", generation=1, rows_written=5), sent=[1.0], counted=[1.0])
+"""
+
+
+def test_after_a_wait_only_the_days_that_are_left_are_counted_and_all_are_reported(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
+) -> None:
+    ledger.append(dt.date(2026, 10, 4), generation=3, polled_at=dt.datetime(2026, 10, 5, 1, tzinfo=dt.UTC))
+    task = task_of(ledger, reconcile="fail", days="2026-10-05..2026-10-06", lookback_days=1, origin="2026-10-01")
+    spark_submit.does(TWO_DAYS)
+    with pytest.raises(TaskDeferred) as caught:
+        task.run()
+    reserved = spark_submit.seen["job"]["count_allowance"]["requests"]
+    assert reserved >= 9
+    assert len(spark_submit.seen["job"]["lookback"]) == 1
+    (said,) = book(QUOTA).said
+    VariableStore().delete(f"connect_quota/{QUOTA.name}/{said.name}")
+    kwargs = json.loads(json.dumps(caught.value.kwargs))
+    spark_submit.does(REST)
+    summary = task.operator.go_on(task.context, event={}, **kwargs)
+    assert spark_submit.seen["job"]["count_allowance"]["requests"] == reserved - 6
+    assert spark_submit.seen["job"]["lookback"] == [], "it is asked for once"
+    assert [(day["day"], day["status"], day["poll_seconds"]) for day in summary["days"]] == [
+        ("2026-10-05", "published", 7.5),
+        ("2026-10-06", "published", 0.0),
+        ("2026-10-04", "unchanged", 0.0),
+    ]
+    assert summary["rows_written"] == 15
 
 
 def made(source: Any, **options: Any) -> ConnectOperator:

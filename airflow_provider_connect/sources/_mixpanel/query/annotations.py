@@ -53,5 +53,6 @@ ANNOTATIONS = Stream(
         "record_key": RECORD_KEY,
     },
     key=("annotation_id",),
+    cost="none that counts",
     read=documents(_rows),
 )

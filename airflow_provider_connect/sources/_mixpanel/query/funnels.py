@@ -16,7 +16,7 @@ from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import listed, member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import number, text, whole
-from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
+from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream
 
 _LIST = Request("/api/query/funnels/list", about="saved funnels")
 
@@ -89,5 +89,7 @@ FUNNELS = Stream(
     key=("date", "funnel_id", "step"),
     options=frozenset({"funnels"}),
     requests=_requests,
+    cost="1 for each funnel, and 1 for the list unless funnels names them",
+    counts={"may_change": "rows of days that ended less than 90 days ago", **OTHER_DAY},
     read=documents(_rows),
 )

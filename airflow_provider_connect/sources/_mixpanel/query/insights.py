@@ -81,5 +81,6 @@ INSIGHTS = Stream(
     options=frozenset({"bookmark_id"}),
     variant=_report,
     problems=_problems,
+    counts={"value_unreadable": "values that are neither a number nor null; the row has null"},
     read=documents(_rows),
 )

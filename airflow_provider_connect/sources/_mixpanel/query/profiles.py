@@ -10,7 +10,7 @@ from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.cohorts import listed
-from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
+from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, RECORD_KEY, Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +66,13 @@ def _requests_of_members(options: MixpanelOptions) -> int:
     return len(options.cohorts) if options.cohorts else 2  # the list, and a cohort
 
 
+_COUNTS = {
+    "duplicates": "profiles whose distinct_id came before; they are dropped",
+    "rejected": "profiles without a distinct_id or properties, which are set aside; their position is their number",
+    "last_seen_unreadable": "profiles whose $last_seen is no time",
+    "lone_surrogates": "profiles with half a character, which columns show as U+FFFD",
+}
+
 ENGAGE = Stream(
     name="engage",
     kind="snapshot",
@@ -94,6 +101,8 @@ ENGAGE = Stream(
     ),
     variant=_group,
     problems=_not_asked_for,
+    cost="1, however many pages there are",
+    counts=_COUNTS | PROMOTED,
     read=_engage,
 )
 
@@ -113,5 +122,7 @@ COHORT_MEMBERS = Stream(
     key=("cohort_id", "distinct_id"),
     options=frozenset({"cohorts", "errors_tolerance", "max_rejects"}),
     requests=_requests_of_members,
+    cost="1 for each cohort, and 1 for the list unless cohorts names them",
+    counts=_COUNTS,
     read=_members,
 )

@@ -16,7 +16,7 @@ from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
-from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream, told_apart_by
+from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
 from airflow_provider_connect.window import ONE_DAY, Day, start_of
 
 _WHAT = "the retention report"
@@ -119,5 +119,6 @@ RETENTION = Stream(
     ),
     variant=told_apart_by("born_event", "born_where", "event", "where", "retention_type", "interval_days"),
     problems=_problems,
+    counts=OTHER_DAY,
     read=documents(_rows),
 )

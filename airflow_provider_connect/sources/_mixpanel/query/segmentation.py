@@ -17,7 +17,7 @@ from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import text
-from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream, told_apart_by
+from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
 
 MOST_SEGMENTS = 10_000
 """More than these Mixpanel does not return; without being asked for so many it returns 60."""
@@ -144,6 +144,10 @@ def _problems(options: MixpanelOptions) -> list[str]:
     return ["event: required by stream 'segmentation': the names of the events to count, each of them one query"]
 
 
+def _requests(options: MixpanelOptions) -> int:
+    return max(1, len(dict.fromkeys(options.event or ())))
+
+
 SEGMENTATION = Stream(
     name="segmentation",
     kind="day",
@@ -160,5 +164,8 @@ SEGMENTATION = Stream(
     options=frozenset({"event", "on", "where"}),
     variant=told_apart_by("event", "on", "where"),
     problems=_problems,
+    requests=_requests,
+    cost="1 for each event",
+    counts=OTHER_DAY,
     read=documents(_rows),
 )

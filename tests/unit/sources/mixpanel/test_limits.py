@@ -51,6 +51,7 @@ def test_a_stream_is_under_its_own_api_s_limits(stream: Stream) -> None:
         ({"stream": "funnels", "funnels": [1, 2, 3]}, 3),
         ({"stream": "cohort_members"}, 2),
         ({"stream": "cohort_members", "cohorts": [1, 2, 3]}, 3),
+        ({"stream": "segmentation", "event": ["a", "b", "a"]}, 2),
     ],
 )
 def test_a_day_costs_as_many_requests_as_its_options_tell(options: dict[str, Any], requests: int) -> None:

@@ -167,3 +167,20 @@ def test_no_part_begins_after_another_one_has_failed(standin: StandIn, tmp_path:
         report = move(standin, tmp_path, fails, split_rows=100, retry_budget_requests=1, **allowed)
         assert report.days[0].status == "failed"
         assert len(report.sent) == sent, f"{width} at once"
+
+
+@pytest.mark.parametrize(("most", "status"), [(2, "published"), (1, "failed")])
+def test_what_may_be_set_aside_is_the_days_and_not_each_parts(
+    standin: StandIn, tmp_path: Path, most: int, status: str
+) -> None:
+    bad = Fault("bad_line", times=2)
+    report = move(standin, tmp_path, bad, split_rows=100, errors_tolerance="all", max_rejects=most)
+    assert report.days[0].status == status
+    if report.failure is not None:
+        assert report.failure.type == "DataError"
+        assert "2 rejects, more than max_rejects=1" in report.failure.message
+
+
+def test_a_blank_where_narrows_nothing(standin: StandIn, tmp_path: Path) -> None:
+    (split,) = move(standin, tmp_path, split_rows=100, where=" ").days
+    assert (split.status, split.rows_written) == ("published", EVENTS)

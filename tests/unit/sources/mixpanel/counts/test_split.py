@@ -87,6 +87,27 @@ def test_what_no_cut_can_make_smaller_stays_whole() -> None:
     assert cuts == ["2026-03-01T08:00:00"], "the little that follows a large hour is not cut up for it"
 
 
+def test_a_day_that_was_late_is_cut_into_twice_as_many_parts() -> None:
+    hours = {f"2026-03-01 {hour:02}:00:00": 100 for hour in range(24)}
+    assert [len(marks(DAY, "utc", hours, None, more)) + 1 for more in (0, 1, 2, 4, 8, 16, 24)] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        24,
+        24,
+    ]
+    assert len(marks(DAY, "utc", hours, 600, 1)) == 3, "split_rows asks for more parts"
+
+
+def test_hours_that_leave_few_cuts_are_cut_as_finely_as_it_takes() -> None:
+    hours = {"2026-03-01 07:00:00": 9000} | {f"2026-03-01 {hour:02}:00:00": 500 for hour in range(8, 24)}
+    found = [len(marks(DAY, "utc", hours, None, more)) + 1 for more in range(1, 25)]
+    assert all(now > before for before, now in enumerate(found[:8], start=1))
+    assert marks(DAY, "utc", {"2026-03-01 07:00:00": 9000}, None, 1) == []
+
+
 @pytest.mark.parametrize(("day", "regime", "mark"), [
     (SPRING, "project_local", "2026-03-08T12:00:00"),
     (SPRING, "utc", "2026-03-08T19:00:00"),

@@ -1,0 +1,109 @@
+"""Fills the parts of pages that are made from the code; `make docs` runs it, a test keeps the pages true.
+
+Such a part stands between `<!-- made from the code: <name> -->` and `<!-- end -->`. What is between them is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from airflow_provider_connect.job import TOLD, DayReport, Totals
+from airflow_provider_connect.sources._mixpanel.columns import schema
+from airflow_provider_connect.sources._mixpanel.stream import Stream
+from airflow_provider_connect.sources._mixpanel.streams import STREAMS
+
+DOCS = Path(__file__).parent
+PAGES = ("mixpanel.md", "report.md")
+_REGION = re.compile(r"(<!-- made from the code: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_DDL = {
+    "string": "STRING",
+    "timestamp[us, tz=UTC]": "TIMESTAMP",
+    "timestamp[us]": "TIMESTAMP_NTZ",
+    "date32[day]": "DATE",
+    "double": "DOUBLE",
+    "int64": "BIGINT",
+    "bool": "BOOLEAN",
+}
+
+
+def page(name: str) -> str:
+    """Return a page as it should be."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    return _REGION.sub(lambda found: f"{found[1]}\n{region(found[2])}\n{found[3]}", text)
+
+
+def region(name: str) -> str:
+    """Return the text of a region, such as `streams` or `rows engage`.
+
+    :raises KeyError: there is no such region.
+    """
+    kind, _, stream = name.partition(" ")
+    if stream:
+        made: dict[str, Callable[[Stream], str]] = {"rows": rows, "counts": counts}
+        return made[kind](next(each for each in STREAMS.values() if each.name == stream))
+    whole: dict[str, Callable[[], str]] = {
+        "streams": streams,
+        "totals": lambda: fields(Totals),
+        "days": lambda: fields(DayReport, TOLD),
+    }
+    return whole[kind]()
+
+
+def streams() -> str:
+    """Return the table of all streams."""
+    lines = ["| stream | kind | API | key | requests | options of its own |", "|---|---|---|---|---|---|"]
+    for stream in STREAMS.values():
+        options = ", ".join(f"`{name}`" for name in _in_order(stream))
+        key = ", ".join(stream.key)
+        lines.append(f"| `{stream.name}` | {stream.kind} | {stream.api} | {key} | {stream.cost} | {options} |")
+    return "\n".join(lines) + "\n"
+
+
+def rows(stream: Stream) -> str:
+    """Return the rows of a stream as Spark's DDL."""
+    found = schema(columns=stream.columns)
+    names = [f"{each.name} {_DDL[str(each.type)]}{'' if each.nullable else ' NOT NULL'}" for each in found]
+    promotes = "promote" in stream.options
+    last = len(found) - 1
+    names = [f"{name}{',' if promotes or place < last else ''}" for place, name in enumerate(names)]
+    width = max(map(len, names))
+    comments = [each.metadata[b"comment"].decode() for each in found]
+    lines = [f"{name:{width}}  -- {comment}" for name, comment in zip(names, comments, strict=True)]
+    more = [f"{'...':{width}}  -- one column for each promoted property"] if promotes else []
+    return "\n".join(["```sql", *lines, *more, "```"]) + "\n"
+
+
+def counts(stream: Stream) -> str:
+    """Return the table of what a stream counts in the report."""
+    lines = ["| count in the report | what is counted |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{name}` | {meaning} |" for name, meaning in stream.counts.items())]) + "\n"
+
+
+def fields(model: type[BaseModel], chosen: frozenset[str] | None = None) -> str:
+    """Return the table of a model's fields: name, unit, example, meaning."""
+    lines = ["| field | unit | example | |", "|---|---|---|---|"]
+    for name, field in model.model_fields.items():
+        if chosen is None or name in chosen:
+            (example,), extra = field.examples or [None], field.json_schema_extra
+            unit = extra["unit"] if isinstance(extra, dict) else ""
+            shown = json.dumps(example, ensure_ascii=False)
+            lines.append(f"| `{name}` | {unit} | `{shown}` | {field.description} |")
+    return "\n".join(lines) + "\n"
+
+
+def _in_order(stream: Stream) -> list[str]:
+    """Return the options that belong to a stream alone, in the order in which they are declared."""
+    from airflow_provider_connect.sources.mixpanel import MixpanelSource  # noqa: PLC0415
+
+    return [name for name in MixpanelSource.model_fields if name in stream.options]
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        made = page(each)
+        (DOCS / each).write_text(made, encoding="utf-8")
