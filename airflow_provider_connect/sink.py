@@ -241,6 +241,10 @@ class Publisher(Closable, ABC):
     own. Sinks define what they need: only ``ledger`` and ``commit`` have no default.
     """
 
+    commit_counts_differences: ClassVar[bool] = False
+    """Whether :meth:`commit` puts the counts of :meth:`differences` into the ledger row by itself, because the sink can
+    compare rows only where they are staged."""
+
     @property
     @abstractmethod
     def ledger(self) -> Ledger:

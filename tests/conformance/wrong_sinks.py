@@ -71,6 +71,14 @@ class TestCountsNoDifference(Wrong):
             return Differences(added=0, changed=0, vanished=0)
 
 
+@fails("what_a_reload_changes_is_counted_and_nothing_is_changed_by_that")
+class TestPromisesDifferences(Wrong):
+    """Says that its commit counts what a reload changes, and does not."""
+
+    class publisher(FolderPublisher):  # noqa: N801
+        commit_counts_differences = True
+
+
 @fails(
     "a_share_that_spark_sends_twice_counts_once",
     "a_share_that_spark_sends_twice_at_once_counts_once",

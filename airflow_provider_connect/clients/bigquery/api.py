@@ -252,7 +252,7 @@ class Api:
             config.maximum_bytes_billed = self.maximum_bytes_billed
             # The other one is not said to hold for the statements inside a script.
             config.script_options = bigquery.ScriptOptions(statement_byte_budget=self.maximum_bytes_billed)
-        if self.kms_key and sql.lstrip()[:6].upper() == "SELECT":
+        if self.kms_key and sql.lstrip()[:6].upper().startswith(("SELECT", "WITH")):
             config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.kms_key)
         common = {"job_config": config, "job_id": name, "location": self.location, "job_retry": None}
         return lambda **how: self.client.query(sql, **common, **how)

@@ -24,6 +24,7 @@ from airflow_provider_connect.sinks._bigquery.names import POSITION, labels
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS
+from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, Staging, make_staging, new_stage, sweep
 from airflow_provider_connect.sinks._bigquery.tables import Tables
@@ -54,6 +55,8 @@ class BigQueryPublisher(Publisher):
 
     :param connection: of the type ``google_cloud_platform``.
     """
+
+    commit_counts_differences = True
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
         self.options = options
@@ -168,6 +171,7 @@ class BigQueryPublisher(Publisher):
         plan = plan_of(self.tables, publish, made, streams, rejects)
         self._require_nothing_gone(plan)
         require_all_keys(plan)
+        plan = with_differences(self.api, plan, self._labels(publish))
         published = put_or_keep(self.api, publish, made, plan, self._labels(publish))
         # The day is published. A table that cannot be dropped now is swept, or expires.
         with suppress(ConnectError):

@@ -57,13 +57,15 @@ def pause_seconds(publishers: int, chance: float) -> float:
 def publishers(api: Api, step: LedgerStep) -> int:
     """Count the attempts that want a turn at the same ledger, by the target's staging tables. One listing.
 
-    A confirmation has none: they are few, and short.
+    Confirmations have none, and nobody can count them. So one that has lost its turn assumes that there are many:
+    sixteen daily runs that look back lose at once, and would come back at once.
     """
     try:
         found = list_staging(api, beginning_of(step.staging))
     except ConnectError:
         return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
-    return sum(not place.table.endswith(REJECTS_END) for place in found)
+    staged = sum(not place.table.endswith(REJECTS_END) for place in found)
+    return staged if isinstance(step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
 
 def put_in_place(

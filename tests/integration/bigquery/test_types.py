@@ -12,6 +12,7 @@ import io
 import math
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,10 @@ from airflow_provider_connect.clients.bigquery.streams import Appender
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema
 from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
-from tests.equipment.bigquery.fixtures import REAL_PROJECT
+from airflow_provider_connect.stage.digest import RECORD_KEY
+from tests.equipment.bigquery.bench import bench_of
+from tests.equipment.bigquery.fixtures import REAL_PROJECT, Target
+from tests.equipment.frozen import MONDAY
 
 pytestmark = pytest.mark.slow
 
@@ -180,3 +184,47 @@ def test_structs_go_into_a_table_whose_fields_have_another_order(api: Api, datas
     whole = {"gone": [], "b": "B", "old": None, "a": "A"}
     assert first == {"n": 1, "s": whole, "l": [whole, whole | {"b": None, "a": "C"}]}
     assert second == {"n": 2, "s": None, "l": []}
+
+
+def test_a_reload_differs_where_values_do_whatever_their_type(bigquery_target: Target, tmp_path: Path) -> None:
+    """NULL equals NULL and NaN NaN; neither order nor a new column changes a row; rows of one key are paired."""
+    schema = pa.schema(
+        [
+            pa.field(RECORD_KEY, pa.string(), nullable=False),
+            pa.field("float", pa.float64()),
+            pa.field("numeric", pa.decimal128(38, 9)),
+            pa.field("json", pa.string(), metadata=JSON),
+            pa.field("tags", pa.list_(pa.string())),
+            pa.field("bytes", pa.binary()),
+            pa.field("at", pa.timestamp("us", "UTC")),
+        ]
+    )
+
+    def rows(*rows: tuple[Any, ...], schema: pa.Schema = schema) -> pa.Table:
+        made = [(f"{row[0]:032x}", *row[1:]) for row in rows]
+        return pa.table([pa.array(c, f.type) for c, f in zip(zip(*made, strict=True), schema, strict=True)], schema)
+
+    values = (math.nan, Decimal("1.5"), '{"a": [1.50, null]}', ["a", "b"], b"\0", LAST.replace(tzinfo=dt.UTC))
+    nothing = (None, None, None, None, None, None)
+    kept = [(1, *values), (2, *nothing), (3, 0.1, *values[1:])]
+    before = [*kept, (4, *values), (5, *nothing), (6, *values), (7, *values), (8, *values), (8, *values)]
+    sink = bench_of(bigquery_target, tmp_path).having(schema)
+    assert sink.preflight() == []
+    sink.publish(sink.stage(MONDAY, rows(*before)))
+    after = [
+        (8, *values),
+        (9, *nothing),
+        *reversed(kept),
+        (4, *values[:3], ["b", "a"], *values[4:]),
+        (5, None, Decimal(0), *nothing[2:]),
+        (6, *values[:2], None, *values[3:]),
+        (8, *values[:5], FIRST.replace(tzinfo=dt.UTC)),
+    ]
+    wider = sink.having(schema.append(pa.field("new", pa.int64())))
+    assert wider.preflight() == []
+    more = rows(*((*row, 1) for row in after), schema=wider.schema)
+    row = wider.publish(wider.stage(MONDAY, more, order=2))
+    counts = {name: row.counts[name] for name in ("added", "changed", "vanished")}
+    assert counts == {"added": 1, "changed": 4, "vanished": 1}
+    empty = wider.publish(wider.stage(MONDAY, order=3))
+    assert [empty.counts[name] for name in ("added", "changed", "vanished")] == [0, 0, 9]

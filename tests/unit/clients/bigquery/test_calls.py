@@ -148,7 +148,13 @@ class TestQuery:
         assert server.bodies[0]["configuration"]["labels"] == {"team": "b", "day": "a"}
 
     @pytest.mark.parametrize(
-        ("sql", "protected"), [("SELECT 1", True), ("DECLARE a INT64; SELECT a", False), ("DELETE FROM t", False)]
+        ("sql", "protected"),
+        [
+            ("SELECT 1", True),
+            ("WITH a AS (SELECT 1) SELECT * FROM a", True),
+            ("DECLARE a INT64; SELECT a", False),
+            ("DELETE FROM t", False),
+        ],
     )
     def test_only_a_select_may_have_a_key(self, server: Server, sql: str, protected: bool) -> None:
         server.first, server.answer = [job()], ROWS

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import random
 import re
-from dataclasses import replace
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError
 from airflow_provider_connect.clients.bigquery.sql import names
 from airflow_provider_connect.errors import OvertakenError, RetriableError
@@ -21,7 +25,7 @@ from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
 from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH, pause_seconds
-from tests.equipment.bigquery.turns import statements, without_literals
+from tests.equipment.bigquery.turns import Turns, VirtualTime, statements, without_literals
 from tests.equipment.clock import NoTime
 from tests.unit.sinks.bigquery.test_publish import DAY, NOON, TARGET, TEXTS, answered, published
 
@@ -148,3 +152,45 @@ def test_columns_that_another_job_has_just_added_are_waited_for_by_airflow() -> 
         turns.confirm(api, step(), {}, clock=NoTime())
     assert caught.value.retry_after_seconds == COLUMN_WAIT_SECONDS * 2
     assert len(api.jobs) == 1
+
+
+@dataclass
+class Service:
+    """Takes scripts by turns, and lists no staging table, as confirmations have none."""
+
+    turns: Turns
+
+    def call(self, *_: Any, **__: Any) -> list[Any]:
+        return []
+
+    def query(self, sql: str, *, job_id: str, **_: Any) -> tuple[list[dict[str, Any]], None]:
+        body = {"jobReference": {"jobId": job_id}, "configuration": {"query": {"query": sql}}}
+        job = self.turns.enter(json.dumps(body).encode())
+        if job is None:
+            return [answer_of("confirmed")], None
+        if job["status"]["errorResult"]["reason"] == "rateLimitExceeded":
+            raise RetriableError("too many", retry_after_seconds=30)
+        raise ConflictError("another transaction changed the same tables first")
+
+
+@pytest.mark.parametrize("open_seconds", [0.5, 2.0, 6.0])
+def test_sixteen_confirmations_at_once_all_get_through_below_the_limit(
+    open_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each loser comes back so late that all together stay below it, though nobody can count them."""
+    monkeypatch.setattr(turns, "random", random.Random(7))
+    clock = VirtualTime(16)
+    service = Service(Turns(clock.now, open_seconds=open_seconds))
+
+    def confirm(_: int) -> int:
+        clock.sleep(0.0)
+        try:
+            return turns.confirm(cast(Api, service), step(), {}, clock=clock).checks
+        finally:
+            clock.done()
+
+    with ThreadPoolExecutor(16) as threads:
+        assert [*threads.map(confirm, range(16))] == [2] * 16
+    assert service.turns.lost > 0, "nobody lost a turn: the test shows nothing"
+    assert (service.turns.refused, service.turns.most <= 25) == (0, True)
+    assert clock.seconds < 16 * open_seconds * 3 + 90

@@ -1,0 +1,1 @@
+"""What is looked at when a published day comes again."""

@@ -1,0 +1,123 @@
+"""Counts what a reload of a day adds, changes and makes vanish: one query, after staging and before the transaction.
+
+It is no part of the publish script. There it would hold up everybody else's turn, be repeated after each lost one, and
+fail the day with it. Nothing is lost by that: the commit passes only while the generation that the manifest has seen is
+published, so the rows that were compared are the ones that are replaced.
+
+Rows are compared as text, which every type has: ``NULL`` equals ``NULL`` there (and the ``null`` of JSON), and ``NaN``
+equals ``NaN``.
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted
+from airflow_provider_connect.clients.bigquery.tables import find
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.sinks._bigquery.names import DAY
+from airflow_provider_connect.sinks._bigquery.partitions import partitioning_of
+from airflow_provider_connect.stage.differences import Differences
+from airflow_provider_connect.stage.digest import RECORD_KEY
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
+
+_log = logging.getLogger(__name__)
+COUNT_SECONDS = 300.0
+"""How long a publish waits for its counts."""
+_FILLED = "connect_filled"
+
+
+def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
+    """Return the plan with the counts ``added``, ``changed`` and ``vanished``; without, if they cannot be had.
+
+    These counts are for people, so no error fails the day.
+
+    :param plan: its rows are staged.
+    :param labels: of the job.
+    """
+    if not is_reload(plan):
+        return plan
+    doing = f"count what changes on {plan.publish.day} in {plan.target.id}"
+    try:
+        with api.within(COUNT_SECONDS):
+            if not (plan.replaces_whole or _is_by_day(find(api, plan.target))):
+                return plan  # to find the day's rows takes the whole table
+            [found], _ = api.query(differences_query(plan), doing=doing, labels=dict(labels))
+    except ConnectError as error:
+        _log.warning("day %s: its changed rows could not be counted: %s", plan.publish.day, error)
+        return plan
+    counts = plan.row.counts | Differences(**found).model_dump()
+    return replace(plan, row=plan.row.model_copy(update={"counts": counts}))
+
+
+def is_reload(plan: PublishPlan) -> bool:
+    """Tell whether the day replaces an earlier publish of itself, by rows with keys."""
+    seen = plan.publish.manifest.seen
+    return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.columns) is not None
+
+
+def _is_by_day(table: Any) -> bool:
+    return table is not None and partitioning_of(table)[0] == DAY
+
+
+def differences_query(plan: PublishPlan) -> str:
+    """Return the query; it answers with one row, the fields of :class:`~.stage.differences.Differences`.
+
+    A column in which no row of the earlier state has a value is taken for one that it did not have yet. Of rows with
+    the same key each meets one of the other state, first of all one that is the same in everything.
+    """
+    key = _key(plan.columns)
+    assert key is not None
+    compared = [column for column in plan.columns if column is not key]
+    earlier = (
+        f"FROM {plan.target.sql} AS t{{}} WHERE t.{quoted(DAY)} = {literal(plan.row.day)} "
+        f"AND {any_partition(plan.filter_column, 't')}"
+    )
+    filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
+    before = _text([f"t.{quoted(column.name)}" for column in compared])
+    after = _text([column.expression for column in compared])
+    return f"""WITH {_FILLED} AS (
+  SELECT {filled}
+  {earlier.format("")}
+), states AS (
+  SELECT TRUE AS is_later, {key.expression} AS key, {after} AS version
+  FROM {plan.staging.sql} AS s CROSS JOIN {_FILLED}
+  UNION ALL
+  SELECT FALSE AS is_later, t.{quoted(key.name)} AS key, {before} AS version
+  {earlier.format(f" CROSS JOIN {_FILLED}")}
+), versions AS (
+  SELECT key, COUNTIF(is_later) AS later, COUNTIF(NOT is_later) AS earlier FROM states GROUP BY key, version
+), row_keys AS (
+  SELECT key, SUM(later) AS later, SUM(earlier) AS earlier, SUM(LEAST(later, earlier)) AS same
+  FROM versions GROUP BY key
+)
+SELECT COALESCE(SUM(later - LEAST(later, earlier)), 0) AS added,
+  COALESCE(SUM(LEAST(later, earlier) - same), 0) AS changed,
+  COALESCE(SUM(earlier - LEAST(later, earlier)), 0) AS vanished
+FROM row_keys"""
+
+
+def _key(columns: Sequence[Column]) -> Column | None:
+    return next((column for column in columns if column.source == RECORD_KEY), None)
+
+
+def _is_filled(column: Column) -> str:
+    name = f"t.{quoted(column.name)}"
+    if column.target["mode"] == "REPEATED":  # never NULL
+        return f"COUNTIF(ARRAY_LENGTH({name}) > 0) > 0"
+    return f"COUNT({name}) > 0"
+
+
+def _text(values: Sequence[str]) -> str:
+    """Return SQL for a digest of a row's values."""
+    parts = ", ".join(f"IF({_FILLED}.c{number}, {value}, NULL) AS c{number}" for number, value in enumerate(values))
+    return f"FARM_FINGERPRINT(TO_JSON_STRING(STRUCT({parts or '1 AS none'})))"

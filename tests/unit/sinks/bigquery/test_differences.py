@@ -1,0 +1,124 @@
+"""What a reload changes, counted by one query: when it is asked, what it reads, and that it fails no day."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.errors import MissingError
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
+from airflow_provider_connect.sinks._bigquery.reloads.differences import (
+    COUNT_SECONDS,
+    differences_query,
+    with_differences,
+)
+from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.window import ONE_DAY
+from tests.unit.sinks.bigquery.test_publish import DAY, SCHEMA, TARGET, merge, plan
+
+KEYED = columns(SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False)))
+FOUND = {"added": 2, "changed": 0, "vanished": 1}
+
+
+def reload(**changes: Any) -> PublishPlan:
+    made = plan(columns=KEYED, **changes)
+    return replace(made, row=made.row.model_copy(update={"counts": {"rows_read": 7}}))
+
+
+def seeing(seen: Seen) -> PublishPlan:
+    made = reload()
+    manifest = made.publish.manifest.model_copy(update={"seen": seen})
+    return replace(made, publish=replace(made.publish, manifest=manifest))
+
+
+@dataclass
+class Service:
+    """Knows one table, and answers queries about it.
+
+    :param by: its partition column.
+    :param error: the answer to every call.
+    """
+
+    by: str = "day"
+    error: ConnectError | None = None
+    queries: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    client: Any = field(default_factory=lambda: SimpleNamespace(get_table=None))
+
+    def within(self, seconds: float) -> Any:
+        self.seconds.append(seconds)
+        return nullcontext()
+
+    def call(self, *_: Any, **__: Any) -> Any:
+        partitioning = SimpleNamespace(field=self.by, type_="DAY")
+        return SimpleNamespace(range_partitioning=None, time_partitioning=partitioning)
+
+    def query(self, sql: str, **_: Any) -> Any:
+        self.queries.append(sql)
+        if self.error is not None:
+            raise self.error
+        return [FOUND], None
+
+
+def counted(service: Service, made: PublishPlan) -> dict[str, int]:
+    return dict(with_differences(cast(Api, service), made, {}).row.counts)
+
+
+def test_the_counts_of_a_reload_stand_beside_those_of_the_poll() -> None:
+    service = Service()
+    assert counted(service, reload()) == {"rows_read": 7, **FOUND}
+    assert (len(service.queries), service.seconds) == (1, [COUNT_SECONDS])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(seeing(Seen()), id="first publish"),
+        pytest.param(seeing(Seen(day=DAY - ONE_DAY, generation=1)), id="snapshot of another day"),
+        pytest.param(plan(), id="rows without keys"),
+        pytest.param(reload(write_mode="append"), id="append"),
+        pytest.param(reload(write_mode="merge", merge=merge()), id="merge"),
+    ],
+)
+def test_nothing_is_read_where_there_is_nothing_to_compare(made: PublishPlan) -> None:
+    service = Service()
+    assert with_differences(cast(Api, service), made, {}) is made
+    assert not service.queries
+
+
+def test_a_table_in_which_a_day_is_nowhere_together_is_not_read_for_counts() -> None:
+    """Of a table of two years a reload of one day would read all."""
+    service = Service(by="time")
+    assert counted(service, reload()) == {"rows_read": 7}
+    assert not service.queries
+    assert counted(service, reload(replaces_whole=True)) == {"rows_read": 7, **FOUND}
+
+
+@pytest.mark.parametrize(
+    "error", [RetriableError("away"), ConfigError("more than maximum_bytes_billed"), MissingError("no staging table")]
+)
+def test_no_error_fails_the_day(error: ConnectError, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert counted(Service(error=error), reload()) == {"rows_read": 7}
+    assert f"day {DAY}: its changed rows could not be counted: {error}" in caplog.text
+
+
+def test_both_looks_at_the_table_name_the_day_and_what_it_wants_named() -> None:
+    sql = differences_query(reload(filter_column="a b"))
+    assert sql.count(TARGET.sql) == 2
+    assert sql.count(f"t.`day` = DATE '{DAY}' AND (t.`a b` IS NULL OR t.`a b` IS NOT NULL)") == 2
+
+
+def test_the_key_alone_is_enough() -> None:
+    only = columns(pa.schema([pa.field(RECORD_KEY, pa.string(), nullable=False)]))
+    assert "STRUCT(1 AS none)" in differences_query(replace(reload(), columns=only))
