@@ -2,6 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
+SOURCE ?= mixpanel
 SINK ?= delta
 REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables types sink real real_rules)
 # Each worker goes through a half in order, so that a file's servers start in one of them, and helps the other at the end.
@@ -26,8 +27,8 @@ $(READY): constraints.txt pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SINK=delta, bigquery or kafka).
-	@exec $(BIN)/python -m airflow_provider_connect.demo --sink "$(SINK)"
+demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel or x_search; SINK=delta, or bigquery and kafka for mixpanel).
+	@exec $(BIN)/python -m airflow_provider_connect.demo --source "$(SOURCE)" --sink "$(SINK)"
 
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
 	@exec $(BIN)/python -m airflow_provider_connect.demo --stop

@@ -182,6 +182,8 @@ def disagreement(day: dt.date, rows: int, count: VendorCount, percent: float, mo
     if abs(away) * 100 <= percent * count.rows or (away > 0 and count.is_least):
         return None
     share = f"{_percent(abs(away), count.rows)} " if count.rows else ""
+    if count.is_most and away < 0:
+        share += "(of a count that holds what the source does not send any more, such as deleted rows) "
     text = (
         f"day {day}: the source answered with {rows:,} rows, and counts {count.rows:,} itself: {share}"
         f"{'more' if away > 0 else 'fewer'}, and reconcile_percent allows {percent:g} %: check whether the answer is "

@@ -5,8 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 _TEXT = {"type": ["string", "null"]}
+_NETWORK: dict[str, Any] = {
+    "proxy": {
+        "label": "Proxy",
+        "description": "URL of an HTTP proxy; without one, none is used whatever the environment says.",
+        "schema": _TEXT | {"format": "password"},
+    },
+    "ca_bundle": {
+        "label": "CA bundle",
+        "description": "Certificates to trust beside the public ones, for a proxy that inspects TLS: PEM text, "
+        "or the absolute path of a PEM file on the worker and every Spark node.",
+        "schema": _TEXT | {"format": "multiline"},
+    },
+}
 _INTEGRATIONS = (
     ("Mixpanel", "https://developer.mixpanel.com/reference/raw-data-export-api", "service"),
+    ("X search", "https://docs.x.com/x-api/posts/search/introduction", "service"),
     ("Delta Lake", "https://delta.io/", "software"),
     ("Google BigQuery", "https://cloud.google.com/bigquery/", "gcp"),
     ("Apache Kafka", "https://kafka.apache.org/", "apache"),
@@ -31,9 +45,10 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "Mixpanel",
                 "python-modules": ["airflow_provider_connect.hooks.mixpanel"],
-            }
+            },
+            {"integration-name": "X search", "python-modules": ["airflow_provider_connect.hooks.x"]},
         ],
-        "connection-types": [_mixpanel()],
+        "connection-types": [_mixpanel(), _x()],
         # Official providers' rules for these schemes win where they are installed: Airflow reads them after ours.
         "asset-uris": [{"schemes": ["bigquery", "kafka"], "handler": None}],
     }
@@ -82,16 +97,38 @@ def _mixpanel() -> dict[str, Any]:
                 '"query": {"requests": 60, "at_once": 5}}.',
                 "schema": _TEXT | {"format": "multiline"},
             },
-            "proxy": {
-                "label": "Proxy",
-                "description": "URL of an HTTP proxy; without one, none is used whatever the environment says.",
-                "schema": _TEXT | {"format": "password"},
+            **_NETWORK,
+        },
+    }
+
+
+def _x() -> dict[str, Any]:
+    return {
+        "connection-type": "x",
+        "hook-name": "X",
+        "hook-class-name": "airflow_provider_connect.hooks.x.XHook",
+        "ui-field-behaviour": {
+            "hidden-fields": ["schema", "login"],
+            "relabeling": {"password": "Bearer token", "host": "Own host", "port": "Port of the own host"},
+            "placeholders": {
+                "password": "the app's bearer token, from X's developer console",
+                "host": "empty for api.x.com; https://… for a gateway of your own",
             },
-            "ca_bundle": {
-                "label": "CA bundle",
-                "description": "Certificates to trust beside the public ones, for a proxy that inspects TLS: PEM text, "
-                "or the absolute path of a PEM file on the worker and every Spark node.",
+        },
+        "conn-fields": {
+            "app": {
+                "label": "App",
+                "description": "A name for the app, the same in all connections that have its token: they share its "
+                "limits. By default the connection's own.",
+                "schema": _TEXT,
+            },
+            "limits": {
+                "label": "Limits",
+                "description": "Other limits than X's own, as JSON: "
+                '{"recent": {"requests": 450, "seconds": 900}, "all": {"requests": 300, "seconds": 900, '
+                '"per_second": 1}, "counts": {"requests": 300, "seconds": 900}}.',
                 "schema": _TEXT | {"format": "multiline"},
             },
+            **_NETWORK,
         },
     }

@@ -70,10 +70,14 @@ class VendorCount:
 
     :param rows: without the duplicates that the vendor drops.
     :param is_least: whether the day may rightly have more: the vendor does not count all of what it sends.
+    :param is_most: whether the day may rightly have fewer: the vendor does not send all of what it counts. By how many,
+        only the operator's ``reconcile_percent`` can say, so such a count is compared where ``reconcile`` asks for it
+        alone, and more rows than it counts are always too many.
     """
 
     rows: int
     is_least: bool = False
+    is_most: bool = False
 
 
 class Source(Options, ABC):
@@ -218,7 +222,8 @@ class Poller(Closable, ABC):
 
         May ask the source. A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values``
         says that its values repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was
-        parsed already, else ``unchecked``.
+        parsed already, else ``unchecked``. The schema's own metadata may have ``record_name``, a full name such as
+        ``connect.x.Post`` for the row's schema, where a sink registers one.
         """
 
     @abstractmethod

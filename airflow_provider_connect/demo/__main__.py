@@ -1,9 +1,9 @@
-"""``make demo``: an example DAG on this machine, with a stand-in for Mixpanel.
+"""``make demo``: an example DAG on this machine, with a stand-in for its source.
 
-Starts the stand-in with seven days of events and a private Airflow under ``.demo/``, lets catchup load the days
-through Spark into the table that ``--sink`` names (a :class:`.Target`), and compares the table with what the stand-in
-served. Airflow stays up for a look at its UI until ``make demo-stop``; an interrupted or failed demo leaves
-nothing running.
+Starts the stand-in that ``--source`` names (an :class:`.Origin`) with seven days of data and a private Airflow under
+``.demo/``, lets catchup load the days through Spark into the table that ``--sink`` names (a :class:`.Target`), and
+compares the table with what the stand-in served. Airflow stays up for a look at its UI until ``make demo-stop``; an
+interrupted or failed demo leaves nothing running.
 """
 
 from __future__ import annotations
@@ -24,27 +24,17 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.demo import report
-from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
-from airflow_provider_connect.demo.kafka_target import KafkaTarget
 from airflow_provider_connect.demo.local_airflow import MARK, LocalAirflow, stop_marked
-from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel_origin import TARGETS, MixpanelOrigin
+from airflow_provider_connect.demo.origin import Origin
 from airflow_provider_connect.demo.target import Target
+from airflow_provider_connect.demo.x_origin import XOrigin
 
 FOLDER = Path(".demo")
-TARGETS: dict[str, type[Target]] = {target.name: target for target in (DeltaTarget, BigQueryTarget, KafkaTarget)}
-ZONE = "US/Pacific"
+ORIGINS: dict[str, type[Origin]] = {origin.name: origin for origin in (MixpanelOrigin, XOrigin)}
 DAYS = 7
 STANDIN_VARIABLE = "CONNECT_DEMO_SECRET"  # name of an environment variable
-PROJECT = Project(
-    seed=7,
-    regime="project_local",
-    timezone=ZONE,
-    events_per_day=20_000,
-    duplicates_per_day=200,
-    missing_ids_per_day=40,
-    late_per_day=100,
-)
 TIMEOUT_SECONDS = 900
 RETRY_SECONDS = 5  # with Airflow's default, 300, the demo would seem to hang
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -56,14 +46,16 @@ class Demo:
 
     :param dags: folder of the example DAGs.
     :param target: the table to fill.
+    :param origin: the stand-in to read.
     """
 
     dags: Path
     target: Target
+    origin: Origin = field(default_factory=MixpanelOrigin)
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        today = dt.datetime.now(ZoneInfo(ZONE)).date()
+        today = dt.datetime.now(ZoneInfo(self.origin.zone)).date()
         self.dates = [today - dt.timedelta(days=back) for back in range(DAYS, 0, -1)]
         self.secret = secrets.token_urlsafe(16)
         self.airflow = LocalAirflow(
@@ -83,7 +75,7 @@ class Demo:
         FOLDER.mkdir(exist_ok=True)
         try:
             self._run()
-            ok = report.print_all(self.airflow, self.target, PROJECT, self.dates)
+            ok = report.print_all(self.airflow, self.target, self.origin, self.dates)
         except BaseException:
             _listen_no_more()
             try:
@@ -98,7 +90,7 @@ class Demo:
 
     def _run(self) -> None:
         self._say(self.target.start(self.airflow.environment()))
-        self._say(f"starting the Mixpanel stand-in with {DAYS} days of made-up events")
+        self._say(f"starting the {self.origin.title} stand-in with {DAYS} days of made-up {self.origin.things}")
         port = self._start_standin()
         self._say(f"starting Airflow in {self.airflow.home} (API server, scheduler, DAG processor)")
         self.airflow.start()
@@ -113,14 +105,8 @@ class Demo:
     def _start_standin(self) -> int:
         port_file = FOLDER / "standin.port"
         port_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "airflow_provider_connect.demo.mixpanel"]
-        command += ["--port-file", str(port_file), "--cache", str(FOLDER / "standin-days")]
-        command += ["--secret-env", STANDIN_VARIABLE]
-        for name in ("seed", "regime", "timezone", "events_per_day", "duplicates_per_day"):
-            command += [f"--{name.replace('_', '-')}", str(getattr(PROJECT, name))]
-        for name in ("missing_ids_per_day", "late_per_day"):
-            command += [f"--{name.replace('_', '-')}", str(getattr(PROJECT, name))]
-        command += ["--prepare", *(str(date) for date in self.dates)]
+        command = [sys.executable, "-m", self.origin.module, "--port-file", str(port_file)]
+        command += self.origin.arguments(FOLDER, self.dates, STANDIN_VARIABLE)
         log = (FOLDER / "standin.log").open("wb")
         with log:
             process = subprocess.Popen(
@@ -138,16 +124,8 @@ class Demo:
         return int(port_file.read_text())
 
     def _connections(self, port: int) -> list[dict[str, Any]]:
-        mixpanel = {
-            "connection_id": "mixpanel_default",
-            "conn_type": "mixpanel",
-            "host": "http://127.0.0.1",
-            "port": port,
-            "login": "demo.service-account",
-            "password": self.secret,
-            "extra": '{"project_id": "1234567", "timestamps": "project_local"}',
-        }
-        return [mixpanel, {"connection_id": "spark_default", "conn_type": "spark", "host": "local[1]"}]
+        spark = {"connection_id": "spark_default", "conn_type": "spark", "host": "local[1]"}
+        return [self.origin.connection(port, self.secret), spark]
 
     def _wait(self) -> None:
         last = ""
@@ -188,14 +166,19 @@ def main(arguments: list[str]) -> int:
         stop()
         print("The demo is stopped; what it wrote to disk stays in .demo/")
         return 0
-    dags, target = Path("dags"), TARGETS[options.sink](FOLDER.resolve())
+    origin = ORIGINS[options.source]()
+    if options.sink not in origin.targets:
+        known = ", ".join(sorted(origin.targets))
+        print(f"There is no example of {origin.name} with {options.sink}; known: {known}", file=sys.stderr)
+        return 2
+    dags, target = Path("dags"), origin.targets[options.sink](FOLDER.resolve())
     if not (dags / f"{target.dag_id}.py").exists():
         print(f"{dags / target.dag_id}.py does not exist: run the demo in a clone of the project", file=sys.stderr)
         return 2
     for number in SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        return Demo(dags, target).run()
+        return Demo(dags, target, origin).run()
     except KeyboardInterrupt:
         stop()  # again, in case it came while an error was handled
         return 130
@@ -206,8 +189,10 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="The example DAGs on this machine.")
-    parser.add_argument("--sink", choices=sorted(TARGETS), default=DeltaTarget.name, help="what the days go into")
-    parser.add_argument("--stop", action="store_true", help="end what an earlier demo in this folder left running")
+    add = parser.add_argument
+    add("--source", choices=sorted(ORIGINS), default=MixpanelOrigin.name, help="where the days come from")
+    add("--sink", choices=sorted(TARGETS), default=DeltaTarget.name, help="what the days go into")
+    add("--stop", action="store_true", help="end what an earlier demo in this folder left running")
     return parser
 
 

@@ -15,11 +15,12 @@ class DeltaTarget(Target):
     name: ClassVar[str] = "delta"
     dag_id: ClassVar[str] = "mixpanel_daily"
     reader: ClassVar[str] = "DuckDB"
+    table: ClassVar[str] = "mixpanel_events"
 
     @property
     def path(self) -> str:
         """Root of the table."""
-        return str(self.folder / "tables" / "mixpanel_events")
+        return str(self.folder / "tables" / self.table)
 
     @property
     def settings(self) -> dict[str, str]:

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from airflow_provider_connect.demo.local_airflow import LocalAirflow
-from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.origin import Origin, Served
 from airflow_provider_connect.demo.target import Target
 
 _COLUMNS = ("day", "rows", "duplicates dropped", "MB read", "seconds", "generation")
 
 
-def print_all(airflow: LocalAirflow, target: Target, project: Project, dates: list[dt.date]) -> bool:
+def print_all(airflow: LocalAirflow, target: Target, origin: Origin, dates: list[dt.date]) -> bool:
     """Print days, offset and some rows; return whether the table agrees with the stand-in."""
-    _print_days(_day_reports(airflow, target.dag_id))
+    _print_days(_day_reports(airflow, target.dag_id, origin.task_id))
     _print_offsets(airflow)
     _print_rows(target)
-    differences = compare(target.events(), project, dates, target.as_kept)
+    differences = compare(target.events(), origin.served, dates, target.as_kept)
     for line in differences:
         print(line)
     if not differences:
@@ -30,11 +30,11 @@ def print_all(airflow: LocalAirflow, target: Target, project: Project, dates: li
 
 def compare(
     events: Iterable[tuple[dt.date, str, str]],
-    project: Project,
+    project: Served,
     dates: Iterable[dt.date],
     as_kept: Callable[[str], str],
 ) -> list[str]:
-    """Compare a table's rows with a project, day by day, as multisets; [] when they are equal.
+    """Compare a table's rows with what was served, day by day, as multisets; [] when they are equal.
 
     :param events: day, event and properties of every row.
     :param as_kept: returns what a table keeps of the properties' text; only that is compared.
@@ -57,10 +57,10 @@ def _served(properties: dict[str, Any]) -> str:
     return json.dumps(properties, ensure_ascii=False, separators=(",", ":"))
 
 
-def _day_reports(airflow: LocalAirflow, dag_id: str) -> list[dict[str, Any]]:
+def _day_reports(airflow: LocalAirflow, dag_id: str, task_id: str) -> list[dict[str, Any]]:
     days = []
     for run in airflow.runs(dag_id):
-        path = f"dags/{dag_id}/dagRuns/{run['dag_run_id']}/taskInstances/events/xcomEntries/return_value"
+        path = f"dags/{dag_id}/dagRuns/{run['dag_run_id']}/taskInstances/{task_id}/xcomEntries/return_value"
         value = airflow.api("GET", path)["value"]
         days += (json.loads(value) if isinstance(value, str) else value)["days"]
     return sorted(days, key=lambda day: str(day["day"]))

@@ -115,6 +115,8 @@ class Counts:
                 raise
             text = f"day {day}: the source's own count could not be had, and nothing was compared with it: {error}"
             return Finding(f"{text}; it is published all the same, as reconcile='warn' says", is_fatal=False)
+        if count.is_most and self._rules.reconcile == "off":
+            return None  # it was counted for the plan
         return disagreement(day.date, rows, count, self._rules.reconcile_percent, mode)
 
     def _ask(self, day: Day) -> VendorCount:

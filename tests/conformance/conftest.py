@@ -21,9 +21,12 @@ from airflow_provider_connect.demo.mixpanel.engage import Engage
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.server import StandIn
+from airflow_provider_connect.demo.x.posts import Timeline
+from airflow_provider_connect.demo.x.server import StandIn as XStandIn
 from airflow_provider_connect.provider_info import get_provider_info
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.sources.x_search import XSearchSource
 from airflow_provider_connect.testing import Served, Target
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import NEEDED
@@ -114,3 +117,23 @@ def mixpanel_served(source: MixpanelSource, mixpanel: StandIn) -> Served:
         "segmentation": lambda: 3,
     }
     return Served(connection, Day(date=date), rows=rows[source.stream]())
+
+
+@pytest.fixture(scope="session")
+def x() -> Iterator[XStandIn]:
+    with XStandIn(Timeline(seed=5, posts_per_day=150, deleted_per_day=5, gone_references_per_day=5)) as standin:
+        yield standin
+
+
+@pytest.fixture
+def x_search_served(source: XSearchSource, x: XStandIn) -> Served:
+    date = x.now().date() - dt.timedelta(days=30)
+    connection = Connection(
+        conn_id="x_default",
+        conn_type="x",
+        host="http://127.0.0.1",
+        port=x.port,
+        password=x.app.token,
+        extra={"limits": {"all": {"per_second": 1000}}},
+    )
+    return Served(connection, Day(date=date), rows=len(x.timeline.truth(date, *source.queries)))

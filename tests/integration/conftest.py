@@ -64,6 +64,7 @@ class Submitter:
     master: str = "local[2]"
     conf: dict[str, str] = field(default_factory=dict)
     started: list[Submitted] = field(default_factory=list)
+    source_name: str = "mixpanel"
     sink_name: str = "delta"
     sink_connections: dict[str, Connection] = field(default_factory=dict)
 
@@ -106,8 +107,8 @@ class Submitter:
         folder = self.tmp / f"run-{next(ATTEMPTS)}"
         folder.mkdir(mode=0o700)
         job = JobConfig(
-            source_name="mixpanel",
-            source={"conn_id": "mixpanel_default", "retry_budget_seconds": 20, **(source or {})},
+            source_name=self.source_name,
+            source={"conn_id": f"{self.source_name}_default", "retry_budget_seconds": 20, **(source or {})},
             sink_name=self.sink_name,
             sink={**self.sink_options(), **(sink or {})},
             days=tuple(Day(date=dt.date.fromisoformat(day), zone=zone) for day in days),
@@ -119,7 +120,7 @@ class Submitter:
             progress_seconds=0.5,
         )
         (folder / "job.json").write_text(job.model_dump_json())
-        connections = {"mixpanel_default": connection or self.connection(), **self.sink_connections}
+        connections = {f"{self.source_name}_default": connection or self.connection(), **self.sink_connections}
         write_connections(folder / "connections.json", connections)
         lock = (folder / "alive.lock").open("wb")
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -64,8 +64,8 @@ class KafkaOptions(Sink):
     record_name: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$",
-        description="Full name of the record in its schema, 'com.example.Event'; by default made from the topic. For "
-        "avro, json_schema, protobuf and json_schema_envelope.",
+        description="Full name of the record in its schema, 'com.example.Event'; by default the source's, if it has "
+        "one, else made from the topic. For avro, json_schema, protobuf and json_schema_envelope.",
     )
     key_fields: tuple[str, ...] = Field(
         default=("record_key",),
@@ -242,19 +242,24 @@ class KafkaOptions(Sink):
 
     @property
     def full_record_name(self) -> str:
-        """The record's name in its schema."""
+        """The record's name in its schema, where the source has none."""
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
+    def name_of(self, schema: pa.Schema) -> str:
+        """Return the record's name in its schema: the option, or the source's own, or one made from the topic."""
+        own = (schema.metadata or {}).get(b"record_name", b"").decode()
+        return self.record_name or own or self.full_record_name
+
     def converter(self, schema: pa.Schema, day: dt.date) -> Converter:
         """Return what makes the values; in a compacted topic, which shows each key's newest state, without the day."""
-        shown, name = None if self.cleanup == "compact" else day, self.full_record_name
+        shown, name = None if self.cleanup == "compact" else day, self.name_of(schema)
         return converter(self.value_converter, schema, shown, record_name=name, value_field=self.value_field)
 
     def keys(self, schema: pa.Schema) -> Keys:
         """Return what makes the keys of rows of a schema."""
-        return Keys(self.key_converter, schema, self.key_fields, f"{self.full_record_name}Key")
+        return Keys(self.key_converter, schema, self.key_fields, f"{self.name_of(schema)}Key")
 
     @property
     def rules(self) -> TopicRules:

@@ -145,7 +145,7 @@ class Planner:
         options = self.options
         if not options.value_is_registered:
             return None
-        subject = value_subject(options.subject_strategy, topic, options.full_record_name)
+        subject = value_subject(options.subject_strategy, topic, options.name_of(self.schema))
         return _subject(subject, options.converter(self.schema, dt.date.min))
 
     def _key_subject(self, topic: str) -> Subject | None:

@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from airflow_provider_connect.demo import bigquery_emulator, kafka_broker, server
-from airflow_provider_connect.demo.__main__ import TARGETS, Demo, main
+from airflow_provider_connect.demo.__main__ import ORIGINS, TARGETS, Demo, main
 from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
 from airflow_provider_connect.demo.delta_target import DeltaTarget
 from airflow_provider_connect.demo.kafka_target import KafkaTarget
@@ -80,6 +80,22 @@ def test_outside_a_clone_the_demo_names_the_file_it_misses(
     monkeypatch.chdir(tmp_path)
     assert main(["--sink", "bigquery"]) == 2
     assert "dags/mixpanel_to_bigquery.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(ORIGINS))
+def test_every_origin_has_an_example_dag_for_each_of_its_sinks(name: str):
+    origin = ORIGINS[name]()
+    assert origin.name == name
+    for sink, target in origin.targets.items():
+        assert target.name == sink
+        text = (DAGS / f"{target.dag_id}.py").read_text()
+        assert f'"{origin.connection(1, "s")["connection_id"]}"' in text
+        assert f'task_id="{origin.task_id}"' in text
+
+
+def test_a_sink_without_an_example_for_the_source_is_told(capsys: pytest.CaptureFixture[str]):
+    assert main(["--source", "x_search", "--sink", "kafka"]) == 2
+    assert "no example of x_search with kafka; known: delta" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))

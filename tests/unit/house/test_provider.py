@@ -76,8 +76,10 @@ def test_every_connector_has_its_integration() -> None:
     info = get_provider_info()
     integrations = [entry["integration-name"] for entry in info["integrations"]]
     connectors = [path.stem for room in (sources, sinks) for path in Path(room.__path__[0]).glob("[!_]*.py")]
-    assert set(connectors) >= {"mixpanel", "delta", "bigquery", "kafka"}
-    assert [name for name in connectors if not any(name in known.lower() for known in integrations)] == []
+    assert set(connectors) >= {"mixpanel", "x_search", "delta", "bigquery", "kafka"}
+    assert [
+        name for name in connectors if not any(name.replace("_", " ") in known.lower() for known in integrations)
+    ] == []
     assert [entry["integration-name"] for entry in info["operators"]] == integrations
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
@@ -96,6 +97,20 @@ def test_what_follows_from_the_topic() -> None:
     assert template.route_column == "$event name"
     envelope = {"value_converter": "json_schema_envelope"}
     assert sink(record_name="com.example.Event", **envelope).full_record_name == "com.example.Event"
+
+
+def test_a_source_may_name_its_record() -> None:
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False)], {"record_name": "connect.x.Post"})
+    registered: dict[str, Any] = {"key_fields": ("id",), "value_converter": "avro", "key_converter": "avro"}
+    registered |= {"registry_conn_id": "registry"}
+    plain = sink(topic="posts", **registered)
+    assert plain.name_of(schema) == "connect.x.Post"
+    assert plain.name_of(schema.remove_metadata()) == "connect.Posts"
+    assert sink(topic="posts", record_name="com.example.Post", **registered).name_of(schema) == "com.example.Post"
+    key = plain.keys(schema).converter
+    assert key is not None
+    assert '"PostKey"' in key.schema
+    assert '"connect.x"' in key.schema
 
 
 @pytest.mark.parametrize("topic", ["{$event}", "mixpanel_{a b}", "1st_{day!}"])

@@ -96,6 +96,19 @@ def test_a_count_that_is_the_least_there_is_only_refuses_less(lab: Lab) -> None:
     assert moved(lab, counts(Vendor(VendorCount(200, is_least=True))), "bbbb").status == "failed"
 
 
+def test_a_count_that_is_the_most_there_is_is_compared_where_somebody_asks_for_it(lab: Lab) -> None:
+    vendor = Vendor(VendorCount(103, is_most=True))
+    report = moved(lab, counts(vendor))
+    assert report.failure is not None
+    assert "such as deleted rows" in report.failure.message
+    assert moved(lab, counts(vendor, percent=5), "bbbb").status == "published"
+    assert moved(lab, counts(Vendor(VendorCount(90, is_most=True)), percent=5), "cccc").status == "failed"
+    vendor.counts_first = True
+    first = counts(vendor, "off")
+    first.before_plan(DAY)
+    assert first.finding(DAY, 1) is None, "the plan needed it; nobody asked to compare"
+
+
 def test_an_answer_that_changed_nothing_and_a_lookback_day_are_compared_too(lab: Lab) -> None:
     assert moved(lab, counts(Vendor(100))).status == "published"
     assert moved(lab, counts(Vendor(200)), "bbbb").status == "failed"

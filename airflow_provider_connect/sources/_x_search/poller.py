@@ -1,0 +1,138 @@
+"""Polls posts: a day, or a part of it, with all queries, and succeeds only if the end of each was seen."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.polling.days import require_over
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition, Poller, VendorCount
+from airflow_provider_connect.sources._x_search import asking
+from airflow_provider_connect.sources._x_search.access import Access
+from airflow_provider_connect.sources._x_search.columns import schema
+from airflow_provider_connect.sources._x_search.counting import hours_of, pieces
+from airflow_provider_connect.sources._x_search.limits import quota_of
+from airflow_provider_connect.sources._x_search.options import QUERY_LENGTHS, Endpoint, XSearchOptions
+from airflow_provider_connect.sources._x_search.rows import batches
+from airflow_provider_connect.sources._x_search.searching import Piece, Searching
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ZONE = "UTC"
+_WEEK = dt.timedelta(days=7)
+_WHILE_IT_IS_READ = dt.timedelta(hours=3)
+"""A day must stay within the week until its last page is read."""
+
+_NOT_YET = dt.timedelta(seconds=10)
+_FIRST_DAY = dt.date(2006, 3, 21)
+
+
+class XSearchPoller(Poller):
+    """Polls the posts of days."""
+
+    def __init__(self, options: XSearchOptions, connection: Connection) -> None:
+        self._options = options
+        self._connection = connection
+        self._hours: dict[Day, Mapping[dt.datetime, int]] = {}
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.x_search`."""
+        return schema()
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Return one partition for each day, or several for a large one.
+
+        :raises ConfigError: a day is in the future, too old for the endpoint, or another zone's.
+        :raises RetriableError: a day ends within the hour, or ended within ten seconds.
+        """
+        wanted = [(day, piece) for day in days for piece in self._pieces(day)]
+        parts = {day: sum(day == each for each, _ in wanted) for day in days}
+        return [
+            InputPartition(
+                days=(day,),
+                index=index,
+                params={
+                    "endpoint": piece.endpoint,
+                    "start": piece.start.isoformat(),
+                    "end": piece.end.isoformat(),
+                    "parts": parts[day],
+                },
+            )
+            for index, (day, piece) in enumerate(wanted)
+        ]
+
+    def count(self, day: Day, tally: Tally) -> VendorCount:
+        """Return how many posts X counts on a day, which is more than it sends: deleted ones are among them.
+
+        :raises ConfigError: the token or the app's access do not allow it.
+        :raises RetriableError: X is away, in trouble or busy.
+        """
+        piece = Piece(self._endpoint(day), day.start, day.end)
+        there = asking.Asking(self._options, Access.from_connection(self._connection), day, tally)
+        hours = self._hours[day] = hours_of(there, piece, self._options.union)
+        return VendorCount(sum(hours.values()), is_most=True)
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the posts of a day, or of a part of it.
+
+        :raises RetriableError: X is away, in trouble or busy, or an answer is not whole.
+        :raises ConfigError: token, access or options are wrong, or the usage cap is reached.
+        :raises DataError: a post has no id or time, and that is not tolerated.
+        """
+        (day,) = part.days
+        options, endpoint = self._options, part.params["endpoint"]
+        start, end = (dt.datetime.fromisoformat(part.params[name]) for name in ("start", "end"))
+        if endpoint == "recent" and options.endpoint == "auto" and day.start < asking.now() - _WEEK:
+            raise RetriableError(f"day {day} has fallen out of recent search's week; the next try reads the archive")
+        self._require_within_reach(day, endpoint)
+        per_second = quota_of(self._connection, endpoint).per_second
+        access = Access.from_connection(self._connection)
+        at_once = part.params["parts"] * options.parallel_days  # its other parts and days ask, too
+        pause = at_once / per_second if per_second else 0.0
+        there = asking.Asking(options, access, day, tally, pause_seconds=pause)
+        searching = Searching(options, there, Piece(endpoint, start, end), tally.for_day(day))
+        results = [searching.hits(number) for number in range(len(options.queries))]
+        for batch in batches(results, options.queries, tally.for_day(day)):
+            yield day, batch
+
+    def _pieces(self, day: Day) -> list[Piece]:
+        endpoint, options = self._endpoint(day), self._options
+        if options.split_rows is not None and day not in self._hours:  # who plans without a job has counted nothing
+            self.count(day, Tally())
+        return pieces(day, endpoint, self._hours.get(day, {}), options.split_rows)
+
+    def _endpoint(self, day: Day) -> Endpoint:
+        """Return where a day is read.
+
+        :raises ConfigError: it cannot be read.
+        :raises RetriableError: it cannot be read yet.
+        """
+        options, present = self._options, asking.now()
+        require_over(day, _ZONE, present - _NOT_YET)
+        if options.endpoint != "auto":
+            self._require_within_reach(day, options.endpoint)
+            return options.endpoint
+        is_short = all(len(query) <= QUERY_LENGTHS[options.access_level]["recent"] for query in options.queries)
+        is_recent = day.start >= present - _WEEK + _WHILE_IT_IS_READ
+        endpoint: Endpoint = "recent" if is_recent and is_short else "all"
+        self._require_within_reach(day, endpoint)
+        return endpoint
+
+    def _require_within_reach(self, day: Day, endpoint: Endpoint) -> None:
+        """Make sure that an endpoint has a day.
+
+        :raises ConfigError: it is too old.
+        """
+        if day.date < _FIRST_DAY:
+            raise ConfigError(f"day {day} is before the first post: X's archive begins on {_FIRST_DAY}")
+        if endpoint == "recent" and day.start < asking.now() - _WEEK:
+            raise ConfigError(
+                f"day {day} began more than seven days ago, and recent search does not reach back further: set "
+                "endpoint='all', or 'auto', if the app has access to the full archive"
+            )

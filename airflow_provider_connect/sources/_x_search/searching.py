@@ -1,0 +1,186 @@
+"""Reads the results of one query to their end: page after page, the newest post first."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.polling.paging import pages
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._x_search import dialect
+from airflow_provider_connect.sources._x_search.asking import Asking
+from airflow_provider_connect.sources._x_search.options import Endpoint, XSearchOptions
+from airflow_provider_connect.sources._x_search.page import Page, Text, read
+from airflow_provider_connect.sources._x_search.refusals import kind_of
+from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.tolerance import Tolerance
+
+_MOST_PAGES_WITHOUT_A_POST = 1000
+"""The archive sends pages without posts that name a next one. So many in a row are no day's results any more."""
+
+_MOST_DIGITS = 30
+_ALWAYS = ("id", "text", "created_at", "edit_history_post_ids")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a partition asks for.
+
+    :param start: included.
+    :param end: not included.
+    """
+
+    endpoint: Endpoint
+    start: dt.datetime
+    end: dt.datetime
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The piece as parameters of a request."""
+        return {"start_time": written(self.start), "end_time": written(self.end)}
+
+
+class Hit(NamedTuple):
+    """A post that a query has found.
+
+    :param number: its id; a later post has a higher one.
+    :param query: the number of the query.
+    :param page: which brought it, with what belongs to it.
+    """
+
+    number: int
+    query: int
+    created_at: dt.datetime
+    post: Text
+    page: Page
+
+
+def written(instant: dt.datetime) -> str:
+    """Return an instant as X wants it: in whole seconds."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def asked(options: XSearchOptions, endpoint: Endpoint) -> dict[str, str]:
+    """Return the parameters that are the same for all queries and pages."""
+    name, fields = dialect.fields(options.dialect, [*_ALWAYS, *options.post_fields])
+    params = {
+        "max_results": str(options.size_of_page(endpoint)),
+        "sort_order": "recency",
+        name: fields,
+        "expansions": dialect.expansions(options.dialect, options.expansions),
+        "user.fields": ",".join(options.user_fields),
+        "media.fields": ",".join(options.media_fields),
+        "poll.fields": ",".join(options.poll_fields),
+        "place.fields": ",".join(options.place_fields),
+    }
+    return {name: value for name, value in params.items() if value}
+
+
+class Searching:
+    """Reads the results of queries of one partition."""
+
+    def __init__(self, options: XSearchOptions, there: Asking, piece: Piece, tally: Tally) -> None:
+        self._options = options
+        self._there = there
+        self._piece = piece
+        self._tally = tally
+        self._tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
+        self._read = self._bad = 0
+
+    def hits(self, query: int) -> Iterator[Hit]:
+        """Yield the posts of the piece that a query finds, those of a page by descending id.
+
+        :param query: its number.
+        :raises ConnectError: as :meth:`.Poller.poll`.
+        """
+        params = asked(self._options, self._piece.endpoint) | self._piece.params
+        params["query"] = self._options.queries[query]
+        path = f"/2/tweets/search/{self._piece.endpoint}"
+
+        def fetch(token: str | None) -> Page:
+            more = {} if token is None else {"next_token": token}
+            return self._there.document(path, params | more, read, is_later_page=token is not None)
+
+        without = 0
+        for page in pages(fetch, _next_token):
+            without = 0 if page.posts else without + 1
+            if without > _MOST_PAGES_WITHOUT_A_POST:
+                raise RetriableError(f"X sent {without} pages in a row without a post, and each named a next one")
+            yield from self._of(page, query)
+
+    def _of(self, page: Page, query: int) -> list[Hit]:
+        self._count_errors(page)
+        hits = [hit for post in page.posts if (hit := self._hit(post, page, query)) is not None]
+        hits.sort(key=lambda hit: -hit.number)
+        return hits
+
+    def _hit(self, post: Text, page: Page, query: int) -> Hit | None:
+        """Return a post as a hit; None if it is none of the piece, or cannot be a row."""
+        self._read += 1
+        number, created_at = post.value.get("id"), _instant(post.value.get("created_at"))
+        if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
+            self._reject(post, "it has no id that is a number")
+            return None
+        if created_at is None:
+            self._reject(post, "it has no created_at that is a time")
+            return None
+        self._tally.rows += 1
+        if not self._piece.start <= created_at < self._piece.end:
+            self._tally.counts["outside_asked"] += 1
+            return None
+        return Hit(int(number), query, created_at, post, page)
+
+    def _reject(self, post: Text, reason: str) -> None:
+        self._tally.reject(Reject(self._read, reason, post.text.encode()))
+        self._bad += 1
+        self._tolerance.require(self._bad, f"post {self._read} cannot be a row: {reason}")
+
+    def _count_errors(self, page: Page) -> None:
+        """Count what could not be sent along; what no post of the page refers to is kept as a reject."""
+        for error in page.errors:
+            self._tally.counts[f"partial_errors.{kind_of(error.value)}"] += 1
+        if not page.errors:
+            return
+        named = {each for post in page.posts for each in ids_in(post.value)}
+        in_rows = {number for each, numbers in page.errors_by_id.items() if each in named for number in numbers}
+        for number, error in enumerate(page.errors):
+            if number not in in_rows:
+                self._tally.reject(Reject(self._read, "X could not send something along", error.text.encode()))
+
+
+def ids_in(post: dict[str, object]) -> set[str]:
+    """Return all ids and keys that a post names, its own included."""
+    found: set[str] = set()
+    waiting: list[object] = [post]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, str):
+            found.add(each)
+    return found
+
+
+def _next_token(page: Page) -> str | None:
+    return page.next_token
+
+
+def _instant(value: object) -> dt.datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        read_at = dt.datetime.fromisoformat(value)
+        return read_at.astimezone(dt.UTC) if read_at.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def as_json(value: object) -> str:
+    """Return a small document as JSON text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_provider_connect.demo.x.posts import Timeline
+from airflow_provider_connect.demo.x.server import StandIn
+from airflow_provider_connect.sources._x_search import asking
+from tests.equipment.clock import NoTime
+from tests.equipment.x import NOW
+
+TIMELINE = Timeline(seed=3, posts_per_day=80, deleted_per_day=4, edited_per_day=3, gone_references_per_day=4)
+
+
+class Clock(NoTime):
+    """One clock for the server's windows and for whoever waits for them."""
+
+    def instant(self) -> dt.datetime:
+        return NOW + dt.timedelta(seconds=self.seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(asking, "CLOCK", clock)
+    monkeypatch.setattr(asking, "now", clock.instant)
+    return clock
+
+
+@pytest.fixture
+def x(clock: Clock) -> Iterator[StandIn]:
+    with StandIn(TIMELINE, now=clock.instant) as standin:
+        yield standin
