@@ -109,8 +109,8 @@ def test_a_source_may_name_its_record() -> None:
     assert sink(topic="posts", record_name="com.example.Post", **registered).name_of(schema) == "com.example.Post"
     key = plain.keys(schema).converter
     assert key is not None
-    assert '"PostKey"' in key.schema
-    assert '"connect.x"' in key.schema
+    assert '"PostKey"' in key.document
+    assert '"connect.x"' in key.document
 
 
 @pytest.mark.parametrize("topic", ["{$event}", "mixpanel_{a b}", "1st_{day!}"])
