@@ -7,7 +7,9 @@ The driver asks before each publish; nothing here reads anything. Four rules, th
 * ``row_bounds``: an answer far from the mean of the days before;
 * ``reconcile``: an answer far from the vendor's own count of the day.
 
-The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts.
+The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts. Neither
+counts as lost what the erase list took out of the answer and the published rows still have: an erase that is not done
+yet, or was killed, must not stop the reloads of its days.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def findings(
     rows = polled.rows_written
     found = [emptied(day, polled, replaced, on_empty)] if replaced is not None else []
     if earlier is not None and not any(found) and (rows or on_empty == "fail"):
-        found.append(shrunk(day, rows, earlier, rules))
+        found.append(shrunk(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
     if rules.row_bounds is not None:
         found.append(out_of_bounds(day, rows, before, rules.row_bounds))
     return [each for each in found if each is not None]
@@ -112,7 +114,7 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
 
     :param earlier: what the answer would replace.
     """
-    if on_empty == "accept" or polled.rows_written or not earlier.rows:
+    if on_empty == "accept" or polled.rows_written or earlier.rows <= _newly_erased(polled, earlier):
         return None
     read = max(polled.rows_read, polled.counts.get("rejected", 0))
     answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
@@ -124,18 +126,20 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
     )
 
 
-def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules) -> Finding | None:
+def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
     """Compare an answer that has rows with what is published.
 
     :param earlier: the day's newest publish, or the snapshot before this one.
+    :param erased: how many rows the erase list took out of the answer that ``earlier`` still has.
     """
-    lost = earlier.rows - rows
+    lost = earlier.rows - rows - erased
     if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * earlier.rows:
         return None
     text = (
-        f"day {day}: the source answered with {rows:,} rows, and {earlier.rows:,} are published of {earlier.day} "
-        f"(generation {earlier.generation}): {_percent(lost, earlier.rows)} fewer, and shrink_percent allows "
-        f"{rules.shrink_percent:g} %: check whether the answer was cut; "
+        f"day {day}: the source answered with {rows:,} rows"
+        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {earlier.rows:,} are published of "
+        f"{earlier.day} (generation {earlier.generation}): {_percent(lost, earlier.rows)} fewer, and shrink_percent "
+        f"allows {rules.shrink_percent:g} %: check whether the answer was cut; "
     )
     advice = "if it is right, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
     if rules.on_shrink == "fail":
@@ -193,6 +197,15 @@ def disagreement(day: dt.date, rows: int, count: VendorCount, percent: float, mo
         advice = "if it is right, set the operator's reconcile='warn' or a higher reconcile_percent, and clear the task"
         return Finding(text + advice, is_fatal=True)
     return Finding(text + "it is published all the same, as reconcile='warn' says", is_fatal=False)
+
+
+def _newly_erased(polled: Polled, earlier: LedgerRow) -> int:
+    """Return how many rows the erase list took out of an answer beyond those that ``earlier`` lacks already.
+
+    The count of ``earlier`` is not added to its rows instead: once the vendor has deleted these people, too, no answer
+    has their rows any more.
+    """
+    return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 
 
 def _percent(part: int, whole: int) -> str:

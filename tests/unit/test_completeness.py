@@ -130,3 +130,36 @@ def test_an_answer_without_rows_is_for_on_empty_and_any_other_for_on_shrink(
         earlier=None if earlier is None else row(earlier),
     )
     assert [next(name for name in ("on_empty", "on_shrink") if f"{name}='" in each.text) for each in found] == said
+
+
+def erasing(rows: int, erased: int, was: int, already: int = 0, on_empty: OnEmpty = "fail") -> bool:
+    """Tell whether an answer passes of which an erase list took rows out."""
+    answer = Polled(files=(), rows_read=rows + erased, rows_written=rows, counts={"erased": erased})
+    earlier = row(was).model_copy(update={"counts": {"erased": already}})
+    return not findings(DAY, answer, on_empty=on_empty, rules=Rules(), replaced=earlier, earlier=earlier)
+
+
+@pytest.mark.parametrize(
+    ("rows", "erased", "was", "already", "passes"),
+    [
+        (10, 90, 100, 0, True),  # the erase has yet to come to the day
+        (10, 30, 100, 0, False),  # it has, and half of the rest is missing
+        (10, 90, 40, 90, False),  # it has come to the day already, and explains nothing any more
+        (10, 0, 10, 90, True),  # the vendor has deleted them, too
+        (0, 100, 100, 0, True),  # all of the day's rows are theirs
+        (0, 99, 100, 0, False),
+        (0, 10, 100, 90, False),
+        (0, 0, 100, 0, False),
+    ],
+)
+def test_what_the_erase_list_took_out_is_not_lost(
+    rows: int, erased: int, was: int, already: int, *, passes: bool
+) -> None:
+    assert erasing(rows, erased, was, already) is passes
+
+
+def test_the_message_names_what_was_erased() -> None:
+    found = shrunk(DAY, 10, row(100), Rules(), erased=30)
+    assert found is not None
+    assert "10 rows besides 30 that were erased since, and 100 are published" in found.text
+    assert "60 % fewer" in found.text

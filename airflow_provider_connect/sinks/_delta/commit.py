@@ -16,7 +16,7 @@ from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
-from airflow_provider_connect.sinks._delta.late import late_transactions
+from airflow_provider_connect.sinks._delta.late import erased_transactions, late_transactions
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, details, snapshot_transaction, transactions
 from airflow_provider_connect.sinks._delta.log import (
     delta_errors,
@@ -122,7 +122,8 @@ class Commit:
 
         recorded = transactions(row, self.publish.key)
         app = app_id(self.publish.key, row.day)
-        recorded |= {app + what: version for what, version in late_transactions(row, view.transaction).items()}
+        for counted in (late_transactions, erased_transactions):
+            recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
         if self.replaces_whole:
             recorded |= snapshot_transaction(row, self.publish.key)
         table.create_write_transaction(

@@ -15,7 +15,7 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.erase_list import erase_version, read_erase_list, write_erase_list
-from airflow_provider_connect.sinks._delta.late import late_counts
+from airflow_provider_connect.sinks._delta.late import erased_counts, late_counts
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.others import require_only_newest
@@ -135,7 +135,7 @@ class TableEraser:
             view = self._view()
             attempt = f"erase{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
             polled = self._staged(view, day, erased, attempt)
-            if not (gone := polled.counts["erased"]):
+            if not (gone := polled.rows_read - polled.rows_written):
                 return 0
             newest = view.newest(view.before(day.date, replaces_whole=self.options.replaces_whole(kind)))
             manifest = Manifest(
@@ -179,8 +179,10 @@ class TableEraser:
             view.folder.write(progress_file(attempt, part), b"{}")
             parts.append(self._copied(view, path, data_file(day, attempt, part, secrets.token_hex(4)), erased))
         total = Polled.total(parts)
+        # A reload must find how many rows are kept out in all, or it would take a cut answer for the work of an erase.
+        before = erased_counts(view.transaction, day.date).get("erased", 0)
         # How late the rows came must stay known, too: a measured lookback goes by it.
-        counts = {"erased": total.counts.get("erased", 0)} | late_counts(view.transaction, day.date)
+        counts = {"erased": before + total.counts.get("erased", 0)} | late_counts(view.transaction, day.date)
         return total.model_copy(update={"counts": counts})
 
     def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList) -> Polled:

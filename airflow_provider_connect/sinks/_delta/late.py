@@ -1,6 +1,7 @@
-"""How late a day's rows came, as application transactions, which outlive the clean-up of the log.
+"""How late a day's rows came, and how many an erase keeps out, as application transactions.
 
-``…/<day>/late`` is 1 where the source of the newest publish could tell, and ``…/<day>/late_3_days`` a count.
+They outlive the clean-up of the log, and are read without its history. ``…/<day>/late`` is 1 where the source of the
+newest publish could tell, ``…/<day>/late_3_days`` and ``…/<day>/erased`` are counts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.stage.late import LATE_COUNTS
 
 _KNOWN = "/late"
+_ERASED = "/erased"
 
 Transaction = Callable[[dt.date, str], int | None]
 """Returns the version of a day's application transaction, None if there is none."""
@@ -25,6 +27,18 @@ def late_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int
     is_known = LATE_COUNTS[0] in row.counts
     found = {_KNOWN: int(is_known)} | {f"/{name}": row.counts.get(name, 0) for name in LATE_COUNTS if is_known}
     return {what: version for what, version in found.items() if version or transaction(row.day, what)}
+
+
+def erased_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int]:
+    """Return what records how many of a day's rows are kept out, in the same form."""
+    erased = row.counts.get("erased", 0)
+    return {_ERASED: erased} if erased or transaction(row.day, _ERASED) else {}
+
+
+def erased_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:
+    """Return how many rows the newest publish of a day keeps out; {} if none."""
+    erased = transaction(day, _ERASED)
+    return {"erased": erased} if erased else {}
 
 
 def late_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:

@@ -187,3 +187,16 @@ def test_a_confirmation_that_read_the_table_before_the_erase_is_refused_by_delta
         lab.publisher.confirm(staged)
     assert error.value.is_erase, "a lookback polls it again"
     assert lab.ledger.newest(MAY, "day").checks == 0
+
+
+def test_the_ledger_knows_how_many_rows_all_erases_keep_out(lab: Lab) -> None:
+    lab.publish(MAY, ["a", "a", "b", "c"], "t1")
+    for value, total in (("a", 2), ("b", 3)):
+        erased(lab, value)
+        newest = lab.ledger.newest(MAY, "day")
+        assert newest is not None
+        assert newest.counts == {"erased": total}, "without the log's history"
+    lab.publish(MAY, ["c"], "t2")
+    newest = lab.ledger.newest(MAY, "day")
+    assert newest is not None
+    assert newest.counts == {}, "the vendor has deleted them"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.stage.erasing import EraseList
 from tests.equipment.spark.lab import DAY, Lab, moved, polling
 
@@ -61,3 +62,11 @@ def test_a_stage_from_before_the_erase_is_not_used(lab: Lab) -> None:
     report = lab.move(attempt="2")
     assert (report.status, report.rows_written, lab.polls) == ("published", 2, 2)
     assert lab.ledger.row(DAY.date).generation == 1
+
+
+@pytest.mark.parametrize("left", [1, 0])
+def test_a_reload_between_the_list_and_the_days_rewrite_has_not_shrunk(lab: Lab, left: int) -> None:
+    assert lab.move().rows_written == 3
+    erase(lab, *map(str, range(3 - left)))
+    report = lab.move(token="bbbb", rules=Rules())
+    assert (report.status, report.rows_written, report.warnings) == ("published", left, ())
