@@ -41,9 +41,7 @@ check: $(READY)  ## Format, lint, the walls between the rooms, types and the fas
 	@$(BIN)/mypy docs/examples/*.py
 	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
-# Side by side, as a real Airflow mostly waits; where make can, what each prints stays together.
-test: check  ## Everything: the above, then real Spark and a real Airflow.
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration system
+test: check integration system  ## Everything: the above, then real Spark and a real Airflow.
 
 integration: $(READY)  ## Real Spark, Kafka, stores and a BigQuery emulator.
 	@$(BIN)/pytest -q $(TWO) --durations=25 $(SLOW) tests/integration tests/conformance
