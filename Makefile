@@ -16,6 +16,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Compiled once: tests start hundreds of interpreters, and pytest rewrites every test file.
 unexport PYTHONDONTWRITEBYTECODE
 
+.NOTPARALLEL:
 .PHONY: help demo demo-stop check test integration system real campaign benchmark docs format clean
 
 help:  ## List the targets.
