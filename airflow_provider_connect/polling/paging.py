@@ -21,6 +21,8 @@ def pages(
     next_of: Callable[[Page], Token | None],
     *,
     content_of: Callable[[Page], str | bytes] | None = None,
+    rows_of: Callable[[Page], bytes | None] | None = None,
+    max_pages: int | None = None,
 ) -> Iterator[Page]:
     """Yield every page, empty ones too, until one names no next page.
 
@@ -28,12 +30,20 @@ def pages(
     :param next_of: returns the token of the page after this one; None or "" after the last.
     :param content_of: for a service that may name the same token on every page, such as a scroll id: returns what tells
         a page from all others, such as the id of its last record. There ``next_of`` finds the end by the page.
-    :raises RetriableError: a token comes a second time, or, with ``content_of``, a page: reading would never end.
+    :param rows_of: for a service that may send the same page whatever it is asked for: returns what tells the rows of a
+        page from all others; None for a page without rows.
+    :param max_pages: how many pages there may be.
+    :raises RetriableError: a token comes a second time, or, with ``content_of``, a page, or, with ``rows_of``, the same
+        rows: reading would never end.
+    :raises ConfigError: there are more than ``max_pages``.
     """
     seen: set[bytes] = set()
+    seen_rows: set[bytes] = set()
     token: Token | None = None
     while True:
         page = fetch(token)
+        if rows_of is not None and (rows := rows_of(page)) is not None:
+            _require_new(rows, seen_rows, len(seen) + 1)
         yield page
         token = next_of(page)
         if token is None or token == "":
@@ -46,6 +56,21 @@ def pages(
                 "page; if it happens again, report it to the service"
             )
         seen.add(mark)
+        if max_pages is not None and len(seen) >= max_pages:
+            raise ConfigError(
+                f"there are more than max_pages={max_pages:,} pages: raise it if that is right; else the service never "
+                "comes to an end"
+            )
+
+
+def _require_new(rows: bytes, seen: set[bytes], number: int) -> None:
+    if rows in seen:
+        raise RetriableError(
+            f"the service sent the same rows twice, the second time on page {number}: it does not go on. The next try "
+            "begins at the first page; if it happens again, another rule tells the last page, or the service ignores "
+            "how it is asked for the next one"
+        )
+    seen.add(rows)
 
 
 def _mark(token: str, content: str | bytes) -> bytes:

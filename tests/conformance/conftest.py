@@ -30,6 +30,9 @@ from airflow_provider_connect.sources.x_search import XSearchSource
 from airflow_provider_connect.testing import Served, Target
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import NEEDED
+from tests.equipment.rest_api.items import DATE, items_of
+from tests.equipment.rest_api.server import Answer, RestApi
+from tests.equipment.rest_api.server import Request as RestRequest
 
 EXAMPLE_NUMBER = "12345"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -58,7 +61,7 @@ def _moved(value: Any, folder: Path) -> Any:
 def form_extra(connection_type: str) -> dict[str, str | None]:
     """Return each extra field of the connection's form, with a good value if it has to be set."""
     types = {entry["connection-type"]: entry for entry in get_provider_info()["connection-types"]}
-    fields = types[connection_type].get("conn-fields", {})
+    fields = types.get(connection_type, {}).get("conn-fields", {})  # one of Airflow's own has none of ours
     return {name: _good(field["schema"]) for name, field in fields.items()}
 
 
@@ -117,6 +120,25 @@ def mixpanel_served(source: MixpanelSource, mixpanel: StandIn) -> Served:
         "segmentation": lambda: 3,
     }
     return Served(connection, Day(date=date), rows=rows[source.stream]())
+
+
+@pytest.fixture
+def rest_served() -> Iterator[Served]:
+    """Issues as the example of the source's page declares them: links in a header, some of other days among them."""
+    later = items_of(DATE + dt.timedelta(days=1), 25, first_id=100)
+    issues = [
+        {"id": each["id"], "title": each["name"], "updated_at": each["at"], "body": "x" * 200}
+        for each in [*items_of(DATE, 45), *later]
+    ]
+    with RestApi() as api:
+
+        def page(asked: RestRequest) -> Answer:
+            start = int(asked.first("from", "0"))
+            link = f'<{asked.path}?from={start + 20}>; rel="next"'  # relative: some cases put a proxy in between
+            return Answer(issues[start : start + 20], headers={"Link": link} if start + 20 < len(issues) else {})
+
+        api.faults.append(page)
+        yield Served(api.connection, Day(date=DATE), rows=45)
 
 
 @pytest.fixture(scope="session")

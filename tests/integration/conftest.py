@@ -106,9 +106,10 @@ class Submitter:
         zone = (source or {}).get("project_timezone", "UTC")
         folder = self.tmp / f"run-{next(ATTEMPTS)}"
         folder.mkdir(mode=0o700)
+        options = {"conn_id": f"{self.source_name}_default", "retry_budget_seconds": 20, **(source or {})}
         job = JobConfig(
             source_name=self.source_name,
-            source={"conn_id": f"{self.source_name}_default", "retry_budget_seconds": 20, **(source or {})},
+            source=options,
             sink_name=self.sink_name,
             sink={**self.sink_options(), **(sink or {})},
             days=tuple(Day(date=dt.date.fromisoformat(day), zone=zone) for day in days),
@@ -120,7 +121,7 @@ class Submitter:
             progress_seconds=0.5,
         )
         (folder / "job.json").write_text(job.model_dump_json())
-        connections = {f"{self.source_name}_default": connection or self.connection(), **self.sink_connections}
+        connections = {options["conn_id"]: connection or self.connection(), **self.sink_connections}
         write_connections(folder / "connections.json", connections)
         lock = (folder / "alive.lock").open("wb")
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -134,3 +135,36 @@ def test_credentials_do_not_follow_a_link_to_another_address(link: str, shown: s
     assert str(caught.value).startswith("api.example links to a next page at another address")
     assert f"({shown})" in str(caught.value)
     assert not any(secret in str(caught.value) for secret in ("s3cret", "pass"))
+
+
+def numbered(answers: list[list[str]], **options: Any) -> list[list[str]]:
+    """Read a service with page numbers, up to a page without rows."""
+    return list(
+        pages(
+            lambda token: answers[token or 0],
+            lambda page: answers.index(page) + 1 if page else None,
+            rows_of=lambda page: ",".join(page).encode() or None,
+            **options,
+        )
+    )
+
+
+def test_rows_that_come_again_end_the_reading_before_they_are_yielded_twice() -> None:
+    assert numbered([["a"], ["b"], []]) == [["a"], ["b"], []]
+    found: list[list[str]] = []
+    answers = [["a"], ["b"], ["a"]]
+    reading = pages(
+        lambda token: answers[token or 0],
+        lambda page: {"a": 1, "b": 2}[page[0]],
+        rows_of=lambda page: page[0].encode(),
+    )
+    with pytest.raises(RetriableError, match="the same rows twice, the second time on page 3: "):
+        found.extend(reading)
+    assert found == [["a"], ["b"]]
+
+
+def test_there_are_no_more_pages_than_there_may_be() -> None:
+    answers = [["a"], ["b"], []]
+    assert numbered(answers, max_pages=3) == answers
+    with pytest.raises(ConfigError, match="more than max_pages=2 pages"):
+        numbered(answers, max_pages=2)

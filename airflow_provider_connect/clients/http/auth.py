@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
@@ -14,11 +15,13 @@ class Auth:
     """What a request says of who sends it; made by one of the functions below.
 
     :param headers: sent with every request.
+    :param params: added to the query of every request; one of that name which is there already gives way.
     :param secrets: the texts that an answer may echo and no message may quote.
     """
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    params: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 NO_AUTH = Auth()
@@ -41,6 +44,16 @@ def bearer_auth(token: SecretStr) -> Auth:
 def header_auth(name: str, value: SecretStr) -> Auth:
     """Return a key in a header of its own, such as ``X-Api-Key``."""
     return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
+
+
+def query_auth(name: str, value: SecretStr) -> Auth:
+    """Return a key in the query, such as ``api_key=…``."""
+    return Auth({}, (value.get_secret_value(),), ((name, value.get_secret_value()),))
+
+
+def cookie_auth(cookies: Mapping[str, str]) -> Auth:
+    """Return cookies, each value of them a secret."""
+    return Auth({"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}, tuple(cookies.values()))
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:

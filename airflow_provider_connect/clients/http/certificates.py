@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import ssl
@@ -28,6 +29,7 @@ def ca_bundle_problem(ca_bundle: str) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=16)  # it takes as long as an answer, and every page of an API has a connection of its own
 def client_context(ca_bundle: str | None) -> ssl.SSLContext:
     """Return what a TLS client needs: certificates are always verified, and host names too.
 

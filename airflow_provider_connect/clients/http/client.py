@@ -1,6 +1,7 @@
 """HTTP: one request, whose answer is read raw, and errors that say what to do and hold no secret.
 
-Nothing is tried again here, and redirects are not followed. Proxies of the environment and ``.netrc`` are not used.
+Nothing is tried again here. Redirects are not followed: whoever follows one asks again, and answers for where. Proxies
+of the environment and ``.netrc`` are not used.
 A body must say where it ends, by its length or by chunks: one that ends with the connection could be cut unseen, and
 is refused.
 """
@@ -13,13 +14,14 @@ import json
 import re
 import string
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
 from pydantic import SecretStr
 
 from airflow_provider_connect import __version__
+from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import Auth, proxy_auth
 from airflow_provider_connect.clients.http.link import Limits, Link
 from airflow_provider_connect.clients.http.message import READ_BYTES, Head, read_body, read_head
@@ -87,6 +89,15 @@ class Answer:
         """Return a header's value; '' if there is none."""
         return ", ".join(self._head.all(name))
 
+    def all(self, name: str) -> list[str]:
+        """Return every value of a header, in order."""
+        return self._head.all(name)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Every header, with its name in small letters."""
+        return {name: self.header(name) for name, _ in self._head.fields}
+
     def require_framing(self) -> None:
         """Make sure that a cut body will be seen.
 
@@ -142,40 +153,50 @@ class Answer:
 
 def request(
     url: str,
-    params: Mapping[str, str],
+    params: Mapping[str, str] | Sequence[tuple[str, str]],
     auth: Auth,
     limits: Limits,
     *,
+    method: str | None = None,
     body: Body | None = None,
     headers: Mapping[str, str] | None = None,
     proxy: SecretStr | None = None,
     ca_bundle: str | None = None,
+    reach: Reach | None = None,
+    takes_redirects: bool = False,
     sent: Callable[[], None] | None = None,
 ) -> Answer:
     """Send a GET, or a POST if there is a body; return the answer as soon as its head is there, whatever its status.
 
     :param url: may have a query, as the link to a next page has.
     :param params: added to the query.
-    :param headers: sent beside those of ``auth``.
+    :param method: another one than these two.
+    :param headers: sent beside those of ``auth``, which win.
     :param proxy: URL of the only proxy that is used.
     :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
+    :param reach: which addresses may be spoken to; by default any.
+    :param takes_redirects: whether a redirect is an answer as any other, not an error.
     :param sent: called when the request is on its way: from then on the server may count it.
     :raises RetriableError: the server cannot be reached or does not answer.
-    :raises ConfigError: its certificate is not trusted, it redirects, or a header cannot be sent.
+    :raises ConfigError: its certificate is not trusted, its address may not be spoken to, it redirects, or a header
+        cannot be sent.
     """
-    parts = urlsplit(url)
-    query = "&".join(part for part in (parts.query, urlencode(params)) if part)
+    parts = urlsplit(without_key(url, auth))
+    query = "&".join(part for part in (parts.query, urlencode(params), urlencode(auth.params)) if part)
     target = quote(f"{parts.path or '/'}{'?' if query else ''}{query}", safe=string.punctuation)
+    method = method or ("GET" if body is None else "POST")
     own = _headers(auth, headers or {}, body)
-    link = Link(url, limits, proxy=proxy, ca_bundle=ca_bundle)
+    if body is None and method not in ("GET", "HEAD", "DELETE"):  # many servers wait for one, or refuse (411)
+        own["Content-Length"] = "0"
+    link = Link(url, limits, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
     try:
-        link.send("GET" if body is None else "POST", target, own, b"" if body is None else body.data)
+        link.send(method, target, own, b"" if body is None else body.data)
         if sent is not None:
             sent()
         with link.explained():
             head = read_head(link.stream)
         link.check()
-        if 300 <= head.status < 400:
+        if 300 <= head.status < 400 and not takes_redirects:
             raise _redirect(link.host, head, Secrets([*auth.secrets, *proxy_auth(proxy).secrets]))
     except BaseException:
         link.close()
@@ -183,16 +204,26 @@ def request(
     return Answer(link, head)
 
 
+def without_key(url: str, auth: Auth) -> str:
+    """Return an address without what credentials add to its query: some servers link to pages with the key in it."""
+    own = {name for name, _ in auth.params}
+    parts = urlsplit(url)
+    if not own or not parts.query:
+        return url
+    kept = (part for part in parts.query.split("&") if unquote_plus(part.partition("=")[0]) not in own)
+    return parts._replace(query="&".join(kept)).geturl()
+
+
 def _headers(auth: Auth, more: Mapping[str, str], body: Body | None) -> dict[str, str]:
     found = {
         "User-Agent": f"airflow-provider-connect/{__version__}",
         "Accept": "*/*",
         "Accept-Encoding": "gzip",
-        **more,
-        **auth.headers,
     }
-    if body is not None:
-        found |= {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
+    own = {} if body is None else {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
+    for given in (more, auth.headers, own):
+        names = {name.lower() for name in given}
+        found = {name: value for name, value in found.items() if name.lower() not in names} | dict(given)
     for name, value in found.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(

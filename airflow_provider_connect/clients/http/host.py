@@ -19,7 +19,7 @@ def host_problem(host: str, port: int | None) -> str | None:
         return "host must be 'name' or 'https://name', and is neither a name nor a URL"
     if not name or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
         return "host must be 'name' or 'https://name', without user, path or query"
-    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(name)):
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(name)):
         return "host must be reached by https: plain http would show the credentials to the network"
     if None not in (port, own_port) and port != own_port:
         return "host must be without a port, or name the one beside it: these are two different ports"
@@ -37,7 +37,8 @@ def _with_scheme(host: str) -> str:
     return host if "://" in host else f"https://{host}"
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """Tell whether a host is this machine, by its name alone."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, SecretStr
 
+from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import proxy_auth
 from airflow_provider_connect.clients.http.certificates import client_context
 from airflow_provider_connect.clients.http.message import BrokenAnswerError, read_head
@@ -50,14 +51,24 @@ class Link:
 
     :param ca_bundle: authorities to trust beside the public ones.
     :param proxy: URL of the proxy to go through.
+    :param reach: which addresses it may connect to. Behind a proxy that is the proxy's to say.
     """
 
-    def __init__(self, url: str, limits: Limits, *, proxy: SecretStr | None, ca_bundle: str | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        limits: Limits,
+        *,
+        proxy: SecretStr | None,
+        ca_bundle: str | None,
+        reach: Reach | None = None,
+    ) -> None:
         self._parts = urlsplit(url)
         self._limits = limits
         self._proxy = urlsplit(proxy.get_secret_value()) if proxy is not None else None
         self._proxy_headers = proxy_auth(proxy).headers
         self._ca_bundle = ca_bundle
+        self._reach = reach if proxy is None else None
         self._socket: Any = None  # TLS and proxies wrap it
         self._stream: BufferedReader | None = None
         self.received = 0  # bytes of the answer's body, for messages
@@ -195,7 +206,10 @@ class Link:
 
     def _dial(self, host: str, port: int) -> None:
         refused: OSError | None = None
-        for family, kind, protocol, _, address in self._resolved(host, port):
+        found = self._resolved(host, port)
+        if self._reach is not None:  # what is checked here is what is connected to: nobody asks for the name again
+            found = self._reach.permitted(host, found)
+        for family, kind, protocol, _, address in found:
             self.check()
             self._socket = socket.socket(family, kind, protocol)
             left = self._ends - time.monotonic()

@@ -23,7 +23,7 @@ from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller
 from airflow_provider_connect.sources._mixpanel.records import FIELDS
 from airflow_provider_connect.sources._mixpanel.single import one_request
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
-from airflow_provider_connect.sources._mixpanel.typed import dates, instants, plain
+from airflow_provider_connect.values.json.typed import dates, instants, plain
 from airflow_provider_connect.window import Day
 
 SampledStream = Literal["export", "engage"]

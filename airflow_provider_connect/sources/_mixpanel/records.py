@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.sources._mixpanel.lines import Bounds, blank_lines, is_utf8, neighbours, stands_at
+from airflow_provider_connect.values.json.slices import NotJsonError, members, no_constant, not_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,11 +29,10 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 _UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
-_SPACE = re.compile(r"[ \t\r\n]*")
 
 
-class NotARecordError(ValueError):
-    """A line is not a record; the text says why, without its values."""
+NotARecordError = NotJsonError
+"""A line is not a record; the text says why, without its values."""
 
 
 class ErrorDocumentError(NotARecordError):
@@ -294,66 +294,11 @@ def _text(line: bytes) -> str:
         raise NotARecordError(f"invalid UTF-8 at its byte {error.start}") from None
 
 
-def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (key, source text of the value) of the one JSON object that ``text`` is.
-
-    :param decoder: what finds the end of a value; by default one that knows no NaN.
-    :raises NotARecordError: it is none.
-    """
-    decoder = decoder or json.JSONDecoder(parse_constant=_no_constant)
-    at = expect(text, 0, "{")
-    if text[at : at + 1] == "}":
-        at += 1
-    else:
-        while True:
-            try:
-                key, at = decoder.raw_decode(text, at)
-                if not isinstance(key, str):
-                    raise NotARecordError("no JSON object")
-                at = expect(text, at, ":")
-                _, end = decoder.raw_decode(text, at)
-            except (ValueError, RecursionError) as error:
-                raise _not_json(error) from None
-            yield key, text[at:end]
-            at = space_after(text, end)
-            if text[at : at + 1] == "}":
-                at += 1
-                break
-            at = expect(text, at, ",")
-    if space_after(text, at) != len(text):
-        raise NotARecordError("something follows the JSON object")
-
-
-def expect(text: str, at: int, what: str) -> int:
-    """Return where the text goes on after ``what``, which has to be next, and white space around it."""
-    at = space_after(text, at)
-    if text[at : at + 1] != what:
-        raise NotARecordError(f"invalid JSON at its character {at}")
-    return space_after(text, at + 1)
-
-
-def space_after(text: str, at: int) -> int:
-    """Return where the white space at this place ends."""
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
-
-
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
-        raise _not_json(error) from None
-
-
-def _no_constant(name: str) -> Any:
-    raise NotARecordError(f"{name} is no JSON")
-
-
-def _not_json(error: Exception) -> NotARecordError:
-    if isinstance(error, NotARecordError):
-        return error
-    if isinstance(error, json.JSONDecodeError):
-        return NotARecordError(f"invalid JSON at its character {error.pos}")
-    return NotARecordError("nested too deep, or with a number too long")
+        raise not_json(error) from None
 
 
 def _representable(value: Any) -> Any:

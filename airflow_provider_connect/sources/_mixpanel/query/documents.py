@@ -7,9 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.polling.keys import hex_keys
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
-from airflow_provider_connect.sources._mixpanel.query.keys import hex_keys
 from airflow_provider_connect.sources._mixpanel.stream import Read, Stream
 
 if TYPE_CHECKING:

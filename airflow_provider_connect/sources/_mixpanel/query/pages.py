@@ -21,11 +21,9 @@ from airflow_provider_connect.sources._mixpanel.records import (
     Record,
     RecordReader,
     Records,
-    expect,
-    members,
-    space_after,
 )
 from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.values.json.slices import elements, members
 
 _HEAD = ("page", "page_size", "session_id", "total", "status", "error")
 _TOLERANT = json.JSONDecoder(strict=False)
@@ -103,7 +101,7 @@ class PageReader:
         text = data.decode("utf-8", "surrogateescape")
         try:
             top = dict(members(text, _TOLERANT))
-            found = [dict(members(profile, _TOLERANT)) for profile in _elements(top.pop("results", "[]"))]
+            found = [dict(members(profile, _TOLERANT)) for profile in elements(top.pop("results", "[]"), _TOLERANT)]
             head = {name: json.loads(value) for name, value in top.items()}
         except (ValueError, RecursionError):  # its text would be part of the message
             raise self._there.no_document(len(data)) from None
@@ -149,20 +147,6 @@ class PageReader:
 
 def _properties(results: list[Any]) -> Iterator[bytes]:
     return (bytes(profile.properties) or b"null" for profile in results)
-
-
-def _elements(text: str) -> Iterator[str]:
-    """Yield the source texts of an array's elements.
-
-    :raises ValueError: it is no array.
-    """
-    at = expect(text, 0, "[")
-    while text[at : at + 1] != "]":
-        _, end = _TOLERANT.raw_decode(text, at)
-        yield text[at:end]
-        at = space_after(text, end)
-        if text[at : at + 1] == ",":
-            at = space_after(text, at + 1)
 
 
 def _encoded(text: str | None) -> bytes:

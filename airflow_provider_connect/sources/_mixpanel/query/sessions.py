@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Self
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Patience, doubling
 from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
 from airflow_provider_connect.sources._mixpanel.columns import schema
-from airflow_provider_connect.sources._mixpanel.query.keys import as_hex, keys
 from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
 from airflow_provider_connect.sources._mixpanel.query.paging import Session, gone, is_gone
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.stream import Stream
-from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns, instants
+from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
 from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.values.json.typed import instants
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_any_other_certificate_is_refused(host: str, days: int, ca_bundle: str |
 
 
 @pytest.fixture
-def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What Python 3.13 and later do in every version."""
     create = ssl.create_default_context
 
@@ -77,6 +78,9 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
         return context
 
     monkeypatch.setattr("ssl.create_default_context", create_strict)
+    client_context.cache_clear()
+    yield
+    client_context.cache_clear()
 
 
 def test_an_authority_without_key_identifiers_is_trusted_where_it_is_named(strict: None, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
 from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
-from airflow_provider_connect.sources._mixpanel.typed import instants
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.values.json.typed import instants
 from tests.equipment.mixpanel import DAY
 
 THERE = Connection(conn_id="m", conn_type="mixpanel", password="p", extra={"project_id": "1"})

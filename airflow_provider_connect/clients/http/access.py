@@ -1,0 +1,201 @@
+"""Where an API is and who asks, as an Airflow connection of type ``http`` says it. Faces import this for their check.
+
+============ =====================================================================================
+host         ``name``, or a URL, which may have a path: all requests go below it
+schema       ``https`` (also if empty), or ``http``: only to this machine, or without credentials
+port         of that host
+login        user name, or id of an OAuth client
+password     password, token, API key, or secret of an OAuth client
+extra        the fields below; one with another name is refused
+============ =====================================================================================
+
+``auth`` says how the credentials are sent; without it they are HTTP Basic if there is a login, else nothing is sent:
+
+========================== =========================================================================
+none, basic, bearer        nothing; login and password; the password as a bearer token
+api_key                    the password in ``send_in``: header (default), query or cookie, under the name ``send_as``
+oauth2_client_credentials  an access token from ``auth_url``, for login and password; ``scope``;
+                           ``client_auth``: basic (default) or body; ``auth_params``: more fields of the form
+oauth2_refresh_token       the same, for ``refresh_token``, which must stay the same
+session                    a login at ``auth_url`` with the fields ``auth_params``, by default ``{"username": "{login}",
+                           "password": "{password}"}``, sent as ``auth_body``: json (default) or form. What it gives
+                           stands at ``auth_result`` in its JSON answer, such as ``id`` or ``/data/id``, and is sent
+                           as a bearer token, or as ``send_in`` and ``send_as`` say. Without ``auth_result`` it is the
+                           answer's cookies that are sent
+========================== =========================================================================
+
+``auth_url`` is a whole URL, a path from the host's root (``/token``), or one below ``host`` (``token``).
+
+For all: ``headers``: more headers of every request · ``allowed_hosts``: other hosts that links and redirects may lead
+to, none of which gets credentials · ``proxy``: URL of the proxy; no other is used · ``ca_bundle``: authorities to trust
+beside the public ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from airflow_provider_connect.clients.http import fields
+from airflow_provider_connect.clients.http.addresses import Reach
+from airflow_provider_connect.clients.http.auth import (
+    NO_AUTH,
+    Auth,
+    basic_auth,
+    bearer_auth,
+    cookie_auth,
+    header_auth,
+    query_auth,
+)
+from airflow_provider_connect.clients.http.fetched import Fetched
+from airflow_provider_connect.clients.http.logins import Login, OAuth2, Session
+from airflow_provider_connect.clients.http.route import Origin, Route, origin_of
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+
+_MAY_BE_SECRET_CHARACTERS = 6  # names of headers tell little about their values
+_LOGIN = {"username": "{login}", "password": "{password}"}
+
+
+class Credentials(Protocol):
+    """What is sent to the API's own host."""
+
+    def auth(self) -> Auth:
+        """Return them; may fetch them first."""
+
+    def renewed(self, refused: Auth) -> Auth | None:
+        """Return others than those, which the API refused; None if there are none."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Credentials that stand in the connection."""
+
+    given: Auth
+
+    def auth(self) -> Auth:
+        """Return them."""
+        return self.given
+
+    def renewed(self, refused: Auth) -> Auth | None:
+        """Return None: there are no others."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """An API, and who asks it.
+
+    :param name: the connection, for messages.
+    :param url: what paths are below; without a slash at its end.
+    :param also: other hosts that links and redirects may lead to.
+    :param headers: sent to the API's own host, with the credentials.
+    :param kept: of their values, those that no message may quote.
+    """
+
+    name: str
+    url: str
+    credentials: Credentials
+    route: Route
+    also: frozenset[Origin] = frozenset()
+    headers: tuple[tuple[str, str], ...] = ()
+    kept: tuple[str, ...] = ()
+
+    @property
+    def origin(self) -> Origin:
+        """Who gets the credentials, and nobody else."""
+        return origin_of(self.url)
+
+    @classmethod
+    def of(cls, connection: Connection, also: Collection[str] = ()) -> Access:
+        """Read a connection of type ``http``.
+
+        :param also: further fields of the extra, which the source reads itself.
+        :raises ConfigError: naming everything that is wrong with it.
+        """
+        if found := problems(connection, also):
+            raise ConfigError("; ".join(found))
+        url, others = fields.base_of(connection), fields.hosts_of(connection)
+        proxy, headers = connection.option("proxy"), fields.texts_of(connection, "headers")
+        named = {origin[1] for origin in (origin_of(url), *others)}
+        if (login := connection.option("auth_url")) is not None:
+            named.add(origin_of(fields.under(url, login))[1])
+        route = Route(Reach(frozenset(named)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
+        return cls(
+            name=connection.conn_id,
+            url=url,
+            credentials=_credentials(connection, url, route),
+            route=route,
+            also=frozenset(others),
+            headers=tuple(headers.items()),
+            kept=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
+        )
+
+
+def problems(connection: Connection, also: Collection[str] = ()) -> list[str]:
+    """Return everything that is wrong with a connection; [] if nothing is. No network.
+
+    :param also: further fields of the extra, which the source reads itself.
+    """
+    return fields.problems(connection, also)
+
+
+def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
+    kind = fields.kind_of(connection)
+    user, password = connection.login or SecretStr(""), connection.password or SecretStr("")
+    if kind == "none":
+        return Given(NO_AUTH)
+    if kind == "basic":
+        return Given(basic_auth(user, password))
+    if kind == "bearer":
+        return Given(bearer_auth(password))
+    if kind == "api_key":
+        return Given(_sender(connection)(password))
+    login = Login(
+        fields.under(url, connection.option("auth_url") or ""),
+        route,
+        user,
+        password,
+        f"connection {connection.conn_id!r}",
+    )
+    identity = (
+        kind,
+        url,
+        user.get_secret_value(),
+        password.get_secret_value(),
+        sorted(connection.extra.items(), key=str),
+    )
+    params = fields.texts_of(connection, "auth_params")
+    if kind == "session":
+        result = connection.option("auth_result")
+        session = Session(
+            login,
+            params or _LOGIN,
+            as_json=connection.option("auth_body") != "form",
+            result=(result[1:].split("/") if result.startswith("/") else [result]) if result else None,
+            auth=_sender(connection),
+        )
+        return Fetched(identity, session.fetch)
+    refresh = connection.option("refresh_token") if kind == "oauth2_refresh_token" else None
+    client = OAuth2(
+        login,
+        scope=connection.option("scope"),
+        refresh_token=SecretStr(refresh) if refresh else None,
+        client_auth="body" if connection.option("client_auth") == "body" else "basic",
+        params=params,
+    )
+    return Fetched(identity, client.fetch)
+
+
+def _sender(connection: Connection) -> Callable[[SecretStr], Auth]:
+    """Return what makes credentials of a key: in a header, the query or a cookie, under its name."""
+    name, place = connection.option("send_as"), connection.option("send_in")
+    if name is None:
+        return bearer_auth
+    if place == "query":
+        return lambda key: query_auth(name, key)
+    if place == "cookie":
+        return lambda key: cookie_auth({name: key.get_secret_value()})
+    return lambda key: header_auth(name, key)

@@ -1,0 +1,209 @@
+"""Fetches credentials: tokens of OAuth 2.0, and sessions of services that have a login of their own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import SecretStr
+
+from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, basic_auth, bearer_auth, cookie_auth
+from airflow_provider_connect.clients.http.client import (
+    Answer,
+    Body,
+    excerpt,
+    form_body,
+    json_body,
+    retry_after_seconds,
+)
+from airflow_provider_connect.clients.http.fetched import Fresh
+from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.secrets import Secrets, is_secret_name
+
+_TIMES = Limits(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
+_MAX_BYTES = 1 << 20
+_FOR_NOW = (408, 425, 429)
+_LONGEST_SECONDS = 365 * 86400.0
+
+ROTATES = (
+    "the service gave a new refresh token together with the access token: it rotates them. Airflow gives a task no way "
+    "to write its connection, so the next task would come with one that is used up. Use client credentials, an API "
+    "key, or turn rotation off at the service; the refresh token in the connection may have to be made anew"
+)
+
+
+@dataclass(frozen=True)
+class Login:
+    """Who logs in where.
+
+    :param url: of the token endpoint, or of the login.
+    :param where: the connection, for messages.
+    """
+
+    url: str
+    route: Route
+    user: SecretStr
+    password: SecretStr
+    where: str = ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The texts that an answer may echo and no message may quote."""
+        return (*basic_auth(self.user, self.password).secrets, *self.route.secrets)
+
+
+@dataclass(frozen=True)
+class OAuth2:
+    """Gets access tokens for a client: by its own credentials, or by a refresh token that never changes.
+
+    :param client_auth: whether the client's id and secret go as HTTP Basic, or as fields of the form.
+    :param params: further fields of the form, such as ``audience``.
+    """
+
+    login: Login
+    scope: str | None = None
+    refresh_token: SecretStr | None = None
+    client_auth: Literal["basic", "body"] = "basic"
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    def fetch(self) -> Fresh:
+        """Ask the token endpoint.
+
+        :raises RetriableError: it is away, in trouble or busy.
+        :raises ConfigError: it refuses the client, or rotates refresh tokens.
+        """
+        login, refresh = self.login, self.refresh_token
+        form = {"grant_type": "client_credentials" if refresh is None else "refresh_token", **self.params}
+        if self.scope is not None:
+            form["scope"] = self.scope
+        if refresh is not None:
+            form["refresh_token"] = refresh.get_secret_value()
+        auth, secret = NO_AUTH, login.password.get_secret_value()
+        if self.client_auth == "basic" and secret:
+            auth = basic_auth(login.user, login.password)
+        else:  # a public client has no secret, and only says which one it is
+            form |= {"client_id": login.user.get_secret_value()} | ({"client_secret": secret} if secret else {})
+        kept = [*login.secrets, *_secret_ones(self.params), refresh.get_secret_value() if refresh is not None else ""]
+        answer = _document(login, auth, form_body(form), kept)
+        return self._read(answer)
+
+    def _read(self, answer: Any) -> Fresh:
+        token = answer.get("access_token") if isinstance(answer, dict) else None
+        if not isinstance(token, str) or not token:
+            raise RetriableError(f"{self.login.where}: the token endpoint answered without an access_token")
+        if self.refresh_token is not None and answer.get("refresh_token") not in (
+            None,
+            "",
+            self.refresh_token.get_secret_value(),
+        ):
+            raise ConfigError(f"{self.login.where}: {ROTATES}")
+        return Fresh(bearer_auth(SecretStr(token)), _lasts(answer.get("expires_in")))
+
+
+@dataclass(frozen=True)
+class Session:
+    """Logs in to a service, and keeps what it gives: a text in its JSON answer, or its cookies.
+
+    :param params: fields of the login; ``{login}`` and ``{password}`` in them are the connection's.
+    :param result: keys to the text in the answer; None for its cookies.
+    :param auth: makes credentials of the text.
+    """
+
+    login: Login
+    params: Mapping[str, str]
+    as_json: bool
+    result: Sequence[str] | None
+    auth: Callable[[SecretStr], Auth]
+
+    def fetch(self) -> Fresh:
+        """Log in.
+
+        :raises RetriableError: the service is away, in trouble or busy.
+        :raises ConfigError: it refuses the login, or does not give what was said.
+        """
+        login = self.login
+        user, password = login.user.get_secret_value(), login.password.get_secret_value()
+        fields = {
+            name: user if value == "{login}" else password if value == "{password}" else value
+            for name, value in self.params.items()
+        }
+        body = json_body(fields) if self.as_json else form_body(fields)
+        if self.result is None:
+            return Fresh(self._cookies(body), None)
+        found = _document(login, NO_AUTH, body, [*login.secrets, *_secret_ones(fields)])
+        for key in self.result:
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool):
+            found = str(found)
+        if not isinstance(found, str) or not found:
+            raise ConfigError(f"{login.where}: the login's answer has no text at auth_result ({'/'.join(self.result)})")
+        return Fresh(self.auth(SecretStr(found)), None)
+
+    def _cookies(self, body: Body) -> Auth:
+        """Return the cookies of an answer, or of the redirect that follows a form."""
+        login = self.login
+        with login.route.request(login.url, NO_AUTH, _TIMES, body=body, takes_redirects=True) as answer:
+            if not 200 <= answer.status < 400:
+                raise _refusal(login, answer, login.secrets)
+            pairs = [cookie.partition(";")[0].partition("=") for cookie in answer.all("Set-Cookie")]
+        cookies = {name.strip(): value.strip() for name, _, value in pairs if name.strip() and value.strip()}
+        if not cookies:
+            raise ConfigError(
+                f"{login.where}: the login's answer sets no cookie: check login and password, or name with auth_result "
+                "where its JSON answer has the session"
+            )
+        return cookie_auth(cookies)
+
+
+def _secret_ones(fields: Mapping[str, str]) -> list[str]:
+    return [value for name, value in fields.items() if is_secret_name(name)]
+
+
+def _document(login: Login, auth: Auth, body: Body, kept: Sequence[str]) -> Any:
+    """Return the JSON document that answers a login.
+
+    :param kept: the texts that no message may quote.
+    """
+    plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # what is cut does not parse
+    with login.route.request(login.url, auth, _TIMES, body=body, headers=plain) as answer:
+        if not 200 <= answer.status < 300:
+            raise _refusal(login, answer, kept)
+        answer.require_framing()
+        data = bytearray()
+        for chunk in answer.chunks():
+            data += chunk
+            if len(data) > _MAX_BYTES:
+                raise ConfigError(f"{login.where}: {answer.host} answered a login with more than {_MAX_BYTES} bytes")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):  # its text would be part of the message
+        raise RetriableError(
+            f"{login.where}: {answer.host} answered a login with no whole JSON document ({len(data)} bytes)"
+        ) from None
+
+
+def _refusal(login: Login, answer: Answer, kept: Sequence[str]) -> ConnectError:
+    said, after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
+    words = excerpt(said.text, Secrets(kept), is_cut=said.is_cut)
+    quoted = f"; it said: {words!r}" if words else ""
+    if answer.status >= 500 or answer.status in _FOR_NOW:
+        message = f"{login.where}: {answer.host} answered a login with {answer.status}: it cannot serve it now{quoted}"
+        return RetriableError(message, retry_after_seconds=after)
+    return ConfigError(
+        f"{login.where}: {answer.host} refused the login ({answer.status}): check login, password and the extra fields "
+        f"of auth{quoted}"
+    )
+
+
+def _lasts(value: Any) -> float | None:
+    """Return for how many seconds a token is good; None if the answer does not say so in a way to rely on."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
+    except (ValueError, OverflowError):
+        return None
+    return min(seconds, _LONGEST_SECONDS) if seconds > 0 else None

@@ -1,0 +1,63 @@
+"""Where something stands in a JSON document: the name of a field, or a JSON Pointer. DAG files import this.
+
+A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other is the name of one field, dots, ``@``
+and all: so ``@odata.nextLink`` is found, and nothing is ever split by a guess. "" is the whole document.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+_WRONG_ESCAPE = re.compile("~(?![01])")
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
+"""What :func:`found` returns where there is nothing, which is not the same as null."""
+
+
+def steps(place: str) -> tuple[str, ...]:
+    """Return the names on the way to a place.
+
+    :raises ValueError: it is a pointer with a wrong escape.
+    """
+    if not place.startswith("/"):
+        return (place,) if place else ()
+    if _WRONG_ESCAPE.search(place):
+        raise ValueError(f"{place!r}: in a JSON Pointer '~' is written as '~0', and a '/' in a name as '~1'")
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in place[1:].split("/"))
+
+
+def _checked(place: str) -> str:
+    steps(place)
+    return place
+
+
+Place = Annotated[str, AfterValidator(_checked)]
+
+
+def found(document: Any, place: str) -> Any:
+    """Return what stands at a place in a decoded document; :data:`MISSING` if nothing does."""
+    for step in steps(place):
+        if isinstance(document, dict):
+            document = document.get(step, MISSING)
+        elif isinstance(document, list) and step.isascii() and step.isdigit() and int(step) < len(document):
+            document = document[int(step)]
+        else:
+            return MISSING
+    return document
+
+
+def probably_meant(document: Any, place: str) -> str | None:
+    """Return the pointer that was probably meant by a name with dots, if there is something; else None."""
+    if place.startswith("/") or "." not in place or found(document, place) is not MISSING:
+        return None
+    pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in place.split("."))
+    return pointer if found(document, pointer) is not MISSING else None

@@ -1,0 +1,147 @@
+"""How one page leads to the next. Each kind says which end rules fit it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from airflow_provider_connect.polling.asking.rules import Declared
+from airflow_provider_connect.polling.places import Place
+from airflow_provider_connect.sources._rest.declared.ends import Ends
+
+_COUNTED = ("empty_page", "short_page", "flag", "total")
+_TOKENS = ("no_token", "empty_page", "flag", "total")
+_MAX_PAGES = Field(
+    default=100_000, ge=1, description="A poll that has read so many pages fails: nothing is ever read without end."
+)
+_STABLE = Field(
+    default=True,
+    description="Whether a page that failed may be asked for again alone. If its token is good for one request only, "
+    "say False: then the day is read again from its first page.",
+)
+_ENDS = Field(description="How the last page is known: it is said, never guessed.")
+
+
+class _Paged(Declared):
+    """What all kinds have that read more than one page."""
+
+    fits: ClassVar[tuple[str, ...]]
+    ends: Ends = _ENDS
+    max_pages: int = _MAX_PAGES
+    stable: bool = _STABLE
+
+    @model_validator(mode="after")
+    def _end_fits(self) -> Self:
+        if self.ends.rule not in self.fits:
+            raise ValueError(f"ends: {self.ends.rule!r} tells nothing about this paging; use one of {self.fits}")
+        return self
+
+
+class Single(Declared):
+    """The answer is all there is."""
+
+    kind: Literal["single"] = "single"
+
+
+class LinkHeader(_Paged):
+    """The header Link names the next page (RFC 8288), as GitHub's does."""
+
+    fits = ("no_token", "empty_page", "flag", "total")
+    kind: Literal["link_header"] = "link_header"
+    rel: str = Field(default="next", description="Relation of the link that is followed.")
+
+
+class NextLink(_Paged):
+    """A field of the body holds the address of the next page, whole or relative."""
+
+    fits = _TOKENS
+    kind: Literal["next_link"] = "next_link"
+    at: Place = Field(description="Where the address stands, such as @odata.nextLink or /links/next.")
+
+
+class Cursor(_Paged):
+    """The answer holds a token, which the next request sends in its query, as a header or in its body."""
+
+    fits = _TOKENS
+    kind: Literal["cursor"] = "cursor"
+    at: Place | None = Field(default=None, description="Where the token stands in the body, such as /meta/next.")
+    header: str | None = Field(default=None, description="The header that holds the token.")
+    param: str | None = Field(default=None, description="Name in the query under which it is sent.")
+    send_header: str | None = Field(default=None, description="Header in which it is sent.")
+    put: Place | None = Field(
+        default=None, description="Where it is put into the body of a POST; the first page's has none there."
+    )
+
+    @model_validator(mode="after")
+    def _comes_and_goes(self) -> Self:
+        if (self.at is None) == (self.header is None):
+            raise ValueError("give either at or header, where the token comes from")
+        if sum(one is not None for one in (self.param, self.send_header, self.put)) != 1:
+            raise ValueError("give one of param, send_header and put, where the token goes")
+        return self
+
+
+class Offset(_Paged):
+    """The next page begins after as many records as have come: those served, not those asked for."""
+
+    fits = _COUNTED
+    kind: Literal["offset"] = "offset"
+    param: str = Field(default="offset", min_length=1, description="Name in the query of the offset.")
+    first: int = Field(default=0, ge=0, description="Offset of the first record.")
+    limit_param: str | None = Field(default=None, description="Name in the query of the page's size.")
+    limit: int | None = Field(default=None, ge=1, description="How many records to ask for.")
+
+    @model_validator(mode="after")
+    def _sizes_together(self) -> Self:
+        if (self.limit_param is None) != (self.limit is None):
+            raise ValueError("limit_param and limit go together")
+        return self
+
+
+class PageNumber(_Paged):
+    """Pages have numbers."""
+
+    fits = _COUNTED
+    kind: Literal["page_number"] = "page_number"
+    param: str = Field(default="page", min_length=1, description="Name in the query of the page's number.")
+    first: int = Field(default=1, ge=0, description="Number of the first page.")
+    size_param: str | None = Field(default=None, description="Name in the query of the page's size.")
+    size: int | None = Field(default=None, ge=1, description="How many records to ask for.")
+
+    @model_validator(mode="after")
+    def _sizes_together(self) -> Self:
+        if (self.size_param is None) != (self.size is None):
+            raise ValueError("size_param and size go together")
+        return self
+
+
+class LastKey(_Paged):
+    """The next page is asked for by a field of the last record, as Stripe's is."""
+
+    fits = ("flag", "empty_page", "short_page", "total")
+    kind: Literal["last_key"] = "last_key"
+    param: str = Field(min_length=1, description="Name in the query, such as starting_after.")
+    field: Place = Field(default="id", description="Where the value stands in the record.")
+
+
+def _kind(value: Any) -> Any:
+    return value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+
+
+Paging = Annotated[
+    Annotated[Single, Tag("single")]
+    | Annotated[LinkHeader, Tag("link_header")]
+    | Annotated[NextLink, Tag("next_link")]
+    | Annotated[Cursor, Tag("cursor")]
+    | Annotated[Offset, Tag("offset")]
+    | Annotated[PageNumber, Tag("page_number")]
+    | Annotated[LastKey, Tag("last_key")],
+    Discriminator(
+        _kind,
+        custom_error_type="paging_kind",
+        custom_error_message="say how pages follow each other: Single(), LinkHeader(…), NextLink(…), Cursor(…), "
+        "Offset(…), PageNumber(…) or LastKey(…); in a file by kind: single, link_header, next_link, cursor, offset, "
+        "page_number, last_key",
+    ),
+]

@@ -1,0 +1,136 @@
+"""Where records stand in a page, what identifies them, and which of their fields become columns."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.polling.asking.rules import Declared
+from airflow_provider_connect.polling.places import Place
+from airflow_provider_connect.values.json.typed import MAX_DIGITS
+from airflow_provider_connect.window import zone as known_zone
+
+SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
+DOCUMENT, RECORD_KEY = "document", "record_key"
+_DECIMAL = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TAKEN = {DOCUMENT, RECORD_KEY, "day"}
+
+
+class Column(Declared):
+    """One column, and the field that it is made of."""
+
+    type: str = Field(
+        description="string (numbers keep their JSON text), bigint, double, boolean, timestamp, date, decimal(p,s) or "
+        "json (the field's JSON text)."
+    )
+    at: Place | None = Field(
+        default=None, description="Where the field stands in the record; by default it is named as the column."
+    )
+    format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="How a timestamp is written.")
+    zone: str = Field(default="UTC", description="IANA zone of a timestamp that is written without one.")
+    comment: str = Field(default="", description="What it holds; goes to the sink with the column.")
+
+    @field_validator("type")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        if (digits := decimal_digits(kind)) is not None:
+            return "decimal({},{})".format(*digits)
+        if kind not in SIMPLE_TYPES:
+            raise ValueError(f"unknown type; {nearest(kind, (*SIMPLE_TYPES, 'decimal(38,9)'))}")
+        return kind
+
+    @field_validator("zone")
+    @classmethod
+    def _zone_is_known(cls, name: str) -> str:
+        return known(name)
+
+    @model_validator(mode="after")
+    def _is_a_timestamp(self) -> Self:
+        if self.type != "timestamp" and (self.format != "iso" or self.zone != "UTC"):
+            raise ValueError("format and zone belong to type='timestamp'")
+        if self.format != "iso" and self.zone != "UTC":
+            raise ValueError("an epoch has no zone")
+        return self
+
+
+def known(name: str) -> str:
+    """Return the name of a zone.
+
+    :raises ValueError: there is no such zone.
+    """
+    from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
+
+    try:
+        known_zone(name)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+def decimal_digits(kind: str) -> tuple[int, int] | None:
+    """Return precision and scale of a type that is a decimal; None for any other."""
+    match = _DECIMAL.fullmatch(kind)
+    if match is None:
+        return None
+    precision, scale = int(match[1]), int(match[2])
+    return (precision, scale) if 0 < precision <= MAX_DIGITS and scale <= precision else None
+
+
+def _spelled_out(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value
+
+
+class Records(Declared):
+    """The records of a page."""
+
+    at: Place = Field(default="", description="Where the list of records stands; by default the answer is the list.")
+    missing: Literal["fail", "empty"] = Field(
+        default="fail", description="What an answer means that has no such field: trouble, or a page without records."
+    )
+    key: tuple[str, ...] = Field(
+        min_length=1,
+        description="The columns that identify a record: doubles are dropped, and sinks merge by it.",
+    )
+    columns: dict[str, Annotated[Column, BeforeValidator(_spelled_out, json_schema_input_type=str | Column)]] = Field(
+        min_length=1, description='Columns and their types, such as {"id": "bigint", "updated_at": "timestamp"}.'
+    )
+    undeclared: Literal["json", "drop", "fail"] = Field(
+        default="json",
+        description="What becomes of fields that no column names: the column document keeps the whole record as it "
+        "was sent, they are dropped, or they fail the day. What is dropped is counted.",
+    )
+    day: str | None = Field(
+        default=None, description="The column, a timestamp or a date, that tells on which day a record belongs."
+    )
+    outside: Literal["count", "drop", "fail"] = Field(
+        default="fail",
+        description="What becomes of a record whose day is another: it is kept and counted, dropped and counted, or "
+        "fails the day.",
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        found = [f"columns: {name!r} is no name: take letters, digits and _, and set at" for name in self._illegal()]
+        found += [f"columns: {name!r} is a column of ours" for name in self.columns if name.lower() in _TAKEN]
+        lower = [name.lower() for name in self.columns]
+        found += [f"columns: {name!r} stands twice: sinks do not tell case apart" for name in _doubled(lower)]
+        if self.day is None and self.outside != "fail":
+            found.append("outside: needs day, the column that tells the day")
+        if self.day is not None and self.day not in self.columns:
+            found.append(f"day: {self.day!r} is no column; {nearest(self.day, self.columns)}")
+        elif self.day is not None and self.columns[self.day].type not in ("timestamp", "date"):
+            found.append(f"day: column {self.day!r} is neither timestamp nor date")
+        if found:
+            raise ValueError("; ".join(found))
+        return self
+
+    def _illegal(self) -> list[str]:
+        return [name for name in self.columns if not _NAME.fullmatch(name)]
+
+
+def _doubled(names: list[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]

@@ -1,0 +1,44 @@
+"""What is asked: path, query, headers and body, with places for the day's bounds and a parent's values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from airflow_provider_connect.polling.asking.rules import Declared
+
+Value = Annotated[str | bool | int | float, Field(union_mode="left_to_right")]
+Method = Literal["GET", "POST"]
+
+
+class Request(Declared):
+    """One request; what is asked page by page differs in what the paging adds."""
+
+    path: str = Field(
+        min_length=1, description="Path under the connection's host, such as /v1/events or /repos/{parent.name}/issues."
+    )
+    method: Method = Field(default="GET", description="GET, or POST with a body.")
+    params: dict[str, Value | tuple[Value, ...]] = Field(
+        default_factory=dict, description="Of the query. A list sends its name once for each value."
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="Beside those of the credentials, which stand in the connection alone."
+    )
+    body: Any = Field(default=None, description="Sent as JSON; only of a POST.")
+    form: dict[str, str] | None = Field(default=None, description="Sent as a form in place of a body; only of a POST.")
+
+    @model_validator(mode="after")
+    def _fits_its_method(self) -> Self:
+        found = []
+        if "://" in self.path or self.path.startswith("//"):
+            found.append("path: give the path alone; the connection names the host")
+        if "?" in self.path or "#" in self.path:
+            found.append("path: what comes after a '?' stands in params")
+        if self.method == "GET" and (self.body is not None or self.form is not None):
+            found.append("body and form belong to method='POST'")
+        if self.body is not None and self.form is not None:
+            found.append("give either body or form")
+        if found:
+            raise ValueError("; ".join(found))
+        return self

@@ -1,0 +1,239 @@
+"""Polls a declared API: pages to rows, for a day, a snapshot, or the parents of a partition, whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.asking.asker import Asker
+from airflow_provider_connect.polling.days import require_over
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.paging import pages
+from airflow_provider_connect.polling.places import MISSING
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition, Poller, VendorCount
+from airflow_provider_connect.sources._rest.columns import schema
+from airflow_provider_connect.sources._rest.declared.paging import LastKey, Single
+from airflow_provider_connect.sources._rest.declared.records import RECORD_KEY
+from airflow_provider_connect.sources._rest.filling import asked, parent_columns, require_exact
+from airflow_provider_connect.sources._rest.options import RestOptions
+from airflow_provider_connect.sources._rest.reading import PageCutter
+from airflow_provider_connect.sources._rest.rows import RowMaker
+from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
+from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LATE = dt.timedelta(days=1)
+_LONGEST_PATIENCE_SECONDS = 300.0
+
+
+def now() -> dt.datetime:
+    """Return the present instant; tests replace this clock."""
+    return dt.datetime.now(dt.UTC)
+
+
+class _Page(NamedTuple):
+    batch: pa.RecordBatch | None
+    mark: bytes | None
+    facts: PageFacts | None
+
+
+class RestPoller(Poller):
+    """Polls one stream. A day is one partition, or, with parents, as many as are declared."""
+
+    def __init__(self, options: RestOptions, connection: Connection) -> None:
+        self._options = options
+        self._connection = connection
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the rows: the declared columns, and ours."""
+        return schema(self._options.records, self._options.of_parent)
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Return one partition for each day; with parents as many as ``partitions`` says.
+
+        :raises ConfigError: if a day is another zone's or lies ahead, or the API cannot be asked for it alone.
+        :raises RetriableError: if a day ends within the hour; a snapshot may be taken while its day lasts.
+        """
+        wanted = [(day, of) for day in days for of in range(self._options.partitions)]
+        for day in days:
+            self._require_day(day)
+        return [InputPartition(days=(day,), index=index, params={"of": of}) for index, (day, of) in enumerate(wanted)]
+
+    def _require_day(self, day: Day) -> None:
+        options = self._options
+        if options.kind == "snapshot":
+            if day.zone != options.zone:
+                raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {options.zone}")
+            if day.start > now():
+                raise ConfigError(f"day {day} lies ahead in {options.zone}: it begins at {day.start.isoformat()}")
+            return
+        require_over(day, options.zone, now())
+        if options.snapshot == "daily" and now() - day.end > _LATE:
+            raise ConfigError(
+                f"day {day}: snapshot='daily' takes what the API has now, and the day ended more than a day ago: what "
+                "was there then cannot be had any more"
+            )
+        for one in (options, options.parent):
+            if one is not None and one.snapshot is None:
+                require_exact(one.request, day, one.bounds, drops_others=one.records.outside == "drop")
+
+    def count(self, day: Day, tally: Tally) -> VendorCount:
+        """Return how many records the API says that a day has.
+
+        :raises ConfigError: it does not say so where it is declared.
+        :raises RetriableError: it is away, in trouble or busy.
+        """
+        options, count = self._options, self._options.count
+        assert count is not None, "count_problems() says so"
+        about = f"{options.stream}: the count of {day}"
+        call = Walk(
+            Single() if count.request else options.paging,
+            asked(count.request or options.request, day, options.bounds, {}),
+            about,
+        ).call(None)
+        with self._asker(options) as asker:
+            reply = asker.ask(call, tally)
+        told: Any = MISSING
+        if reply.verdict != "rows":
+            told = 0
+        elif count.header is not None:
+            told = reply.headers.get(count.header.lower(), MISSING)
+        elif count.at is not None:
+            told = PageCutter(options.records, [count.at]).head(reply.body, about)[count.at]
+        number = whole_number(told)
+        if number is None:
+            raise ConfigError(f"{about}: there is no whole number at {count.at or count.header!r}: correct count")
+        return VendorCount(number, is_least=count.is_least)
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a day, of a snapshot taken now, or of those parents that are this partition's.
+
+        :raises RetriableError: if the API is away, in trouble or busy, or pages do not fit together.
+        :raises ConfigError: if credentials, rights or the declaration are wrong.
+        :raises DataError: if what came is bad, and not tolerated.
+        """
+        options, (day,) = self._options, part.days
+        with ExitStack() as stack:
+            reading = _Reading(options, day, stack.enter_context(self._asker(options)), stack=stack, tally=tally)
+            for parent in self._parents(stack, part, tally):
+                for batch in reading.batches(parent):
+                    if batch.num_rows:
+                        yield day, batch
+
+    def _asker(self, options: RestOptions) -> Asker:
+        mine = self._options
+        return Asker(
+            self._connection,
+            errors=options.errors,
+            limits=mine.limits,
+            share=mine.partitions * mine.parallel_days,
+            max_bytes=mine.max_page_bytes,
+            # The rest of the task's budget is for days that begin again.
+            patience_seconds=min(_LONGEST_PATIENCE_SECONDS, mine.retry_budget_seconds / 2),
+        )
+
+    def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
+        """Yield the parents of a partition as their pages come, each once; without a parent, nothing in its place.
+
+        Every partition reads the parents' pages, and takes its share by their keys: so nobody holds them all, a retry
+        finds the same share, and a parent that moves from page to page meanwhile is in one share only.
+        """
+        options = self._options
+        parent = options.parent
+        if parent is None:
+            yield {}
+            return
+        (day,) = part.days
+        wanted = sorted(parent_columns(options.request) | {one.of for one in options.of_parent})
+        own = Tally(part.days)
+        reading = _Reading(parent, day, stack.enter_context(self._asker(parent)), stack=stack, tally=tally, rows_to=own)
+        for batch in reading.batches({}):
+            keys = batch.column(RECORD_KEY).to_pylist()
+            for key, row in zip(keys, batch.select(wanted).to_pylist(), strict=True):
+                if int(key, 16) % options.partitions == part.params["of"]:
+                    tally.counts["parents"] += 1
+                    yield row
+        for name, count in own.counts.items():
+            tally.counts[f"parent_{name}"] += count
+
+
+class _Reading:
+    """Reads all pages of one source, for one parent after the other.
+
+    :param tally: counts bytes, requests and pages.
+    :param rows_to: counts rows and what is dropped of them; by default the same.
+    """
+
+    def __init__(
+        self,
+        options: RestOptions,
+        day: Day,
+        asker: Asker,
+        *,
+        stack: ExitStack,
+        tally: Tally,
+        rows_to: Tally | None = None,
+    ) -> None:
+        self._options = options
+        self._day = day
+        self._asker = asker
+        self._tally = tally
+        paging = options.paging
+        self._cutter = PageCutter(options.records, places(paging))
+        self._maker = RowMaker(
+            options.records,
+            options.of_parent,
+            day if options.snapshot is None else None,
+            seen=stack.enter_context(KeySet()),
+            tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
+            tally=tally if rows_to is None else rows_to,
+            slices=self._cutter.slices,
+        )
+
+    def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of each page.
+
+        :raises RetriableError: the pages come to no end, or not to the one that is declared.
+        """
+        options = self._options
+        paging = options.paging
+        walk = Walk(paging, asked(options.request, self._day, options.bounds, parent), options.stream)
+
+        def fetch(token: str | None) -> _Page:
+            return self._page(walk, token, parent)
+
+        def next_of(page: _Page) -> str | None:
+            return None if page.facts is None else walk.after(page.facts)
+
+        def mark_of(page: _Page) -> bytes | None:
+            return page.mark
+
+        most = None if isinstance(paging, Single) else paging.max_pages
+        for page in pages(fetch, next_of, rows_of=mark_of, max_pages=most):
+            if page.batch is not None:
+                yield page.batch
+
+    def _page(self, walk: Walk, token: str | None, parent: Mapping[str, Any]) -> _Page:
+        call = walk.call(token)
+        reply = self._asker.ask(call, self._tally)
+        self._tally.counts["pages"] += 1
+        if reply.verdict == "ignored":
+            walk.require_end(may_run_out=False)  # what came before it would be half of the parent's children
+            self._tally.counts["ignored_parents"] += 1
+            return _Page(None, None, None)
+        if reply.verdict == "empty":
+            walk.require_end(may_run_out=True)
+            return _Page(None, None, None)
+        cut = self._cutter.cut(reply.body, call.about)
+        rows = self._maker.rows(cut, parent, call.about)
+        paging = self._options.paging
+        last = self._cutter.last(cut, paging.field) if isinstance(paging, LastKey) else None
+        return _Page(rows.batch, rows.mark, PageFacts(len(cut.records), cut.head, reply.headers, reply.url, last))

@@ -1,0 +1,202 @@
+"""Takes a page apart: the records, still encoded, and what it says beside them.
+
+Pages are cut by msgspec, which reads over what nobody asks for. What it refuses and JSON allows, such as half of a
+surrogate pair in some text, is cut by a slower reader: the page stays whole, and what is wrong with one record is that
+record's matter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.polling.places import MISSING, probably_meant, steps
+from airflow_provider_connect.sources._rest.declared.records import Records
+from airflow_provider_connect.values.json.slices import elements, members
+
+_TOLERANT = json.JSONDecoder(strict=False)
+_SPACE = b" \t\r\n"
+
+
+class Slices:
+    """Cuts JSON into its parts, unchanged."""
+
+    def __init__(self) -> None:
+        import msgspec
+
+        self._object: Any = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        self._array: Any = msgspec.json.Decoder(list[msgspec.Raw])
+        self.malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+    def members(self, data: Any) -> dict[str, Any]:
+        """Return the values of an object by name; of a name that comes twice, the last.
+
+        :raises ValueError: it is no object.
+        """
+        try:
+            found: dict[str, Any] = self._object.decode(data)
+        except self.malformed:
+            text = bytes(data).decode("utf-8", "surrogateescape")
+            found = {name: _encoded(value) for name, value in members(text, _TOLERANT)}
+        return found
+
+    def elements(self, data: Any) -> list[Any]:
+        """Return the elements of an array.
+
+        :raises ValueError: it is none.
+        """
+        try:
+            found: list[Any] = self._array.decode(data)
+        except self.malformed:
+            text = bytes(data).decode("utf-8", "surrogateescape")
+            dict(members('{"":' + text + "}", _TOLERANT))  # to its end: an array that is cut is none
+            found = [_encoded(value) for value in elements(text, _TOLERANT)]
+        return found
+
+    def at(self, data: Any, way: Sequence[str]) -> Any:
+        """Return what stands at a place; :data:`MISSING` if nothing does.
+
+        :raises ValueError: what has to be taken apart is no JSON.
+        """
+        for step in way:
+            first = bytes(data[:1]) if isinstance(data, bytes) else bytes(data)[:1]
+            if first == b"{":
+                data = self.members(data).get(step, MISSING)
+            elif first == b"[" and step.isascii() and step.isdigit():
+                found = self.elements(data)
+                data = found[int(step)] if int(step) < len(found) else MISSING
+            else:
+                return MISSING
+            if data is MISSING:
+                break
+        return data
+
+
+class Cut(NamedTuple):
+    """A page in parts.
+
+    :param records: still encoded, in their order.
+    :param listed: all of them together, as they stand in the page.
+    :param head: by place, what was asked for, decoded; :data:`MISSING` where there is nothing.
+    """
+
+    records: list[Any]
+    listed: bytes
+    head: dict[str, Any]
+
+
+class PageCutter:
+    """Takes the pages of one source apart.
+
+    :param places: what else is wanted of a page.
+    """
+
+    def __init__(self, records: Records, places: Iterable[str]) -> None:
+        self._way = steps(records.at)
+        self._at = records.at
+        self._missing = records.missing
+        self._places = {place: steps(place) for place in places}
+        self.slices = Slices()
+
+    def cut(self, body: bytes, about: str) -> Cut:
+        """Return the parts of a page.
+
+        :param about: which page it is, for messages.
+        :raises RetriableError: it is not a whole JSON document, or has no records where they should be.
+        :raises ConfigError: a place was written with dots, and the field is deeper.
+        """
+        body = body.strip(_SPACE)
+        try:
+            # Each level on the way is cut once, for the records and for all else that stands there.
+            level: dict[tuple[str, ...], Any] = {(): body}
+            listed = self._within(level, self._way)
+            raw = {place: self._within(level, way) for place, way in self._places.items()}
+        except (ValueError, RecursionError):  # the text would be part of the message
+            raise _not_whole(about, len(body)) from None
+        head = {place: MISSING if one is MISSING else _decoded(one) for place, one in raw.items()}
+        for place in (self._at, *self._places):
+            if self._is_missing(listed if place == self._at else raw[place]):
+                self._require_meant(body, place, about)
+        return Cut(self._elements(listed, body, about), b"" if listed is MISSING else bytes(listed), head)
+
+    def head(self, body: bytes, about: str) -> dict[str, Any]:
+        """Return only what was asked for beside the records, with the errors of :meth:`cut`."""
+        level: dict[tuple[str, ...], Any] = {(): body.strip(_SPACE)}
+        try:
+            raw = {place: self._within(level, way) for place, way in self._places.items()}
+        except (ValueError, RecursionError):
+            raise _not_whole(about, len(body)) from None
+        return {place: MISSING if one is MISSING else _decoded(one) for place, one in raw.items()}
+
+    def last(self, cut: Cut, place: str) -> Any:
+        """Return what stands at a place of the last record, decoded; None if there is none."""
+        if not cut.records:
+            return None
+        raw = self.slices.at(cut.records[-1], steps(place))
+        return None if raw is MISSING else _decoded(raw)
+
+    def _within(self, level: dict[tuple[str, ...], Any], way: tuple[str, ...]) -> Any:
+        """Return what stands at a place, and keep what was cut on the way."""
+        for depth in range(len(way)):
+            whole = level[way[:depth]]
+            if way[: depth + 1] in level:
+                continue
+            if whole is MISSING:
+                return MISSING
+            data = bytes(whole)
+            if data[:1] == b"{":
+                level |= {(*way[:depth], name): value for name, value in self.slices.members(data).items()}
+            elif data[:1] == b"[":
+                level |= {(*way[:depth], str(at)): value for at, value in enumerate(self.slices.elements(data))}
+            level.setdefault(way[: depth + 1], MISSING)
+        return level[way]
+
+    @staticmethod
+    def _is_missing(value: Any) -> bool:
+        return value is MISSING
+
+    def _require_meant(self, body: bytes, place: str, about: str) -> None:
+        if "." not in place or place.startswith("/") or len(body) > (1 << 20):
+            return
+        meant = probably_meant(_decoded(body), place)
+        if meant is not None:
+            raise ConfigError(
+                f"{about}: there is no field {place!r}, but there is one at {meant!r}: a name is one field, dots and "
+                "all; write the pointer"
+            )
+
+    def _elements(self, listed: Any, body: bytes, about: str) -> list[Any]:
+        if listed is MISSING and self._missing == "empty":
+            return []
+        data = b"" if listed is MISSING else bytes(listed)
+        if data == b"null":  # what some APIs write for an empty list
+            return []
+        if data[:1] != b"[":
+            where = f"at {self._at!r}" if self._at else "as the whole answer"
+            raise RetriableError(
+                f"{about}: the answer has no list of records {where} ({len(body)} bytes): it may tell of trouble; if "
+                "it is right, correct records.at, or set records.missing='empty'"
+            )
+        try:
+            return self.slices.elements(data)
+        except (ValueError, RecursionError):
+            raise RetriableError(f"{about}: the list of records is no whole JSON") from None
+
+
+def _not_whole(about: str, size_bytes: int) -> RetriableError:
+    return RetriableError(
+        f"{about}: the answer is not a whole JSON document ({size_bytes} bytes): a proxy or a login page may answer"
+    )
+
+
+def _decoded(raw: Any) -> Any:
+    try:
+        return json.loads(bytes(raw).decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return MISSING
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

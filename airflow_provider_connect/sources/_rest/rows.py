@@ -1,0 +1,217 @@
+"""Makes rows of a page: typed, keyed, of the day, each key once; and counts what is dropped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.keys import as_hex, keys
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._rest.columns import ParentColumn, arrow_type, schema
+from airflow_provider_connect.sources._rest.declared.records import DOCUMENT, RECORD_KEY, Records
+from airflow_provider_connect.sources._rest.reading import Cut, Slices
+from airflow_provider_connect.sources._rest.typed import made
+from airflow_provider_connect.sources._rest.values import Decoder
+from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHOWN_FIELDS = 5
+
+
+class Rows(NamedTuple):
+    """The rows of a page.
+
+    :param mark: the same for two pages with the same records alone; None if there are none.
+    """
+
+    batch: pa.RecordBatch
+    mark: bytes | None
+
+
+class RowMaker:
+    """Makes the rows of one poll.
+
+    :param seen: the keys of the rows so far.
+    :param day: which they should be of; None for a snapshot.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        parents: tuple[ParentColumn, ...],
+        day: Day | None,
+        *,
+        seen: KeySet,
+        tolerance: Tolerance,
+        tally: Tally,
+        slices: Slices,
+    ) -> None:
+        self._records = records
+        self._parents = parents
+        self._day = day
+        self._seen = seen
+        self._tolerance = tolerance
+        self._tally = tally
+        self._schema = schema(records, parents)
+        self._decoder = Decoder(records, slices)
+
+    def rows(self, cut: Cut, of_parent: Mapping[str, Any], about: str) -> Rows:
+        """Return the rows of a page that are kept.
+
+        :param of_parent: the parent's values, by its own columns.
+        :param about: which page it is, for messages.
+        :raises DataError: a record is bad, and not tolerated, or has fields that are not declared.
+        """
+        import numpy as np
+        import pyarrow as pa
+
+        if not cut.records:
+            return Rows(pa.RecordBatch.from_pylist([], schema=self._schema), None)
+        if self._records.undeclared != "json":
+            self._take_undeclared(cut, about)
+        columns, bad = self._columns(cut)
+        for one in self._parents:
+            value = pa.scalar(of_parent[one.of], arrow_type(one.column.type))
+            columns[one.name] = pa.repeat(value, len(cut.records))
+        self._require_known(columns, bad)
+        first = self._tally.rows
+        self._tally.rows += len(cut.records)
+        keep = np.ones(len(cut.records), dtype=bool)
+        self._set_aside(cut, bad, keep, first, about)
+        key_bytes = keys("", [columns[name] for name in self._records.key])
+        # By keys: other fields may change from one answer to the next, though the records are the same.
+        mark = hashlib.blake2b(cut.listed if bad else key_bytes, digest_size=16).digest()
+        columns[RECORD_KEY] = as_hex(key_bytes)
+        self._keep_day(columns, keep, about)
+        self._keep_first(key_bytes, keep)
+        batch = pa.RecordBatch.from_arrays(
+            [columns[field.name].cast(field.type) for field in self._schema], schema=self._schema
+        )
+        return Rows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
+
+    def _columns(self, cut: Cut) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
+        """Return the declared columns, and by number the records that are bad, with reason and column."""
+        decoded = self._decoder.decode(cut)
+        bad = {number: (reason, "") for number, reason in decoded.bad.items()}
+        if decoded.surrogates:
+            self._tally.counts["lone_surrogates"] += decoded.surrogates
+        columns: dict[str, pa.Array] = {}
+        for name, column in self._records.columns.items():
+            array, misfits = made(
+                column,
+                decoded.values[name],
+                lambda row, name=name: self._decoder.source(cut.records[row], name),  # type: ignore[misc]
+            )
+            columns[name] = array
+            for row in misfits:
+                bad.setdefault(row, (f"its value of column {name!r} is no {column.type}", name))
+        if self._records.undeclared == "json":
+            columns[DOCUMENT] = _documents(cut.records, bad)
+        return columns, bad
+
+    def _require_known(self, columns: Mapping[str, pa.Array], bad: dict[int, tuple[str, str]]) -> None:
+        """Add the records without a key, or, where the day decides, without their day."""
+        wanted = dict.fromkeys(self._records.key, "key")
+        if self._day is not None and self._records.day is not None and self._records.outside != "count":
+            wanted.setdefault(self._records.day, "day")
+        for name, what in wanted.items():
+            if columns[name].null_count:
+                for row in columns[name].is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+                    bad.setdefault(row, (f"its {what} column {name!r} is missing or null", name))
+
+    def _set_aside(self, cut: Cut, bad: Mapping[int, tuple[str, str]], keep: Any, first: int, about: str) -> None:
+        for number in sorted(bad):
+            reason, column = bad[number]
+            what = f"{about}: record {first + number} of those read is no row: {reason}"
+            self._tolerance.require(self._tally.counts["rejected"] + 1, what)
+            self._tally.reject(Reject(first + number, reason, bytes(cut.records[number]), column))
+            keep[number] = False
+
+    def _take_undeclared(self, cut: Cut, about: str) -> None:
+        others = self._decoder.undeclared(cut)
+        if not others:
+            return
+        if self._records.undeclared == "fail":
+            names = sorted({name for found in others.values() for name in found})
+            shown = ", ".join(ascii(name[:40]) for name in names[:_SHOWN_FIELDS])
+            more = f" and {len(names) - _SHOWN_FIELDS} more" if len(names) > _SHOWN_FIELDS else ""
+            raise DataError(
+                f"{about}: records have fields that no column names: {shown}{more}. Declare them in records.columns, "
+                "or set records.undeclared to 'json' or 'drop'"
+            )
+        self._tally.counts["undeclared_dropped"] += len(others)
+
+    def _keep_day(self, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
+        """Narrow ``keep`` to the records of the day, as declared; and tell the span of their times."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        name = self._records.day
+        if name is None:
+            return
+        times = columns[name]
+        if pa.types.is_timestamp(times.type):
+            span = pc.min_max(times.filter(pa.array(keep))).as_py()
+            if span["min"] is not None:
+                self._tally.widen_span(span["min"], span["max"])
+        if self._day is None:
+            return
+        inside = self._inside(times)
+        outside = keep & ~inside
+        if not outside.any():
+            return
+        if self._records.outside == "fail":
+            raise DataError(
+                f"{about}: {int(outside.sum()):,} records are not of day {self._day} by column {name!r}: correct "
+                "bounds or zone, or set records.outside to 'drop' or 'count'"
+            )
+        if self._records.outside == "count":
+            self._tally.counts["outside_day"] += int(outside.sum())
+        else:
+            self._tally.counts["other_day"] += int(outside.sum())
+            keep &= inside
+
+    def _inside(self, times: pa.Array) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        assert self._day is not None
+        if pa.types.is_timestamp(times.type):
+            low, high = (pa.scalar(at, times.type) for at in (self._day.start, self._day.end))
+            inside = pc.and_(pc.greater_equal(times, low), pc.less(times, high))
+        else:
+            inside = pc.equal(times, pa.scalar(self._day.date, times.type))
+        return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
+
+    def _keep_first(self, key_bytes: bytes, keep: Any) -> None:
+        import numpy as np
+
+        halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
+        first = self._seen.add(halves[keep, 0], halves[keep, 1])
+        if not first.all():
+            self._tally.counts["duplicates"] += int((~first).sum())
+            keep[keep] = first
+
+
+def _documents(records: Iterable[Any], bad: dict[int, tuple[str, str]]) -> pa.Array:
+    """Return the records' own texts; those that are not UTF-8 become bad."""
+    import pyarrow as pa
+
+    texts = [bytes(record) for record in records]
+    try:
+        return pa.array(texts, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        for number, text in enumerate(texts):
+            try:
+                text.decode()
+            except UnicodeDecodeError as error:
+                bad.setdefault(number, (f"invalid UTF-8 at its byte {error.start}", ""))
+                texts[number] = b"{}"
+        return pa.array(texts, pa.binary()).cast(pa.string())

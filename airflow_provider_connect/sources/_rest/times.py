@@ -1,0 +1,106 @@
+"""The bounds of a day as an API wants them: none of it is left out, and what is asked for beyond it is known."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from airflow_provider_connect.sources._rest.declared.bounds import Bounds
+from airflow_provider_connect.window import Day, start_of, zone
+
+_MICRO = dt.timedelta(microseconds=1)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_STEPS = {
+    "microsecond": _MICRO,
+    "millisecond": dt.timedelta(milliseconds=1),
+    "second": dt.timedelta(seconds=1),
+    "minute": dt.timedelta(minutes=1),
+    "hour": dt.timedelta(hours=1),
+    "day": dt.timedelta(days=1),
+}
+_WRITES = {"iso_ms": "millisecond", "epoch_ms": "millisecond", "epoch_us": "microsecond", "date": "day"}
+"""How fine a format is, where it is not the second."""
+_LOCAL = {"iso_local": "%Y-%m-%dT%H:%M:%S", "sql": "%Y-%m-%d %H:%M:%S"}
+Which = Literal["start", "end"]
+
+
+class Bound(NamedTuple):
+    """One bound of a day.
+
+    :param value: as it is sent.
+    :param is_wide: whether the API returns records of other days, too.
+    """
+
+    value: str | int
+    is_wide: bool
+
+
+def bound(day: Day, which: Which, bounds: Bounds, form: str | None = None) -> Bound:
+    """Return a bound of a day.
+
+    :param form: how it is written; by default as the bounds say.
+    """
+    form = form or bounds.format
+    tz = zone(bounds.zone or day.zone)
+    fine = "day" if form == "date" else bounds.granularity
+    written = _WRITES.get(form, "second")
+    if which == "start":
+        instant = _floor(day.start, fine, tz)
+        if bounds.start == "exclusive":
+            instant = _earlier(instant, fine, tz)
+        instant = _floor(instant, written, tz)
+        reached = _later(instant, fine, tz) if bounds.start == "exclusive" else instant
+        is_wide = reached < day.start
+    else:
+        instant = _ceil(day.end, fine, tz)
+        if bounds.end == "inclusive":
+            instant = _earlier(instant, fine, tz)
+        instant = _ceil(instant, written, tz)
+        reached = _later(instant, fine, tz) if bounds.end == "inclusive" else instant
+        is_wide = reached > day.end
+    if form in _LOCAL:
+        outward = dt.timedelta(hours=-1 if which == "start" else 1)
+        while _comes_twice(instant, tz):  # the API could take it for the other one
+            instant, is_wide = instant + outward, True
+    return Bound(_text(instant, form, tz), is_wide)
+
+
+def _floor(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
+    local = instant.astimezone(tz)
+    if step == "day":
+        return start_of(local.date(), tz.key)
+    offset = local.utcoffset() or dt.timedelta()
+    return instant - (instant - _EPOCH + offset) % _STEPS[step]
+
+
+def _ceil(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
+    floor = _floor(instant, step, tz)
+    return floor if floor == instant else _later(floor, step, tz)
+
+
+def _later(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
+    if step == "day":
+        return start_of(instant.astimezone(tz).date() + _STEPS["day"], tz.key)
+    return instant + _STEPS[step]
+
+
+def _earlier(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:
+    return _floor(instant - _MICRO, "day", tz) if step == "day" else instant - _STEPS[step]
+
+
+def _comes_twice(instant: dt.datetime, tz: ZoneInfo) -> bool:
+    local = instant.astimezone(tz)
+    return local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
+
+
+def _text(instant: dt.datetime, form: str, tz: ZoneInfo) -> str | int:
+    if form.startswith("epoch"):
+        return (instant - _EPOCH) // _STEPS[_WRITES.get(form, "second")]
+    local = instant.astimezone(tz)
+    if form == "date":
+        return local.date().isoformat()
+    if form in _LOCAL:
+        return local.strftime(_LOCAL[form])
+    text = local.isoformat(timespec="milliseconds" if form == "iso_ms" else "seconds")
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text

@@ -1,0 +1,208 @@
+r"""Any REST API that answers JSON, declared: what is asked, how pages follow each other, what a record is.
+
+.. code-block:: python
+
+    RestSource(
+        conn_id="github",
+        stream="issues",
+        request=Request(path="/repos/apache/airflow/issues", params={"since": "{day.start}", "state": "all"}),
+        paging=LinkHeader(ends="no_token"),
+        records=Records(
+            key=("id",),
+            columns={"id": "bigint", "title": "string", "updated_at": "timestamp"},
+            day="updated_at",
+            outside="drop",
+        ),
+    )
+
+The same may stand in a file, YAML or JSON (:meth:`RestSource.from_file`). ``docs/any-api.md`` goes from nothing to a
+loaded day, and says of each paging kind and each end rule what its risk is.
+
+**Connection** (type ``http``, Airflow's own; all its fields: ``docs/http_connection.md``)
+
+============ =====================================================================================
+host         where the API is: ``name``, or a URL that may have a path; http for loopback only, or
+             without credentials
+port         of that host
+login        user name, or client id
+password     password, token, key or client secret
+extra        ``auth``: how they are sent: none, basic, bearer, api_key, oauth2_client_credentials,
+             oauth2_refresh_token, session · ``headers`` · ``allowed_hosts`` · ``proxy`` · ``ca_bundle``
+============ =====================================================================================
+
+Credentials stand in the connection alone; a declaration holds none.
+
+**Request.** Path, params, headers, body and form may have places: ``{day.start}`` and ``{day.end}``, each perhaps with
+a format (``{day.end:epoch_ms}``), and ``{parent.id}``. There are no others and nothing is evaluated. What is put into a
+path is quoted. A place alone in a JSON body becomes a number if its format is an epoch.
+
+**Days and bounds.** A day is one of ``zone``. ``bounds`` says whether the API includes its start and its end, how fine
+it compares, and how it writes times. An inclusive end is asked one granularity earlier, so nothing is lost and nothing
+comes twice. Where the API cannot be asked for exactly the day, as with dates in another zone, ``records.day`` and
+``outside="drop"`` are needed: without them the day is refused.
+
+**Paging.** ``single``, ``link_header``, ``next_link``, ``cursor`` (query, header or body), ``offset``, ``page_number``,
+``last_key``; each with its end rule: ``empty_page``, ``no_token``, ``short_page``, ``flag`` or ``total``. Nothing is
+detected by a guess. A token, or the rows of a page, that come a second time end the poll with an error.
+
+**Rows**: the declared columns, and ours; those of the example above are
+
+.. code-block:: sql
+
+    id          BIGINT NOT NULL,
+    title       STRING,
+    updated_at  TIMESTAMP,
+    document    STRING NOT NULL,    -- the whole record, JSON, byte for byte; with undeclared="json" alone
+    record_key  STRING NOT NULL     -- 32 hex digits
+
+A name of a field is one name, dots and ``@`` included; what is deeper is a JSON Pointer: ``/user/id``
+(https://www.rfc-editor.org/rfc/rfc6901). Of a key that an object has twice, the last counts.
+
+**Key.** ``record_key`` is XXH3-128 over the columns of ``records.key`` in UTF-8, joined by 0xFF. Within a day the first
+record of a key is kept.
+
+**Counts** in the report: pages, duplicates, rejected, other_day, outside_day, undeclared_dropped, lone_surrogates,
+parents, ignored_parents, and what is dropped of parents, as parent_duplicates.
+
+**Parents.** With ``parent=RestSource(…)`` the children of each of its rows are asked for. Parents are read page by page
+and never collected; with ``partitions`` above 1 each partition reads all pages of the parents, and takes those whose
+key falls to it. A day is whole only if the children of every parent are.
+
+**Limits.** ``limits`` says how often the API may be asked. One page is in memory at a time, and may have
+``max_page_bytes``; ``max_pages`` ends what has no end.
+
+**Errors.** Retriable: an answer that is cut or of another shape, 408, 425, 429 (with the time to wait) and 5xx; a page
+that does not fit its end rule; a loop. A page that fails is asked for again alone, for half of ``retry_budget_seconds``
+at the most; then the day begins again. A person must correct credentials, declaration and host (other statuses). A
+record that does not fit its columns, or has no key, fails the day unless it is tolerated. ``errors`` declares what else
+an answer means.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.polling.asking.limits import RateLimits
+from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment
+from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.source import Poller
+from airflow_provider_connect.sources._rest.declared.bounds import Bounds
+from airflow_provider_connect.sources._rest.declared.counting import Count
+from airflow_provider_connect.sources._rest.declared.ends import EmptyPage, Flag, NoToken, ShortPage, Total
+from airflow_provider_connect.sources._rest.declared.paging import (
+    Cursor,
+    LastKey,
+    LinkHeader,
+    NextLink,
+    Offset,
+    PageNumber,
+    Single,
+)
+from airflow_provider_connect.sources._rest.declared.records import Column, Records
+from airflow_provider_connect.sources._rest.declared.request import Request
+from airflow_provider_connect.sources._rest.options import RestOptions, option_problems
+
+__all__ = [
+    "Bounds",
+    "Column",
+    "Count",
+    "Cursor",
+    "EmptyPage",
+    "ErrorRule",
+    "Flag",
+    "LastKey",
+    "LinkHeader",
+    "Moment",
+    "NextLink",
+    "NoToken",
+    "Offset",
+    "PageNumber",
+    "RateLimits",
+    "Records",
+    "Request",
+    "RestSource",
+    "ShortPage",
+    "Single",
+    "Total",
+]
+
+
+class RestSource(RestOptions):
+    """One stream of a REST API.
+
+    :raises ConfigError: if the declaration is wrong, naming everything at once.
+    """
+
+    name: ClassVar[str] = "rest"
+    connection_types: ClassVar[tuple[str, ...]] = ("http",)
+
+    parent: RestSource | None = Field(
+        default=None, description="The source whose every row is asked for its children; on the same connection."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shares_its_connection(cls, given: Any) -> Any:
+        """Let a parent in a file do without the connection's name."""
+        parent = given.get("parent") if isinstance(given, dict) else None
+        if isinstance(parent, dict) and "conn_id" in given:
+            return given | {"parent": {"conn_id": given["conn_id"]} | parent}
+        return given
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if found := option_problems(self):
+            raise ValueError("; ".join(found))
+        return self
+
+    @classmethod
+    def from_file(cls, path: str | Path, **options: Any) -> Self:
+        """Make the source of a declaration in a file, YAML or JSON.
+
+        :param path: relative to the file that calls this, such as the DAG file.
+        :param options: set beside the file's own, which they replace.
+        :raises ConfigError: the file cannot be read, or what it declares is wrong.
+        """
+        from airflow_provider_connect.sources._rest.files import read  # noqa: PLC0415  # DAG files may do without
+
+        return cls(**(read(Path(sys._getframe(1).f_code.co_filename).parent / path) | options))
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Return the JSON Schema of a declaration, for editors."""
+        return cls.model_json_schema(mode="validation")
+
+    @property
+    def stream_key(self) -> str:
+        """Connection and stream: the same declaration at another connection is another stream."""
+        return f"{self.conn_id}.{self.stream}"
+
+    @property
+    def timezone(self) -> str:
+        """The zone whose days are loaded."""
+        return self.zone
+
+    def check(self, connection: Connection) -> list[str]:
+        """Return what is wrong with the connection; [] if nothing is."""
+        from airflow_provider_connect.clients.http.access import problems  # noqa: PLC0415  # too much for a DAG file
+
+        return problems(connection)
+
+    def quota(self, connection: Connection) -> Quota | None:
+        """Return the declared limit that all who name the connection share; None if none is declared."""
+        return None if self.limits is None else self.limits.quota(self.conn_id)
+
+    def count_problems(self) -> list[str]:
+        """Say why the API's own count cannot be compared with the rows; [] if it can."""
+        return [] if self.count is not None else [f"stream {self.stream!r} declares no count"]
+
+    def open(self, connection: Connection) -> Poller:
+        """Return the stream's poller."""
+        from airflow_provider_connect.sources._rest.poller import RestPoller  # noqa: PLC0415  # too heavy for a DAG file
+
+        return RestPoller(self, connection)

@@ -1,0 +1,87 @@
+"""Takes a JSON document apart into the texts of its parts, unchanged: for what faster decoders refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class NotJsonError(ValueError):
+    """A text is not the JSON that it has to be; the message says why, without its values."""
+
+
+def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tuple[str, str]]:
+    """Yield (key, source text of the value) of the one JSON object that ``text`` is.
+
+    :param decoder: what finds the end of a value; by default one that knows no NaN.
+    :raises NotJsonError: it is none.
+    """
+    decoder = decoder or json.JSONDecoder(parse_constant=no_constant)
+    at = expect(text, 0, "{")
+    if text[at : at + 1] == "}":
+        at += 1
+    else:
+        while True:
+            try:
+                key, at = decoder.raw_decode(text, at)
+                if not isinstance(key, str):
+                    raise NotJsonError("no JSON object")
+                at = expect(text, at, ":")
+                _, end = decoder.raw_decode(text, at)
+            except (ValueError, RecursionError) as error:
+                raise not_json(error) from None
+            yield key, text[at:end]
+            at = space_after(text, end)
+            if text[at : at + 1] == "}":
+                at += 1
+                break
+            at = expect(text, at, ",")
+    if space_after(text, at) != len(text):
+        raise NotJsonError("something follows the JSON object")
+
+
+def expect(text: str, at: int, what: str) -> int:
+    """Return where the text goes on after ``what``, which has to be next, and white space around it."""
+    at = space_after(text, at)
+    if text[at : at + 1] != what:
+        raise NotJsonError(f"invalid JSON at its character {at}")
+    return space_after(text, at + 1)
+
+
+def space_after(text: str, at: int) -> int:
+    """Return where the white space at this place ends."""
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+
+
+def elements(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[str]:
+    """Yield the source texts of an array's elements.
+
+    :param decoder: as for :func:`members`.
+    :raises ValueError: it is no array.
+    """
+    decoder = decoder or json.JSONDecoder(parse_constant=no_constant)
+    at = expect(text, 0, "[")
+    while text[at : at + 1] != "]":
+        _, end = decoder.raw_decode(text, at)
+        yield text[at:end]
+        at = space_after(text, end)
+        if text[at : at + 1] == ",":
+            at = space_after(text, at + 1)
+
+
+def no_constant(name: str) -> Any:
+    """Refuse NaN and Infinity, for ``parse_constant``."""
+    raise NotJsonError(f"{name} is no JSON")
+
+
+def not_json(error: Exception) -> NotJsonError:
+    """Return a decoder's error as ours, without the text that it quotes."""
+    if isinstance(error, NotJsonError):
+        return error
+    if isinstance(error, json.JSONDecodeError):
+        return NotJsonError(f"invalid JSON at its character {error.pos}")
+    return NotJsonError("nested too deep, or with a number too long")

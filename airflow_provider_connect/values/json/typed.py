@@ -1,0 +1,160 @@
+"""Makes Arrow's columns of decoded JSON values: exact, or null where a value does not fit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_DIGITS = 38
+"""Of a decimal, in Spark, Delta and Arrow's decimal128 alike."""
+
+_USUAL_TIME = (
+    r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
+    """No sink has a year 0."""
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_EXACT = Context(prec=MAX_DIGITS, traps=[Inexact, InvalidOperation])
+_BEYOND = 10**MAX_DIGITS
+
+_NONE = type(None)
+_PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boolean": bool}
+"""If a column has only these types and None, all its values fit; otherwise each is checked."""
+
+
+def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:
+    """Return a column of a type that JSON has, and how many values do not fit it; missing and null ones do.
+
+    :param types: of the values.
+    """
+    import pyarrow as pa
+
+    fits, type_ = {
+        "string": (_fits_string, pa.string()),
+        "double": (_fits_double, pa.float64()),
+        "bigint": (_fits_bigint, pa.int64()),
+        "boolean": (_fits_boolean, pa.bool_()),
+    }[kind]
+    if types <= {_PLAIN[kind], _NONE}:
+        with suppress(pa.ArrowException, OverflowError):  # an integer out of range
+            return pa.array(values, type_), 0
+    fitting = [value if fits(value) else None for value in values]
+    return pa.array(fitting, type_), fitting.count(None) - values.count(None)
+
+
+def instants(values: list[Any]) -> tuple[pa.Array, int]:
+    """Read times such as ``2026-03-01T12:00:00``; return them, and how many values are none. Missing and null ones are.
+
+    A time without an offset is one in UTC, and a date is its midnight in UTC: so Mixpanel defines its dates. A number
+    is none: Mixpanel does not say whether it counts seconds or milliseconds
+    (https://docs.mixpanel.com/docs/data-structure/property-reference/data-type, 2026-11).
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = pa.timestamp("us", tz="UTC")
+    texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
+    usual = pc.fill_null(pc.match_substring_regex(texts, _USUAL_TIME), fill_value=False)
+    with suppress(pa.ArrowException):  # the thirtieth of February
+        plain_times = pc.utf8_rtrim(pc.if_else(usual, texts, None), characters="Z")
+        found = plain_times.cast(pa.timestamp("us")).cast(kind)
+        odd = pc.indices_nonzero(pc.invert(usual)).to_pylist()
+        others = [_instant(values[at]) for at in odd]
+        if any(others):
+            found = pc.replace_with_mask(found, pc.invert(usual), pa.array(others, kind))
+        return found, others.count(None) - values.count(None)
+    read = [_instant(value) for value in values]
+    return pa.array(read, kind), read.count(None) - values.count(None)
+
+
+def dates(values: list[Any]) -> tuple[pa.Array, int]:
+    """Read dates such as ``2026-03-01``; return them, and how many values are none. Missing and null ones are.
+
+    A time is none: which day it is on would depend on a zone.
+    """
+    import pyarrow as pa
+
+    read = [_date(value) for value in values]
+    return pa.array(read, pa.date32()), read.count(None) - values.count(None)
+
+
+def decimals(values: list[Any], sources: Mapping[int, str], precision: int, scale: int) -> tuple[pa.Array, int]:
+    """Read numbers digit for digit; return them, and how many values do not fit. Missing and null ones do.
+
+    Nothing is rounded: a number with more digits than the type does not fit, except for zeros at its end.
+
+    :param sources: JSON text of those rows whose number is a float, which may have lost digits.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = pa.decimal128(precision, scale)
+    texts = [sources.get(row) if type(one) is float else _whole_text(one) for row, one in enumerate(values)]
+    written = pa.array(texts, pa.string())
+    longest = pc.max(pc.binary_length(written)).as_py() or 0
+    has_exponents = pc.any(pc.match_substring(written, "e", ignore_case=True)).as_py()
+    # Past 38 digits, or with large exponents, pyarrow's cast returns other numbers without an error.
+    if longest + scale <= MAX_DIGITS and not has_exponents:
+        with suppress(pa.ArrowException):
+            return written.cast(kind), texts.count(None) - values.count(None)
+    read = [None if text is None else _decimal(text, precision, scale) for text in texts]
+    return pa.array(read, kind), read.count(None) - values.count(None)
+
+
+def _fits_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _fits_boolean(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _fits_bigint(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _fits_double(value: Any) -> bool:
+    """Tell whether a value is a number that a double holds, a whole number even exactly."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
+
+
+def _instant(value: Any) -> dt.datetime | None:
+    if not isinstance(value, str):
+        return None
+    with suppress(ValueError, OverflowError):
+        instant = dt.datetime.fromisoformat(value)
+        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
+    return None
+
+
+def _date(value: Any) -> dt.date | None:
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        return None
+    with suppress(ValueError):  # the thirtieth of February
+        return dt.date.fromisoformat(value)
+    return None
+
+
+def _whole_text(value: Any) -> str | None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_whole and -_BEYOND < value < _BEYOND else None
+
+
+def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
+    """Return a JSON number if it fits; its exponent may be of any size."""
+    with suppress(Inexact, InvalidOperation):
+        number = Decimal(text)
+        if not number:
+            return Decimal(0)
+        if number.adjusted() < precision - scale:
+            return number.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+    return None

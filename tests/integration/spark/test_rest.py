@@ -1,0 +1,83 @@
+"""A declared REST source under a real spark-submit: days and children of parents in Delta, whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from airflow_provider_connect.sources.rest import PageNumber
+from tests.equipment.rest_api.items import items_of
+from tests.equipment.rest_api.reading import BOUNDS, declared, records
+from tests.equipment.rest_api.server import Answer, Request, RestApi
+
+pytestmark = pytest.mark.slow
+
+DAYS = ["2026-10-05", "2026-10-06"]
+BY_PAGE = {
+    "conn_id": "api",
+    "stream": "items",
+    "request": {"path": "/pages/totals", "params": BOUNDS},
+    "paging": {"kind": "page_number", "ends": {"rule": "flag", "at": "more", "last": False}},
+    "records": {
+        "at": "items",
+        "key": ["id"],
+        "columns": {"id": "bigint", "amount": "decimal(20,4)"},
+    },
+    "retry_budget_seconds": 5,
+}
+
+
+def loaded(submit: Any) -> dict[str, list[int]]:
+    table = DeltaTable(str(submit.table)).to_pyarrow_table(columns=["day", "id"]).to_pylist()
+    found: dict[str, list[int]] = {}
+    for row in table:
+        found.setdefault(str(row["day"]), []).append(row["id"])
+    return {day: sorted(ids) for day, ids in found.items()}
+
+
+def test_days_and_children_of_parents_are_in_delta_whole_or_not_at_all(submit: Any) -> None:
+    submit.source_name = "rest"
+    by_day = {day: items_of(dt.date.fromisoformat(day), 40 + at, first_id=100 * at + 1) for at, day in enumerate(DAYS)}
+    expected = {day: [each["id"] for each in items] for day, items in by_day.items()}
+    with RestApi([each for items in by_day.values() for each in items]) as api:
+        busy = iter([Answer({"error": "busy"}, 503, {"Retry-After": "0"})])
+        api.faults.append(lambda asked: next(busy, None) if asked.first("page") == "3" else None)
+        ended = submit.run(DAYS, source=BY_PAGE, connection=api.connection)
+        assert ended.process.returncode == 0, ended.output
+        assert loaded(submit) == expected
+        assert {(day.status, day.generation) for day in ended.report.days} == {("published", 1)}
+        assert "canary" not in ended.output
+
+        def lies(asked: Request) -> Answer | None:
+            return Answer({"items": [], "more": None}) if asked.first("page") == "2" else None
+
+        api.faults[:] = [lies]
+        failed = submit.run(DAYS[:1], token="b" * 32, source=BY_PAGE, connection=api.connection)
+        assert failed.process.returncode == 75, failed.output
+        assert loaded(submit) == expected, "an answer that is no page has changed a day"
+
+        api.faults[:] = []
+        parent = {
+            "stream": "parents",
+            "request": {"path": "/parents"},
+            "paging": {"kind": "page_number", "ends": "empty_page"},
+            "records": {"key": ["id"], "columns": {"id": "string"}},
+            "snapshot": "replace",
+        }
+        source = declared(
+            "/parents/{parent.id}/items",
+            PageNumber(ends="empty_page"),
+            parent=parent,
+            parent_columns={"parent_id": "id"},
+            records=records(key=("parent_id", "id")),
+            partitions=3,
+        )
+        children = submit.run(
+            DAYS, source=source.serialize(), sink={"path": str(submit.tmp / "children")}, connection=api.connection
+        )
+        assert children.process.returncode == 0, children.output
+        table = DeltaTable(str(submit.tmp / "children")).to_pyarrow_table(columns=["id"])
+        assert sorted(table["id"].to_pylist()) == sorted(each for ids in expected.values() for each in ids)

@@ -1,0 +1,41 @@
+"""What all tests of the Asker need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.clients.http import fetched
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.polling.asking import pacing
+from airflow_provider_connect.polling.asking.asker import Asker
+from tests.equipment.clock import NoTime
+from tests.equipment.http.answering import AnsweringServer
+
+CANARY = "canary-7f"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port may come twice, and with it what another test left in this process."""
+    monkeypatch.setattr(fetched, "_held", {})
+    monkeypatch.setattr(pacing, "_paces", {})
+
+
+@pytest.fixture
+def clock() -> NoTime:
+    return NoTime()
+
+
+@pytest.fixture
+def asker_of(clock: NoTime) -> Callable[..., Asker]:
+    def make(server: AnsweringServer, **options: Any) -> Asker:
+        extra = options.pop("extra", {})
+        fields = {name: options.pop(name) for name in ("login", "password") if name in options}
+        path = options.pop("path", "")
+        connection = Connection(conn_id="c", conn_type="http", host=server.url + path, extra=extra, **fields)
+        return Asker(connection, clock=clock, **options)
+
+    return make

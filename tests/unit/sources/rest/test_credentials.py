@@ -1,0 +1,87 @@
+"""Days of an API whose credentials end, move or are refused while its pages are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.clients.http import fetched
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sources.rest import NextLink
+from airflow_provider_connect.testing.polls import Poll, poll
+from tests.equipment.http.answering import AnsweringServer, Heard, Said
+from tests.equipment.rest_api.items import DATE
+from tests.equipment.rest_api.reading import DAY, declared, ids
+
+CANARY = "canary-7f"
+OAUTH = {"auth": "oauth2_client_credentials", "auth_url": "/token"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetched, "_held", {})
+
+
+class Api:
+    """Three pages of two rows, for who has the newest of its tokens; each is good for so many requests."""
+
+    def __init__(self, good_for: int) -> None:
+        self._good_for = good_for
+        self._left = 0
+        self.tokens = 0
+
+    def __call__(self, heard: Heard) -> Said:
+        if heard.path == "/token":
+            self.tokens += 1
+            self._left = self._good_for
+            return Said({"access_token": f"{CANARY}-{self.tokens}", "expires_in": 3600})
+        if heard.headers.get("authorization") != f"Bearer {CANARY}-{self.tokens}" or not self._left:
+            return Said({"error": f"{heard.headers.get('authorization')} has ended"}, 401)
+        self._left -= 1
+        page = int(dict(heard.params).get("page", 1))
+        rows = [{"id": 2 * page + at, "at": f"{DATE}T12:00:00Z", "name": "a"} for at in range(2)]
+        return Said({"items": rows, "next": f"/items?page={page + 1}" if page < 3 else None})
+
+
+def read(server: AnsweringServer, extra: dict[str, Any] = OAUTH) -> Poll:
+    source = declared("items", NextLink(at="next", ends="no_token"), at="items", retry_budget_seconds=1)
+    connection = Connection(conn_id="api", conn_type="http", host=server.url, login="me", password=CANARY, extra=extra)
+    return poll(source, connection, DAY)
+
+
+@pytest.mark.parametrize(("good_for", "tokens"), [(9, 1), (2, 2), (1, 3)])
+def test_h21_a_token_that_ends_between_two_pages_costs_neither_the_day_nor_a_row(good_for: int, tokens: int) -> None:
+    api = Api(good_for)
+    with AnsweringServer(api) as server:
+        assert sorted(ids(read(server))) == [2, 3, 4, 5, 6, 7]
+        pages = [heard.params for heard in server.heard if heard.path == "/items"]
+    assert api.tokens == tokens
+    assert len(pages) == 3 + tokens - 1
+
+
+def test_the_polls_of_a_process_share_one_token() -> None:
+    """airbyte #28311: a new token for every stream exhausted the token endpoint."""
+    api = Api(100)
+    with AnsweringServer(api) as server:
+        for _ in range(3):
+            read(server)
+    assert api.tokens == 1
+
+
+def test_a_token_that_is_refused_at_once_is_a_person_s_matter() -> None:
+    api = Api(0)
+    with AnsweringServer(api) as server, pytest.raises(ConfigError, match="it refuses the credentials") as caught:
+        read(server)
+    assert api.tokens == 2
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize("link", ["http://[::1/items", "https://[/"])
+def test_a_next_link_that_is_no_address_is_told(link: str) -> None:
+    def answer(_: Heard) -> Said:
+        return Said({"items": [{"id": 1, "at": f"{DATE}T12:00:00Z", "name": "a"}], "next": link})
+
+    with AnsweringServer(answer) as server, pytest.raises(RetriableError, match="page 1 links to a next page whose"):
+        read(server, {})

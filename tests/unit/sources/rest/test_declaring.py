@@ -1,0 +1,260 @@
+"""What a declaration may say, in a DAG file or a file of its own; and what is refused before anything is asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._rest import poller as polling
+from airflow_provider_connect.sources.rest import Count, LinkHeader, PageNumber, Records, Request, RestSource
+from airflow_provider_connect.window import Day
+from tests.equipment.rest_api.items import DATE, items_of, parents
+from tests.equipment.rest_api.reading import DAY, declared, ids, read, records
+from tests.equipment.rest_api.server import RestApi
+
+PAGE = Path(__file__).parents[4] / "docs" / "any-api.md"
+MINIMAL: dict[str, Any] = {
+    "conn_id": "api",
+    "stream": "items",
+    "request": {"path": "/pages", "params": {"since": "{day.start}", "until": "{day.end}"}},
+    "paging": {"kind": "page_number", "ends": "empty_page"},
+    "records": {"key": ["id"], "columns": {"id": "bigint"}},
+}
+PARENT: dict[str, Any] = {
+    "stream": "parents",
+    "request": {"path": "/parents"},
+    "paging": {"kind": "page_number", "ends": "empty_page"},
+    "records": {"key": ["id"], "columns": {"id": "string", "rank": "double"}},
+    "snapshot": "replace",
+}
+YAML = """
+stream: items
+request:
+  path: /pages
+  params: {since: "{day.start}", until: "{day.end}", per_page: 100, draft: false}
+paging: {kind: page_number, ends: empty_page}
+records:
+  key: [id]
+  columns:
+    id: bigint
+    user_id: {type: bigint, at: /user/id}
+"""
+
+
+def with_children(**changes: Any) -> dict[str, Any]:
+    request = {"path": "/parents/{parent.id}/items", "params": {"since": "{day.start}", "until": "{day.end}"}}
+    return MINIMAL | {"request": request, "parent": PARENT} | changes
+
+
+def test_a_file_declares_the_same_as_a_dag_file(tmp_path: Path) -> None:
+    (tmp_path / "items.yaml").write_text(YAML)
+    made = RestSource.from_file(tmp_path / "items.yaml", conn_id="api")
+    (tmp_path / "items.json").write_text(json.dumps(made.serialize()))
+    assert RestSource.from_file(tmp_path / "items.json") == made
+    assert made.request.params == {"since": "{day.start}", "until": "{day.end}", "per_page": 100, "draft": False}
+    assert made.records.columns["user_id"].at == "/user/id"
+
+
+def test_a_file_is_found_beside_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "items.yaml").write_text(YAML)
+    dag = tmp_path / "dag.py"
+    dag.write_text("made = RestSource.from_file('items.yaml', conn_id='api')")
+    monkeypatch.chdir("/")
+    names = {"RestSource": RestSource}
+    exec(compile(dag.read_text(), str(dag), "exec"), names)
+    assert isinstance(names["made"], RestSource)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.yaml", "stream: a\nstream: b\n", "stream: stands twice"),
+        ("a.json", '{"stream": "a", "stream": "b"}', "stream: stands twice"),
+        ("a.yaml", "- a\n", "is to be one object"),
+        ("a.yaml", "a: [", "it is no YAML at line"),
+        ("a.yaml", "a: !!python/object:os.system x", "it is no YAML"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(tmp_path: Path, name: str, text: str, told: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        RestSource.from_file(tmp_path / name, conn_id="api")
+    with pytest.raises(ConfigError, match="cannot be read: FileNotFoundError"):
+        RestSource.from_file(tmp_path / "none.yaml")
+
+
+def test_the_page_for_users_declares_what_it_says() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (code, *_), (text,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "yaml"))
+    made: list[RestSource] = []
+    operator = {"ConnectOperator": lambda **options: made.append(options["source"])}
+    exec(code.replace("from airflow_provider_connect.operators.connect import ConnectOperator\n", ""), operator)
+    of_file = RestSource(**yaml.safe_load(text), conn_id="shop")
+    assert (made[0].request, made[0].paging) == (of_file.request, of_file.paging)
+
+
+def test_the_schema_for_editors_knows_every_kind_and_its_short_forms() -> None:
+    schema = RestSource.json_schema()
+    text = json.dumps(schema)
+    for word in ("page_number", "link_header", "last_key", "empty_page", "no_token", "short_page", "epoch_ms", "retry"):
+        assert f'"{word}"' in text
+    columns = schema["$defs"]["Records"]["properties"]["columns"]["additionalProperties"]
+    assert {"type": "string"} in columns["anyOf"], "a type alone is a column"
+    kinds = schema["$defs"]["Flag"]["properties"]["at"]
+    assert "has_more" in kinds["description"], "editors show what a field is"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"paging": {"kind": "page_number"}}, "paging.page_number.ends: required"),
+        ({"paging": {"kind": "pages", "ends": "empty_page"}}, "say how pages follow each other"),
+        ({"paging": {"kind": "page_number", "ends": "sometime"}}, "say how the last page is known"),
+        ({"paging": {"kind": "page_number", "ends": "no_token"}}, "'no_token' tells nothing about this paging"),
+        ({"paging": {"kind": "cursor", "ends": "no_token", "at": "c"}}, "give one of param, send_header and put"),
+        ({"request": {"path": "https://elsewhere/x"}}, "the connection names the host"),
+        ({"request": {"path": "/x?a=1"}}, "stands in params"),
+        ({"request": {"path": "/x", "body": {}}}, "belong to method='POST'"),
+        ({"records": {"key": ["di"], "columns": {"id": "bigint"}}}, "'di' is no column; did you mean 'id'?"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigit"}}}, "unknown type; did you mean 'bigint'?"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint", "ID": "string"}}}, "stands twice"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint", "document": "json"}}}, "is a column of ours"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint", "a b": "json"}}}, "'a b' is no name"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint"}, "day": "id"}}, "neither timestamp nor date"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint"}, "outside": "drop"}}, "needs day"),
+        ({"records": {"at": "/a~2", "key": ["id"], "columns": {"id": "bigint"}}}, "'~' is written as '~0'"),
+        ({"zone": "Mars/Base"}, "unknown time zone 'Mars/Base'"),
+        ({"snapshot": "replace"}, "but the request names a day"),
+        ({"partitions": 2}, "only parents"),
+        ({"request": {"path": "/x/{day.start}", "headers": {"X-Api-Key": "k"}}}, "'X-Api-Key' is a credential"),
+        ({"request": {"path": "/x/{day.start}", "params": {"access_token": "k"}}}, "'access_token' is a credential"),
+        ({"request": {"path": "/x/{day.start}", "params": {"page": 1}}}, "request.params.page: the paging sends it"),
+        (
+            {"paging": {"kind": "cursor", "ends": "no_token", "at": "c", "put": "c"}},
+            "paging.put: needs request.method='POST'",
+        ),
+        ({"errors": [{"status": 404, "then": "ignore"}]}, "leaves out a parent, and there is none"),
+        ({"parent_columns": {"a": "id"}}, "needs a parent"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_what_to_do(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        RestSource(**MINIMAL | changes)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"request": {"path": "/parents", "params": {"since": "{day.start}"}}}, "names no {parent.…}"),
+        ({"request": {"path": "/x/{parent.idd}"}}, "unknown {parent.idd}; did you mean 'parent.id'?"),
+        ({"request": {"path": "/x/{parent.rank}/{day.start}"}}, "{parent.rank} is of type double"),
+        ({"parent_columns": {"p": "nr"}}, "the parent has no column 'nr'"),
+        ({"parent_columns": {"ID": "id"}}, "'ID' is a column already"),
+        ({"partitions": 2}, "it needs one of parent_columns"),
+        ({"parent": PARENT | {"errors_tolerance": "all"}}, "would leave out its children"),
+        ({"parent": PARENT | {"conn_id": "other"}}, "share one connection"),
+        ({"count": {"at": "total"}}, "none for the day"),
+    ],
+)
+def test_parents_that_do_not_fit_are_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        RestSource(**with_children(**changes))
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_each_parents_children_are_in_one_partition(partitions: int) -> None:
+    columns = {"parent_columns": {"parent_id": "id"}, "partitions": partitions}
+    keyed = {"records": {"key": ["parent_id", "id"], "columns": {"id": "bigint"}}}
+    with RestApi() as api:
+        polled = read(api, RestSource(**with_children(**columns, **keyed)))
+    assert sorted(ids(polled)) == list(range(1, 36))
+    by_part = [
+        {row["parent_id"] for part, _, batch in polled.batches if part.index == index for row in batch.to_pylist()}
+        for index in range(partitions)
+    ]
+    assert sum(map(len, by_part)) == len(set().union(*by_part)) == len(parents())
+    assert sum(bool(each) for each in by_part) > partitions // 2
+
+
+def test_a_parent_that_is_no_row_fails_the_day_for_its_children_would_be_missing() -> None:
+    odd = {"records": {"key": ["id"], "columns": {"id": "bigint"}}}
+    with RestApi() as api, pytest.raises(DataError, match="parents, page 1: record 0 of those read is no row"):
+        read(api, RestSource(**with_children(parent=PARENT | odd)))
+
+
+def snapshot(kind: str, **options: Any) -> RestSource:
+    return RestSource(**MINIMAL | {"request": {"path": "/pages"}, "snapshot": kind} | options)
+
+
+def test_a_snapshot_is_all_there_is_whatever_day_it_is_of() -> None:
+    rows = [*items_of(DATE, 5), *items_of(DATE + dt.timedelta(days=400), 5, 100)]
+    assert (snapshot("replace").kind, snapshot("daily").kind) == ("snapshot", "day")
+    with RestApi(rows) as api:
+        assert len(ids(read(api, snapshot("replace")))) == 10
+
+
+def test_a_daily_snapshot_is_never_taken_for_a_day_that_is_long_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the API has today is not what it had in March: catchup must not make it so."""
+    with RestApi() as api:
+        poller = snapshot("daily").open(api.connection)
+        monkeypatch.setattr(polling, "now", lambda: DAY.end + dt.timedelta(hours=23))
+        assert len(poller.plan([DAY])) == 1
+        monkeypatch.setattr(polling, "now", lambda: DAY.end + dt.timedelta(hours=25))
+        with pytest.raises(ConfigError, match="cannot be had any more"):
+            poller.plan([DAY])
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        Count(request=Request(path="/count", params={"since": "{day.start}", "until": "{day.end}"}), at="/meta/count"),
+        Count(header="X-Total"),
+    ],
+)
+def test_the_apis_own_count_of_a_day(count: Count) -> None:
+    source = declared("/pages", PageNumber(ends="empty_page"), count=count)
+    assert source.count_problems() == []
+    with RestApi([*items_of(DATE, 35), *items_of(DATE + dt.timedelta(days=1), 7, 100)]) as api:
+        poller = source.open(api.connection)
+        assert poller.count(DAY, Tally()).rows == 35
+        assert poller.count(Day(date=DATE + dt.timedelta(days=1)), Tally()).rows == 7
+        wrong = declared("/pages", PageNumber(ends="empty_page"), count=Count(header="X-Nothing"))
+        with pytest.raises(ConfigError, match="no whole number at 'X-Nothing'"):
+            wrong.open(api.connection).count(DAY, Tally())
+
+
+def test_a_poll_keeps_no_more_than_a_page_in_memory() -> None:
+    """The generator asks for a page when the one before it is taken."""
+    with RestApi() as api:
+        source = declared("/pages", PageNumber(ends="empty_page"))
+        with source.open(api.connection) as poller:
+            (part,) = poller.plan([DAY])
+            yielded = poller.poll(part, Tally(part.days))
+            next(yielded)
+            assert len(api.asked) == 1
+            next(yielded)
+            assert len(api.asked) == 2
+            yielded.close()  # type: ignore[attr-defined]
+
+
+def test_pages_have_an_end_whatever_the_api_says() -> None:
+    with RestApi() as api, pytest.raises(ConfigError, match="more than max_pages=3 pages"):
+        read(api, declared("/linked", LinkHeader(ends="no_token", max_pages=3), at="items"))
+
+
+def test_a_key_may_be_of_several_columns() -> None:
+    one = Records(key=("id", "name"), columns={"id": "bigint", "name": "string"})
+    with RestApi(items_of(DATE, 3)) as api:
+        polled = read(api, declared("/single", {"kind": "single"}, records=one))
+    assert len({key for _, _, batch in polled.batches for key in batch.column("record_key").to_pylist()}) == 3
+    assert records().key == ("id",)

@@ -1,0 +1,248 @@
+"""Records to rows: exact, byte for byte, and what does not fit is told by place and reason, never by value."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sources.rest import RestSource, Single
+from airflow_provider_connect.testing.polls import Poll
+from tests.equipment.rest_api.reading import DAY, counts, read, tally_of
+from tests.equipment.rest_api.server import Answer, RestApi
+
+MARCH = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+
+
+def source(columns: dict[str, Any], **options: Any) -> RestSource:
+    more = {name: options.pop(name) for name in ("errors_tolerance", "max_rejects") if name in options}
+    wanted = {"key": ["id"], "columns": {"id": "bigint"} | columns} | options
+    return RestSource(
+        conn_id="api",
+        stream="s",
+        request={"path": "/single", "params": {"since": "{day.start}"}},
+        paging=Single(),
+        records=wanted,
+        **more,
+    )
+
+
+def polled(body: bytes | list[Any], declared: RestSource) -> Poll:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    with RestApi() as api:
+        api.faults.append(lambda _: Answer(raw=raw))
+        return read(api, declared)
+
+
+def rows(found: Poll) -> list[dict[str, Any]]:
+    return [row for _, _, batch in found.batches for row in batch.to_pylist()]
+
+
+def column(values: list[str], kind: Any) -> list[Any]:
+    """Return a column of values, each given as JSON."""
+    body = "[" + ",".join(f'{{"id":{at},"x":{value}}}' for at, value in enumerate(values)) + "]"
+    return [row["x"] for row in rows(polled(body.encode(), source({"x": kind}, undeclared="drop")))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "found"),
+    [
+        ("string", ['"a"', "null", "12", "-0.10", "true", '{"b": 1.50}', "[1, 2]", '"\\u00e4"'],
+         ["a", None, "12", "-0.10", "true", '{"b": 1.50}', "[1, 2]", "ä"]),
+        ("bigint", ["1", "null", "-9223372036854775808"], [1, None, -(2**63)]),
+        ("double", ["1", "2.5", "null"], [1.0, 2.5, None]),
+        ("boolean", ["true", "false", "null"], [True, False, None]),
+        ("date", ['"2026-03-01"', "null"], [dt.date(2026, 3, 1), None]),
+        ("decimal(20,4)", ["1.10", '"12345678901234.5678"', "0.1", "1e3", "null"],
+         [Decimal("1.1000"), Decimal("12345678901234.5678"), Decimal("0.1000"), Decimal("1000.0000"), None]),
+        ("json", ['{"a": [1.0, 2e5]}', "null", '"x"', " 1.50 "], ['{"a": [1.0, 2e5]}', None, '"x"', "1.50"]),
+        ("timestamp",
+         ['"2026-03-01T01:00:00+01:00"', '"2026-03-01T00:00:00.1234567Z"', '"2026-03-01T00:00:00"', "null"],
+         [MARCH, MARCH.replace(microsecond=123_456),
+          MARCH, None]),
+        ({"type": "timestamp", "zone": "Europe/Berlin"}, ['"2026-03-01 01:00:00"', '"2026-03-01T00:00:00Z"'],
+         [MARCH] * 2),
+        ({"type": "timestamp", "format": "epoch_ms"}, ["1772323200000", "null"], [MARCH, None]),
+        ({"type": "timestamp", "format": "epoch_s"}, ["1772323200.5"], [MARCH.replace(microsecond=500_000)]),
+    ],
+)  # fmt: skip
+def test_values_of_each_type(kind: Any, values: list[str], found: list[Any]) -> None:
+    assert column(values, kind) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("bigint", '"1"'), ("bigint", "1.5"), ("bigint", "9223372036854775808"), ("bigint", "true"),
+        ("double", "9007199254740993"), ("boolean", "0"), ("date", '"2026-02-30"'), ("date", '"2026-03-01T00:00:00Z"'),
+        ("decimal(4,2)", "1.234"), ("decimal(4,2)", "123.4"), ("decimal(4,2)", '"x"'), ("decimal(4,2)", "[1]"),
+        ("timestamp", '"soon"'), ("timestamp", "1772323200"),
+        ({"type": "timestamp", "format": "epoch_s"}, '"1772323200"'),
+        ({"type": "timestamp", "format": "epoch_s"}, "1e300"),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_fails_the_day_or_is_set_aside(kind: Any, value: str) -> None:
+    """H23: nothing is rounded, cut or guessed."""
+    body = f'[{{"id":1,"x":null}},{{"id":2,"x":{value}}}]'.encode()
+    with pytest.raises(DataError, match="record 1 of those read is no row: its value of column 'x' is no "):
+        polled(body, source({"x": kind}))
+    found = polled(body, source({"x": kind}, errors_tolerance="all"))
+    assert [row["id"] for row in rows(found)] == [1]
+    (reject,) = tally_of(found).rejects
+    assert (reject.position, reject.column, reject.record) == (1, "x", f'{{"id":2,"x":{value}}}'.encode())
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (b'{"id":2,"x":NaN}', "NaN is no JSON"),
+        (b'{"id":2,"x":"\xff"}', "invalid UTF-8 at its byte 13"),
+        (b'{"id":2,"other":"\xff"}', "invalid UTF-8 at its byte 17"),
+        (b'"text"', "it is no JSON object"),
+        (b"null", "it is no JSON object"),
+        (b'{"x":"no id"}', "its key column 'id' is missing or null"),
+    ],
+)
+def test_a_record_that_is_none_is_set_aside_by_itself(record: bytes, reason: str) -> None:
+    """H7: its neighbours stay; its value stands in no message."""
+    body = b'[{"id":1,"x":"secret-1"}, ' + record + b' ,{"id":3,"x":"c"}]'
+    with pytest.raises(DataError) as caught:
+        polled(body, source({"x": "string"}))
+    assert reason in str(caught.value)
+    assert "no id" not in str(caught.value)
+    found = polled(body, source({"x": "string"}, errors_tolerance="all"))
+    assert [row["id"] for row in rows(found)] == [1, 3]
+    assert [reject.record for reject in tally_of(found).rejects] == [record]
+
+
+def test_half_a_surrogate_pair_is_replaced_in_columns_and_stays_in_the_document() -> None:
+    record = rb'{"id": 1, "x": "a\ud83d", "y": "\ud800"}'
+    found = polled(b"[" + record + b', {"id": 2, "x": "b"}]', source({"x": "string"}))
+    assert [row["x"] for row in rows(found)] == ["a\ufffd", "b"]
+    assert rows(found)[0]["document"] == record.decode()
+    assert counts(found)["lone_surrogates"] == 1
+
+
+def test_of_a_key_that_comes_twice_the_last_counts() -> None:
+    assert rows(polled(b'[{"id":1,"id":2}]', source({})))[0]["id"] == 2
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.text(max_size=5), st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists, max_leaves=4)
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.booleans(),
+    st.sampled_from([None, 1, "\t"]),
+)
+def test_a_document_is_kept_byte_for_byte(documents: list[dict[str, Any]], is_ascii: bool, indent: Any) -> None:
+    from airflow_provider_connect.sources._rest.reading import PageCutter
+
+    texts = [json.dumps({"id": at} | each, ensure_ascii=is_ascii, indent=indent) for at, each in enumerate(documents)]
+    body = '{"a/b": {"": [' + " ,\n".join(texts) + "]}}"
+    cutter = PageCutter(source({}, at="/a~1b/").records, [])
+    cut = cutter.cut(body.encode("utf-8", "surrogatepass"), "p")
+    assert [bytes(record) for record in cut.records] == [text.encode() for text in texts]
+
+
+def test_fields_that_no_column_names() -> None:
+    body = [{"id": 1, "user": {"id": 7, "name": "n"}}, {"id": 2, "odd": 1}, {"id": 3}]
+    columns = {"user_id": {"type": "bigint", "at": "/user/id"}}
+    kept = polled(body, source(columns))
+    assert [row["user_id"] for row in rows(kept)] == [7, None, None]
+    assert [json.loads(row["document"]) for row in rows(kept)] == body
+    dropped = polled(body, source(columns, undeclared="drop"))
+    assert "document" not in dropped.schema.names
+    assert counts(dropped)["undeclared_dropped"] == 1
+    with pytest.raises(DataError, match="fields that no column names: 'odd'"):
+        polled(body, source(columns, undeclared="fail"))
+
+
+@pytest.mark.parametrize(("outside", "kept"), [("count", [1, 2, 3]), ("drop", [1])])
+def test_records_of_other_days(outside: str, kept: list[int]) -> None:
+    body = [
+        {"id": 1, "at": "2026-10-05T23:59:59.999Z"},
+        {"id": 2, "at": "2026-10-06"},
+        {"id": 3, "at": "2026-10-04T23:59:59Z"},
+    ]
+    found = polled(body, source({"at": "timestamp"}, day="at", outside=outside))
+    assert [row["id"] for row in rows(found)] == kept
+    assert counts(found)["other_day" if outside == "drop" else "outside_day"] == 2
+    with pytest.raises(DataError, match=f"2 records are not of day {DAY}"):
+        polled(body, source({"at": "timestamp"}, day="at"))
+
+
+def test_a_record_without_its_day_is_no_row_where_the_day_decides() -> None:
+    with pytest.raises(DataError, match="its day column 'at' is missing or null"):
+        polled([{"id": 1}], source({"at": "timestamp"}, day="at", outside="drop"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("string", '"k"'),
+        ("double", "1.5"),
+        ("boolean", "true"),
+        ("decimal(9,2)", "1.5"),
+        ("date", '"2026-03-01"'),
+        ("timestamp", '"2026-03-01T00:00:00Z"'),
+        ("json", "[1]"),
+    ],
+)
+def test_a_column_of_any_type_may_be_a_key(kind: str, value: str) -> None:
+    (row,) = rows(polled(f'[{{"id":1,"x":{value}}},{{"id":2,"x":{value}}}]'.encode(), source({"x": kind}, key=["x"])))
+    assert row["id"] == 1
+
+
+def test_keys_do_not_depend_on_other_fields() -> None:
+    one, other = (
+        [row["record_key"] for row in rows(polled([{"id": 1, "x": x}], source({"x": "bigint"})))] for x in (1, 2)
+    )
+    assert one == other
+
+
+@given(
+    st.lists(
+        st.datetimes()
+        .filter(lambda at: 1 < at.year < 9999)
+        .flatmap(
+            lambda at: st.sampled_from(
+                [
+                    at.isoformat(),
+                    at.isoformat() + "Z",
+                    at.isoformat(timespec="seconds") + "Z",
+                    at.isoformat(timespec="milliseconds") + "Z",
+                    at.isoformat(timespec="minutes") + "Z",
+                    at.isoformat(sep=" ") + "+05:30",
+                    at.isoformat()[:-1] + "ZZ",
+                ]
+            )
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_times_are_read_alike_one_by_one_and_many_at_once(texts: list[str]) -> None:
+    from airflow_provider_connect.values.json.typed import instants
+
+    array, misfits = instants(texts)
+    alone = [instants([text, "2026-03-01"])[0][0].as_py() for text in texts]
+    assert array.to_pylist() == alone == [_read(text) for text in texts]
+    assert misfits == array.null_count
+
+
+def _read(text: str) -> dt.datetime | None:
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
