@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCE ?= mixpanel
 SINK ?= delta
-REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables types sink real real_rules)
+REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables types sink erase) tests/integration/bigquery/real
 # Each worker goes through a half in order, so that a file's servers start in one of them, and helps the other at the end.
 TWO := -n 2 --dist worksteal
 # No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.

@@ -16,6 +16,7 @@ from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_COLUMNS, NEWE
 from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.snapshot import snapshot_moved_on
+from airflow_provider_connect.stage.manifest import Seen
 
 
 def begin(step: LedgerStep) -> str:
@@ -33,13 +34,14 @@ def found_columns(step: LedgerStep) -> str:
     return f"""COUNTIF({own} AND day IS NULL) AS fences,
     MAX(IF({this_day} AND token = {literal(step.publish.intent.token)}, generation, NULL)) AS published,
     MAX(newest) AS newest,
-    MAX(IF({before(step)} AND generation = newest, COALESCE(checks, 0), NULL)) AS checks"""
+    MAX(IF({before(step)} AND generation = newest, COALESCE(checks, 0), NULL)) AS checks,
+    MAX(IF({own} AND day IS NULL, COALESCE(erased, 0), NULL)) AS erased"""
 
 
 def ledger_rows(step: LedgerStep) -> str:
     """Return the ledger's rows about the target, each with the generation that this step must follow."""
     return f"""(
-    SELECT connector, stream, day, token, generation, checks, answer, row_count,
+    SELECT connector, stream, day, token, generation, checks, answer, row_count, erased,
       MAX(IF({before(step)}, generation, NULL)) OVER () AS newest
     FROM {step.ledger.sql} WHERE target = {literal(step.target.id)}
   )"""
@@ -60,10 +62,14 @@ def moved_on(step: LedgerStep) -> list[tuple[str, str]]:
     seen = step.publish.manifest.seen
     if step.replaces_whole:
         later = f"{NEWEST_DAY} > {literal(step.publish.day.date)}"
-        return [(later, "superseded"), (snapshot_moved_on(seen), "overtaken")]
-    return [
-        (f"COALESCE(seen.newest, 0) != {seen.generation} OR COALESCE(seen.checks, 0) != {seen.checks}", "overtaken")
-    ]
+        return [(later, "superseded"), (erased_since(seen), "overtaken"), (snapshot_moved_on(seen), "overtaken")]
+    moved = f"COALESCE(seen.newest, 0) != {seen.generation} OR COALESCE(seen.checks, 0) != {seen.checks}"
+    return [(erased_since(seen), "overtaken"), (moved, "overtaken")]
+
+
+def erased_since(seen: Seen) -> str:
+    """Return the condition that somebody was erased since the look before the poll."""
+    return f"COALESCE(seen.erased, 0) != {seen.erased}"
 
 
 def whens(cases: list[tuple[str, str]]) -> str:
@@ -77,7 +83,7 @@ def last_select(step: LedgerStep, columns: str = "outcome") -> str:
     if step.replaces_whole:
         day = f"({own} OR day = {NEWEST_DAY})"
     own += f" AND token = {literal(step.publish.intent.token)}"
-    return f"""SELECT {columns}, seen.newest AS newest, l.* EXCEPT (one)
+    return f"""SELECT {columns}, seen.newest AS newest, seen.erased AS erased, l.* EXCEPT (one)
 FROM (SELECT 1 AS one) AS o LEFT JOIN (
   SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql}
   WHERE {of_stream(step.target, step.key)} AND {day}
@@ -91,6 +97,11 @@ def unfenced(step: LedgerStep) -> RetriableError:
         f"{step.doing}: ledger {step.ledger.id} has no fence row for this stream any more; nothing was changed. "
         "The next try puts it back if the rest is there; find out who deletes from the ledger"
     )
+
+
+def erased_of(answer: dict[str, Any]) -> int:
+    """Return the version of the stream's erase list."""
+    return int(answer["erased"] or 0)
 
 
 def newest_of(answer: dict[str, Any]) -> LedgerRow | None:

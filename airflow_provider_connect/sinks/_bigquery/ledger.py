@@ -1,8 +1,9 @@
 """The ledger: a small table with a row for every publish and every confirmation, and one fence row for each stream.
 
 A day's newest generation counts, and its last confirmation. A confirmation repeats the row of a publish, with who found
-it unchanged and with one check more (:mod:`.confirmation`). Every publish of a stream, and every confirmation, first
-changes its fence row (``day`` NULL, generation 0), so two of them cannot run at once; see :mod:`.script`.
+it unchanged and with one check more (:mod:`.reloads.confirmation`). Every publish, confirmation and erase of a stream
+first changes its fence row (``day`` NULL, generation 0), so two of them cannot run at once; see :mod:`.script`. It also
+has the version of the stream's erase list (:mod:`.erase_list`).
 
 From the first preflight on, the target's label ``connect_ledger`` names its ledger. So a ledger that is gone or emptied
 never looks like that of a new table, and no second ledger begins.
@@ -24,8 +25,10 @@ from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, read_list
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import DaySet, SourceKind
 
 if TYPE_CHECKING:
@@ -37,6 +40,11 @@ WriteMode = Literal["replace", "merge", "append"]
 _LATER_FIELDS = own_fields(
     ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
     ("answer", "STRING", "Digest of what was published, and how."),
+    (
+        "erased",
+        "INTEGER",
+        "In the stream's fence row, the version of its erase list; NULL as long as nobody is erased.",
+    ),
 )
 """What the ledgers of earlier versions lack, until the next preflight."""
 LEDGER_FIELDS: list[dict[str, Any]] = [
@@ -148,6 +156,18 @@ class BigQueryLedger(Ledger):
         """Return every published day."""
         rows = self._read("SELECT DISTINCT day", "AND day IS NOT NULL")
         return DaySet.of(row["day"] for row in rows)
+
+    def erased(self) -> EraseList:
+        """Return whose rows are kept out of the stream, by one query; by two once somebody is erased.
+
+        :raises ConfigError: the list is gone, or was changed by hand.
+        """
+        try:
+            rows = self._read("SELECT MAX(erased) AS version", "AND day IS NULL")
+        except ColumnError:  # no preflight has brought the ledger up to date yet
+            return EraseList()
+        version = int(rows[0]["version"] or 0) if rows else 0
+        return read_list(self.api, self.target, of_stream(self.target, self.key), version)
 
     def _read_rows(self, rest: str) -> list[dict[str, Any]]:
         try:
@@ -275,8 +295,10 @@ def ensure_ledger(
         raise foreign_rows(key, target, ledger)
     if not found["fences"]:
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
+        # Whom an earlier fence row kept out, this one does, too.
+        erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target, mine)
         api.query(
-            f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation) SELECT {values}",
+            f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased) SELECT {values}, {erased}",
             doing=f"put the fence row of {key} into {ledger.id}",
             labels={"connect": "preflight"},
         )

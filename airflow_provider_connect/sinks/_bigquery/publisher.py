@@ -18,6 +18,7 @@ from airflow_provider_connect.clients.bigquery.tables import drop, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, labels
@@ -34,6 +35,7 @@ from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file
+from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
@@ -184,6 +186,14 @@ class BigQueryPublisher(Publisher):
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
         return confirm(self.api, step, self._labels(publish))
+
+    def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the rows with these values, by day."""
+        return TableEraser(self.api, self.tables, self.ledger, column).found(values)
+
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+        """Put values on the erase list, and take their rows out of every day, hundreds of days in a transaction."""
+        return TableEraser(self.api, self.tables, self.ledger, column).erase(values, kind)
 
     def abort(self, publish: Publish, token: Staging) -> None:
         """Drop this attempt's staging tables, unless they are kept for the next one.

@@ -26,6 +26,8 @@ from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.decision import (
     before,
     begin,
+    erased_of,
+    erased_since,
     found_columns,
     last_select,
     ledger_rows,
@@ -92,8 +94,8 @@ def publish_script(plan: PublishPlan) -> str:
 DECLARE day_rows INT64;
 DECLARE {NEWEST_DAY} DATE;
 DECLARE kept_rows, vanished INT64 DEFAULT 0;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, day_rows INT64, strangers INT64,
-  staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, day_rows INT64,
+  strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
 {begin(plan)}
 {_look_for_snapshots(plan)}SET seen = (
 {_look(plan)}
@@ -162,7 +164,7 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         raise superseded(plan.publish, newest)
     where = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
-        "overtaken": overtaken(plan.publish, newest),
+        "overtaken": overtaken(plan.publish, newest, erased_of(answer)),
         "incomplete": IncompleteError(
             f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
             f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
@@ -218,7 +220,8 @@ def _cases(plan: PublishPlan) -> str:
 def _compared(plan: PublishPlan) -> list[tuple[str, str]]:
     """Return what refuses a day that somebody else has published: one that only adds refuses any."""
     if plan.write_mode == "append":
-        return [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
+        refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
+        return [(erased_since(plan.publish.manifest.seen), "overtaken"), *refused]
     return moved_on(plan)
 
 

@@ -16,14 +16,14 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Clock, Patience
-from airflow_provider_connect.sinks._bigquery.confirmation import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
+from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, list_staging
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.sink import LedgerRow
 
+Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
 PUBLISH_SECONDS = 600.0
 """How long a publish goes on losing its turn before it leaves the rest to Airflow's retry."""
@@ -77,14 +78,18 @@ def put_in_place(
     :param keep: called when the first turn is lost: what is staged should outlive this driver.
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as :func:`~.script.settle`.
     """
-    return _in_turn(api, plan, lambda: settle(plan, _run_script(api, plan, plan.doing, labels)), keep, clock)
+
+    def run() -> LedgerRow:
+        return settle(plan, _run_script(api, plan, plan.doing, labels))
+
+    return in_turn(plan.doing, run, lambda: publishers(api, plan), keep=keep, clock=clock)
 
 
 def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None) -> LedgerRow:
     """Run the script of a confirmation until it has an outcome.
 
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as
-        :func:`~.confirmation.settle_confirmation`.
+        :func:`~.reloads.confirmation.settle_confirmation`.
     """
 
     def run() -> LedgerRow:
@@ -100,12 +105,23 @@ def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock 
             ) from None
         return settle_confirmation(step, dict(answer))
 
-    return _in_turn(api, step, run, lambda: None, clock)
+    return in_turn(step.doing, run, lambda: publishers(api, step), clock=clock)
 
 
-def _in_turn(
-    api: Api, step: LedgerStep, run: Callable[[], LedgerRow], keep: Callable[[], None], clock: Clock | None
-) -> LedgerRow:
+def in_turn(
+    doing: str,
+    run: Callable[[], Answer],
+    publishers: Callable[[], int],
+    *,
+    keep: Callable[[], None] = lambda: None,
+    clock: Clock | None = None,
+) -> Answer:
+    """Run what changes the stream's fence row until it has an outcome.
+
+    :param publishers: tells how many want a turn.
+    :param keep: called when the first turn is lost.
+    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`.
+    """
     patience = Patience(PUBLISH_SECONDS, clock=clock)
     while True:
         try:
@@ -116,10 +132,10 @@ def _in_turn(
             after = error.retry_after_seconds or 0.0
         if patience.tries == 1:
             keep()
-        together = publishers(api, step)
+        together = publishers()
         pause = max(pause_seconds(together, random.random()), patience.as_asked(after))  # noqa: S311
         lost = "%s: others were faster %d times; %d want a turn, next try in %.1f s"
-        _log.info(lost, step.doing, patience.tries, together, pause)
+        _log.info(lost, doing, patience.tries, together, pause)
         patience.sleep(pause)
 
 

@@ -20,9 +20,9 @@ from airflow_provider_connect.clients.bigquery.sql import names
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._bigquery import turns
-from airflow_provider_connect.sinks._bigquery.confirmation import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
+from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
 from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH, pause_seconds
 from tests.equipment.bigquery.turns import Turns, VirtualTime, statements, without_literals
@@ -66,6 +66,7 @@ def test_it_compares_what_was_seen_before_the_poll_and_the_answer() -> None:
     assert cases == [
         ("seen.fences = 0", "unfenced"),
         ("seen.published IS NOT NULL", "already"),
+        ("COALESCE(seen.erased, 0) != 0", "overtaken"),
         ("COALESCE(seen.newest, 0) != 2 OR COALESCE(seen.checks, 0) != 1", "overtaken"),
         ("COALESCE(seen.answer != '0a', TRUE)", "overtaken"),
     ]

@@ -208,7 +208,7 @@ def answered(outcome: str) -> dict[str, Any]:
     found = {"day": DAY, "generation": 3, "token": "t", "run": "dag/run/task", "clear_number": 0, "attempt": "a0"}
     more: dict[str, Any] = {"row_count": 7, "digest": "0" * 32, "counts": '{"rows_read":7}', "polled_at": NOON}
     more |= dict.fromkeys(("reference", "link", "published_at"))
-    looked = {"staged_rows": 6, "staged_rejects": 0, "keyless_rows": 2, "kept_rows": 4, "newest": 3}
+    looked = {"staged_rows": 6, "staged_rejects": 0, "keyless_rows": 2, "kept_rows": 4, "newest": 3, "erased": 0}
     return {"outcome": outcome} | looked | found | more
 
 
@@ -300,7 +300,17 @@ def test_merge_options_that_cannot_serve(options: tuple[Any, ...], text: str) ->
 
 def test_the_scripts_ledger_row_fills_every_column_of_the_ledger() -> None:
     written = re.findall(r"INSERT INTO `some-project.d.connect_ledger` \((.*?)\)", publish_script(plan()))[0]
-    assert written == names(field["name"] for field in LEDGER_FIELDS)
+    assert written == names(field["name"] for field in LEDGER_FIELDS if field["name"] != "erased"), (
+        "the fence row's own"
+    )
+
+
+def test_a_day_that_was_polled_before_an_erase_is_polled_again() -> None:
+    for mode, each in PLANS.items():
+        assert "WHEN COALESCE(seen.erased, 0) != 0 THEN 'overtaken'" in publish_script(each), mode
+    with pytest.raises(OvertakenError, match="rows were erased since") as caught:
+        settle(plan(), answered("overtaken") | {"erased": 1})
+    assert caught.value.is_erase
 
 
 def test_the_scripts_rejects_fill_every_column_of_theirs() -> None:

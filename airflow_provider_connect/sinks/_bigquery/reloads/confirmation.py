@@ -2,7 +2,7 @@
 
 The row repeats that of the day's newest generation, with one check more, and says who asked the source and when
 (:func:`.publishing.confirmed`). So both intents find themselves in the ledger, and an older answer that is still on its
-way is refused by the number of checks. The fence and the order of decisions are those of a publish (:mod:`.decision`).
+way is refused by the number of checks. The fence and the order of decisions are those of a publish (:mod:`..decision`).
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -17,6 +17,7 @@ from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._bigquery.decision import (
     before,
     begin,
+    erased_of,
     found_columns,
     last_select,
     ledger_rows,
@@ -39,7 +40,7 @@ def confirm_script(step: LedgerStep) -> str:
         (f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)", "overtaken"),
     ]
     return f"""DECLARE outcome STRING;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, answer STRING>;
+DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, answer STRING>;
 {begin(step)}
 SET seen = (
   SELECT AS STRUCT
@@ -85,4 +86,4 @@ def settle_confirmation(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     outcome = answer["outcome"]
     if outcome in ("confirmed", "already"):
         return ledger_row(answer)
-    raise unfenced(step) if outcome == "unfenced" else overtaken(step.publish, newest_of(answer))
+    raise unfenced(step) if outcome == "unfenced" else overtaken(step.publish, newest_of(answer), erased_of(answer))

@@ -1,0 +1,1 @@
+"""Takes people's rows out of a table, and keeps them out."""

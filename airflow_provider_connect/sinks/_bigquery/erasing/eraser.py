@@ -1,0 +1,202 @@
+"""Takes people's rows out of a BigQuery table: the erase list first, then their rows, as a generation of each day.
+
+From the moment that the list has them, nobody can publish their rows any more: a publish that was polled before is
+refused, and polls again. So the rows of a day can only become fewer from there on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.bigquery.tables import fields_of, filter_column, find
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
+from airflow_provider_connect.sinks._bigquery.erase_list import LIST_FIELDS, MOST_AT_ONCE, lengthen_script, list_of
+from airflow_provider_connect.sinks._bigquery.erasing.script import (
+    Wanted,
+    count_query,
+    erase_script,
+    generation_without,
+)
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger, of_stream
+from airflow_provider_connect.sinks._bigquery.names import legal_names
+from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from airflow_provider_connect.sinks._bigquery.turns import ASSUMED_PUBLISHERS, in_turn
+from airflow_provider_connect.stage.erasing import EraseList, Erasure, erase_run
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.sink import LedgerRow
+    from airflow_provider_connect.sinks._bigquery.tables import Tables
+    from airflow_provider_connect.window import SourceKind
+
+DAYS_AT_ONCE = 300
+"""How many days one transaction takes rows out of: each has a ledger row in its script, which may have 1 MB."""
+_TRIES = 20
+_PAUSES = doubling(0.5, 10.0)
+
+
+@dataclass(frozen=True)
+class TableEraser:
+    """Erases from one stream's table, by one column.
+
+    An attempt that is killed leaves the list and the days that it has done. The next one does the rest.
+    """
+
+    api: Api
+    tables: Tables
+    ledger: BigQueryLedger
+    column: str
+
+    def found(self, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the rows with these values, by day."""
+        rows: dict[dt.date, int] = {}
+        for wanted in self._wanted(values):
+            for day, gone in self._count(wanted).items():
+                rows[day] = rows.get(day, 0) + gone
+        return dict(sorted(rows.items()))
+
+    def erase(self, values: Sequence[str], kind: SourceKind) -> Erasure:
+        """Put values on the list, and take their rows out of every day."""
+        pieces = self._wanted(values)
+        target, ledger = self.tables.target, self.tables.ledger
+        replaces_whole = self.tables.options.replaces_whole(kind)
+        ensure_ledger(self.api, ledger, target, self.ledger.key, "replace", replaces_whole=replaces_whole)
+        ensure_table(
+            self.api,
+            list_of(target),
+            LIST_FIELDS,
+            cluster_by=("target", "connector", "stream"),
+            description=f"Whose rows are kept out of {target.id}, as keyed digests. Do not change by hand.",
+        )
+        erased = self._listed(values)
+        rows: dict[dt.date, int] = {}
+        for wanted in pieces:
+            for day, gone in self._taken_out(wanted, erased):
+                rows[day] = rows.get(day, 0) + gone
+        return Erasure(target.id, self.column, len(set(values)), dict(sorted(rows.items())), erased.version)
+
+    def _wanted(self, values: Sequence[str]) -> list[Wanted]:
+        """Return whose rows are looked for, in as many pieces as fit into a script each.
+
+        :raises ConfigError: there is no such table or column, or it cannot be erased from.
+        """
+        options, target = self.tables.options, self.tables.target
+        if options.write_mode != "replace":
+            raise ConfigError(
+                f"write_mode={options.write_mode!r}: rows can be erased where a day is replaced as a whole, since "
+                f"only there the ledger knows which rows a day has. Delete them from {target.id} by hand, after the "
+                "source has deleted them, or load the table again with write_mode='replace'"
+            )
+        self.api.locate(target)
+        table = find(self.api, target)
+        if table is None:
+            raise ConfigError(f"there is no table {target.id}: nothing can be erased from it")
+        fields = {field["name"]: field for field in fields_of(table)}
+        name = legal_names([self.column], fields)[self.column]
+        if name not in fields:
+            raise ConfigError(f"table {target.id} has no column {self.column!r}; {nearest(self.column, fields)}")
+        if (fields[name]["type"], fields[name].get("mode")) not in (("STRING", "NULLABLE"), ("STRING", "REQUIRED")):
+            raise ConfigError(f"table {target.id}: column {name!r} is {fields[name]['type']}, not one STRING a row")
+        every = tuple(dict.fromkeys(values))
+        pieces = (every[start : start + MOST_AT_ONCE] for start in range(0, len(every), MOST_AT_ONCE))
+        salt = secrets.token_hex(16)
+        return [Wanted(target, name, filter_column(table), salt, piece) for piece in pieces]
+
+    def _count(self, wanted: Wanted) -> dict[dt.date, int]:
+        doing = f"count rows to erase in {wanted.target.id}"
+        rows, _ = self.api.query(count_query(wanted), doing=doing, labels={"connect": "erase"})
+        if any(row["day"] is None for row in rows):
+            raise ConfigError(
+                f"table {wanted.target.id} has rows without a day, which this sink did not write: delete them by hand "
+                "first"
+            )
+        return {row["day"]: int(row["gone"]) for row in rows}
+
+    def _listed(self, values: Sequence[str]) -> EraseList:
+        """Put values on the stream's list; return the list that has them all."""
+        patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
+        ledger, target, key = self.tables.ledger, self.tables.target, self.ledger.key
+        while True:
+            listed = self.ledger.erased()
+            longer = listed.with_values(self.column, values)
+            if longer is listed:
+                return listed
+            added = sorted({*longer.digests} - {*listed.digests})[:MOST_AT_ONCE]
+            stream = of_stream(target, key)
+            script = lengthen_script(ledger, target, key, stream=stream, longer=longer, added=added)
+            answer = self._run(script, f"lengthen the erase list of {target.id}")
+            if not answer["fences"]:
+                raise RetriableError(
+                    f"ledger {ledger.id} has lost the fence row of {key}: try again, which puts it back"
+                )
+            # Somebody else's list first: then ours is of another version, and comes on top of theirs.
+            if int(answer["erased"]) != listed.version and not patience.again():
+                raise RetriableError(f"others keep changing the erase list of {key} in {target.id}: try again")
+
+    def _taken_out(self, wanted: Wanted, erased: EraseList) -> Iterator[tuple[dt.date, int]]:
+        """Yield each day with the number of rows that were taken out of it."""
+        patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
+        while True:
+            # Before the rows: what is published between the two must be found when they are taken out.
+            newest = self._newest()
+            if not (counted := self._count(wanted)):
+                return
+            some = dict(list(counted.items())[:DAYS_AT_ONCE])
+            if self._rewritten(wanted, some, newest, erased):
+                yield from some.items()
+            elif not patience.again():
+                raise RetriableError(f"others keep publishing into {wanted.target.id}: the rest is to be erased yet")
+
+    def _newest(self) -> dict[dt.date, LedgerRow]:
+        days = self.ledger.days()
+        return {row.day: row for row in self.ledger.between(min(days), max(days))} if days else {}
+
+    def _rewritten(
+        self, wanted: Wanted, counted: dict[dt.date, int], newest: dict[dt.date, LedgerRow], erased: EraseList
+    ) -> bool:
+        """Take rows out of days; return whether that was done, and nobody published one of them meanwhile.
+
+        :param newest: by day, the ledger's rows when they were counted.
+        """
+        if strange := sorted(str(day) for day in counted.keys() - newest.keys()):
+            # A generation of a day that nobody published would count as loaded.
+            raise ConfigError(
+                f"table {wanted.target.id} has rows of days that this stream never published "
+                f"({', '.join(strange[:5])}): delete them by hand first"
+            )
+        token = f"erase{erased.version}-{uuid.uuid4().hex[:16]}"
+        run = erase_run(erased.version)
+        followed = [newest[day] for day in {*counted, max(newest)}]
+
+        def script(job_id: str) -> str:
+            job = {"reference": job_id, "link": self.api.console_link(job_id)}
+            rows = [generation_without(newest[day], gone, token=token, run=run) for day, gone in counted.items()]
+            rows = [row.model_copy(update=job) for row in rows]
+            ledger, key = self.tables.ledger, self.ledger.key
+            return erase_script(wanted, ledger, key, rows=rows, followed=followed, version=erased.version)
+
+        outcome = self._run(script, f"erase rows from {wanted.target.id}")["outcome"]
+        if outcome == "unfenced":
+            raise RetriableError(
+                f"ledger {self.tables.ledger.id} has lost the fence row of {self.ledger.key}: try again, which puts it "
+                "back"
+            )
+        if outcome == "erased":
+            return True
+        # BigQuery may have run the script twice, if its first job ended with an error of BigQuery's own.
+        return self.ledger.published(min(counted), token) is not None
+
+    def _run(self, script: str | Callable[[str], str], doing: str) -> dict[str, Any]:
+        def run() -> dict[str, Any]:
+            job_id = f"connect_erase_{uuid.uuid4().hex}"
+            [answer], _ = self.api.query(script, doing=doing, labels={"connect": "erase"}, job_id=job_id)
+            return dict(answer)
+
+        return in_turn(doing, run, lambda: ASSUMED_PUBLISHERS)

@@ -1,0 +1,159 @@
+"""Erasing from a BigQuery table: the rows are gone, nobody brings them back, and no other row is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, OvertakenError
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sinks._bigquery import erase_list
+from airflow_provider_connect.sinks._bigquery.erasing import eraser
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, Bench, Target
+from airflow_provider_connect.window import ONE_DAY
+from tests.equipment.bigquery.fixtures import Target as Table
+
+pytestmark = pytest.mark.slow
+TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
+
+
+@pytest.fixture
+def bench(google_connection: Connection, dataset: str, tmp_path: Path) -> Iterator[Bench]:
+    """Three days, of which two have rows of 'a'."""
+    connections = {"google_cloud_default": google_connection}
+    sink = BigQuerySink(table=f"{dataset}.events")
+    publisher = sink.open(KEY, connections)
+    (tmp_path / "stage").mkdir()
+    made = Bench(Target(sink, Table(sink, connections).rows, connections), publisher, tmp_path / "stage")
+    assert publisher.preflight(SCHEMA, DAYS, "day") == []
+    made.publish(made.stage(MONDAY, ["a", "b", "a"], 1))
+    made.publish(made.stage(TUESDAY, ["b"], 2))
+    made.publish(made.stage(WEDNESDAY, ["a"], 3))
+    yield made
+    publisher.close()
+
+
+def erased(bench: Bench, *values: str, kind: Any = "day") -> dict[Any, int]:
+    return dict(bench.publisher.erase("event", values, kind).rows)
+
+
+def generations(bench: Bench) -> dict[Any, tuple[int, int]]:
+    return {row.day: (row.generation, row.rows) for row in bench.ledger.between(MONDAY, WEDNESDAY)}
+
+
+def polled_again(bench: Bench, publish: Publish, newest: LedgerRow | None) -> Publish:
+    """Return a publish that has seen what the ledger says now."""
+    seen = seen_in(newest, bench.ledger.erased().version)
+    return replace(publish, manifest=publish.manifest.model_copy(update={"seen": seen}))
+
+
+def test_rows_are_counted_then_erased_and_a_later_load_cannot_bring_them_back(bench: Bench) -> None:
+    assert bench.publisher.find("event", ["a", "x"]) == {MONDAY: 2, WEDNESDAY: 1}
+    assert generations(bench) == {MONDAY: (1, 3), TUESDAY: (1, 1), WEDNESDAY: (1, 1)}
+    assert bench.ledger.erased().version == 0
+    stale = bench.stage(TUESDAY, ["a", "b"], 4)
+
+    assert erased(bench, "a") == {MONDAY: 2, WEDNESDAY: 1}
+    assert bench.readable() == [(MONDAY, "b"), (TUESDAY, "b")]
+    assert generations(bench) == {MONDAY: (2, 1), TUESDAY: (1, 1), WEDNESDAY: (2, 0)}
+    row = bench.ledger.row(MONDAY)
+    assert row is not None
+    assert (row.counts["erased"], row.digest, row.answer, row.run) == (2, None, None, "erase/1")
+    assert bench.ledger.erased().names(["a", "b", None]) == [True, False, False]
+    assert bench.publisher.find("event", ["a"]) == {}
+
+    # What was polled before the list is refused, whether the erase touched its day or not; it polls again.
+    with pytest.raises(OvertakenError) as caught:
+        bench.publish(stale)
+    assert caught.value.is_erase
+    again = polled_again(bench, bench.stage(TUESDAY, ["b"], 5), bench.ledger.row(TUESDAY))
+    assert bench.publish(again).generation == 2
+
+    # Once more changes nothing; somebody else makes the list longer, and both stay on it.
+    assert erased(bench, "a") == {}
+    assert generations(bench)[MONDAY] == (2, 1)
+    assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
+    assert bench.ledger.erased().version == 2
+    assert bench.ledger.erased().names(["a", "b"]) == [True, True]
+    assert bench.ledger.row(MONDAY).counts["erased"] == 3  # type: ignore[union-attr]
+
+
+def test_what_a_killed_erase_has_left_the_next_one_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It dies after the list, then after the first of two transactions; a list of many values comes in pieces."""
+    monkeypatch.setattr(eraser, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(eraser, "DAYS_AT_ONCE", 1)
+    runs = 0
+    run = eraser.TableEraser._run
+
+    def dying(self: Any, script: Any, doing: str) -> dict[str, Any]:
+        nonlocal runs
+        runs += 1
+        if runs in (3, 5):
+            raise KeyboardInterrupt
+        return run(self, script, doing)
+
+    monkeypatch.setattr(eraser.TableEraser, "_run", dying)
+    people = ["a", "x", "y", "z"]
+    with pytest.raises(KeyboardInterrupt):
+        erased(bench, *people)
+    assert bench.ledger.erased().names(people) == [True] * 4
+    assert bench.ledger.erased().version == 2
+    assert generations(bench)[MONDAY] == (1, 3)
+    with pytest.raises(KeyboardInterrupt):
+        erased(bench, *people)
+    assert generations(bench) == {MONDAY: (2, 1), TUESDAY: (1, 1), WEDNESDAY: (1, 1)}
+    assert erased(bench, *people) == {WEDNESDAY: 1}
+    assert bench.readable() == [(MONDAY, "b"), (TUESDAY, "b")]
+
+
+def test_a_day_that_is_published_while_it_is_erased_is_looked_at_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other run polled under the list, so it brings no such row: its day is left as it is."""
+    count = eraser.TableEraser._count
+
+    def overtaken(self: Any, wanted: Any) -> Any:
+        counted = count(self, wanted)
+        if bench.ledger.row(MONDAY).generation == 1:  # type: ignore[union-attr]
+            bench.publish(polled_again(bench, bench.stage(MONDAY, ["b", "c"], 6), bench.ledger.row(MONDAY)))
+        return counted
+
+    monkeypatch.setattr(eraser.TableEraser, "_count", overtaken)
+    assert erased(bench, "a") == {WEDNESDAY: 1}
+    assert generations(bench) == {MONDAY: (2, 2), TUESDAY: (1, 1), WEDNESDAY: (2, 0)}
+    assert bench.readable() == [(MONDAY, "b"), (MONDAY, "c"), (TUESDAY, "b")]
+
+
+def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:
+    erased(bench, "a")
+    publisher: Any = bench.publisher
+    place = erase_list.list_of(publisher.tables.target)
+    publisher.api.query(f"DELETE FROM {place.sql} WHERE TRUE", doing="lose it", labels={})
+    with pytest.raises(ConfigError, match=r"is not whole in .*__erased: restore that table"):
+        bench.ledger.erased()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [({"write_mode": "append"}, "write_mode='append'"), ({"write_mode": "merge", "key": ("event",)}, "'merge'")],
+)
+def test_modes_without_whole_days_are_refused(bench: Bench, options: dict[str, Any], text: str) -> None:
+    sink = bench.target.sink.model_copy(update=options)
+    publisher = sink.open(KEY, bench.target.connections)
+    with pytest.raises(ConfigError, match=text):
+        publisher.find("event", ["a"])
+    publisher.close()
+
+
+def test_columns_that_cannot_say_whose_a_row_is_are_refused(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match="no column 'evnt'; did you mean 'event'"):
+        bench.publisher.find("evnt", ["a"])
+    with pytest.raises(ConfigError, match=r"'amount' is .*, not one STRING"):
+        bench.publisher.find("amount", ["a"])
