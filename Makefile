@@ -28,7 +28,7 @@ $(READY): constraints.txt pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel or x_search; SINK=delta, or bigquery and kafka for mixpanel).
+demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest or x_search; SINK=delta, or bigquery and kafka for mixpanel).
 	@exec $(BIN)/python -m airflow_provider_connect.demo --source "$(SOURCE)" --sink "$(SINK)"
 
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.

@@ -68,26 +68,27 @@ class Decoder:
         """Return the values of a page."""
         bad: dict[int, str] = {}
         surrogates = 0
+        unread: list[int] = []
         try:
             rows: list[Any] = self._all.decode(cut.listed) if cut.records else []
         except self._malformed:
             rows = []
-            for record in cut.records:
+            for number, record in enumerate(cut.records):
                 try:
                     rows.append(self._one.decode(record))
                 except self._malformed:
                     rows.append(None)
-        values = {name: self._column(name, rows, getter) for name, getter in self._getters.items()}
-        for number, row in enumerate(rows):
-            if row is None:
-                try:
-                    found_here, has_surrogates = self._slowly(bytes(cut.records[number]))
-                except NotJsonError as error:
-                    bad[number] = str(error)
-                    found_here, has_surrogates = dict.fromkeys(self._ways), False
-                surrogates += has_surrogates
-                for name, value in found_here.items():
-                    values[name][number] = value
+                    unread.append(number)
+        values = {name: _column(rows, getter, unread) for name, getter in self._getters.items()}
+        for number in unread:
+            try:
+                found_here, has_surrogates = self._slowly(bytes(cut.records[number]))
+            except NotJsonError as error:
+                bad[number] = str(error)
+                found_here, has_surrogates = dict.fromkeys(self._ways), False
+            surrogates += has_surrogates
+            for name, value in found_here.items():
+                values[name][number] = value
         return Decoded(values, bad, surrogates)
 
     def undeclared(self, cut: Cut) -> dict[int, list[str]]:
@@ -130,11 +131,6 @@ class Decoder:
             return cut_out
         return _deeper(get, way[1:])
 
-    def _column(self, name: str, rows: list[Any], getter: Callable[[Any], Any]) -> list[Any]:
-        if None in rows:
-            return [None if row is None else getter(row) for row in rows]
-        return list(map(getter, rows))
-
     def _slowly(self, record: bytes) -> tuple[dict[str, Any], bool]:
         """Read a record that msgspec does not.
 
@@ -165,11 +161,20 @@ class Decoder:
         return values, has_surrogates
 
 
+def _column(rows: list[Any], getter: Callable[[Any], Any], unread: list[int]) -> list[Any]:
+    if unread:
+        return [None if row is None else getter(row) for row in rows]
+    return list(map(getter, rows))
+
+
 def _deeper(get: Callable[[Any], Any], way: tuple[str, ...]) -> Callable[[Any], Any]:
     """Return what finds a value inside a decoded one; None if it is not there."""
+    first, others = way[0], way[1:]
 
     def deeper(row: Any) -> Any:
         value = get(row)
+        if not others and type(value) is dict:  # what nearly all are
+            return value.get(first)
         for step in way:
             if isinstance(value, dict):
                 value = value.get(step)

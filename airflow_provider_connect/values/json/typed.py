@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 MAX_DIGITS = 38
 """Of a decimal, in Spark, Delta and Arrow's decimal128 alike."""
 
-_USUAL_TIME = (
-    r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
-    """No sink has a year 0."""
-)
+_USUAL_TIME = r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
+"""No sink has a year 0."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = Context(prec=MAX_DIGITS, traps=[Inexact, InvalidOperation])
 _BEYOND = 10**MAX_DIGITS

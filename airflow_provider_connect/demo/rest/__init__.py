@@ -1,0 +1,1 @@
+"""A stand-in for a REST API of the shape of Stripe's events, on this machine only. It is not Stripe."""
