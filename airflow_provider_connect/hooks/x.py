@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from airflow.sdk import BaseHook
 
+from airflow_provider_connect.clients.http.access import Access
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.hooks import credentials
-from airflow_provider_connect.sources._x_search.access import Access
+from airflow_provider_connect.sources._x_search.access import access
 
 
 class XHook(BaseHook):
@@ -29,7 +30,7 @@ class XHook(BaseHook):
 
         :raises ConfigError: if the connection is missing, or with everything that is wrong with it.
         """
-        return Access.from_connection(credentials.resolve(self.x_conn_id))
+        return access(credentials.resolve(self.x_conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
         """Ask X for the app's usage, which reads no post, for the Test button of Airflow's form."""

@@ -63,7 +63,8 @@ def problems(connection: Connection, also: Collection[str]) -> list[str]:
         _login_problems,
         _host_problems,
         _text_problems,
-        _way_problems,
+        proxy_problems,
+        ca_bundle_problems,
         _http_problems,
     ):
         try:
@@ -156,7 +157,8 @@ def _text_problems(connection: Connection) -> Iterator[str]:
             yield "extra field 'auth_url' must be a path on the host, or 'https://name/path' without user"
 
 
-def _way_problems(connection: Connection) -> Iterator[str]:
+def proxy_problems(connection: Connection) -> Iterator[str]:
+    """Tell if the extra's ``proxy`` is none. For connections of any type."""
     proxy = connection.option("proxy")
     if proxy is not None:
         try:
@@ -166,6 +168,10 @@ def _way_problems(connection: Connection) -> Iterator[str]:
             is_url = False
         if not is_url:
             yield "extra field 'proxy' is not an http or https URL"
+
+
+def ca_bundle_problems(connection: Connection) -> Iterator[str]:
+    """Tell if the extra's ``ca_bundle`` holds no certificates. For connections of any type."""
     ca_bundle = connection.option("ca_bundle")
     problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
     if problem is not None:

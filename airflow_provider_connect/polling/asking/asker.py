@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.access import Access
@@ -26,11 +25,12 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.asking.call import Call, Reply
-from airflow_provider_connect.polling.asking.judging import Judgement, Seen, judge, wait_seconds
+from airflow_provider_connect.polling.asking.judging import Heard, Judgement, Seen, judge, wait_seconds
 from airflow_provider_connect.polling.asking.limits import RateLimits
 from airflow_provider_connect.polling.asking.pacing import pace_of
 from airflow_provider_connect.polling.asking.rules import ErrorRule
 from airflow_provider_connect.polling.inflate import gunzip
+from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
 
@@ -49,15 +49,6 @@ _WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 def now() -> dt.datetime:
     """Return the present instant; tests replace this clock."""
     return dt.datetime.now(dt.UTC)
-
-
-class _Got(NamedTuple):
-    """A whole answer, and who gave it to whom."""
-
-    url: str
-    seen: Seen
-    is_cut: bool
-    secrets: Secrets
 
 
 class _LeaveAloneError(RetriableError):
@@ -82,7 +73,9 @@ class Asker(Closable):
 
     :param to: the API: a connection of type ``http``, or what another kind of connection says.
     :param errors: what its answers mean; the first rule that fits counts, then the defaults.
+    :param refusal: returns the error that an answer is, where rules cannot say it; None leaves the answer to them.
     :param limits: how often it may be asked.
+    :param quota: what tasks reserve its requests of; by default what the limits say.
     :param share: by how many processes of the same job a limit for each second, or at once, is shared.
     :param max_bytes: the most that one answer may hold, inflated.
     :param times: how long each part of a request may take.
@@ -97,7 +90,9 @@ class Asker(Closable):
         to: Connection | Access,
         *,
         errors: Sequence[ErrorRule] = (),
+        refusal: Callable[[Call, Heard], ConnectError | None] = lambda _, __: None,
         limits: RateLimits | None = None,
+        quota: Quota | None = None,
         share: int = 1,
         max_bytes: int = MAX_BYTES,
         times: Limits = TIMES,
@@ -106,7 +101,9 @@ class Asker(Closable):
     ) -> None:
         self._access = to if isinstance(to, Access) else Access.of(to)
         self._errors = errors
+        self._refusal = refusal
         self._limits = limits or RateLimits()
+        self._quota = quota or self._limits.quota(self._access.name)
         self._pace = pace_of(self._access.name, self._access.url, self._limits, share)
         self._max_bytes = max_bytes
         self._times = times
@@ -120,7 +117,7 @@ class Asker(Closable):
     def ask(self, call: Call, tally: Tally) -> Reply:
         """Send a call and read its answer to the end.
 
-        :param tally: counts bytes; and requests, if the limits count them.
+        :param tally: counts bytes; and requests, if there is a quota of them.
         :raises RetriableError: there is no whole answer, or none for now; :class:`.QuotaError` if the limits are
             counted and used up.
         :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
@@ -188,7 +185,7 @@ class Asker(Closable):
 
     # One question
 
-    def _answer(self, call: Call, url: str, tally: Tally, patience: Patience) -> _Got:
+    def _answer(self, call: Call, url: str, tally: Tally, patience: Patience) -> Heard:
         """Return the answer to a call; a refusal of credentials that can be fetched anew is not one yet."""
         credentials = self._access.credentials
         auth = credentials.auth()
@@ -199,7 +196,7 @@ class Asker(Closable):
                 return self._followed(call, url, other, tally, patience)
         return got
 
-    def _followed(self, call: Call, url: str, auth: Auth, tally: Tally, patience: Patience) -> _Got:
+    def _followed(self, call: Call, url: str, auth: Auth, tally: Tally, patience: Patience) -> Heard:
         params = call.params
         for _ in range(_MOST_REDIRECTS + 1):
             self._wait_for_turn(patience)
@@ -214,7 +211,7 @@ class Asker(Closable):
             "connection's host"
         )
 
-    def _moved(self, call: Call, url: str, got: _Got) -> str:
+    def _moved(self, call: Call, url: str, got: Heard) -> str:
         """Return where a redirect leads to.
 
         :raises ConfigError: it leads nowhere, or what was sent must not be sent again elsewhere.
@@ -230,7 +227,7 @@ class Asker(Closable):
         except ValueError:
             raise ConfigError(f"{self._host(url)} redirects to something that is no address") from None
 
-    def _sent(self, call: Call, url: str, params: Sequence[tuple[str, str]], auth: Auth, tally: Tally) -> _Got:
+    def _sent(self, call: Call, url: str, params: Sequence[tuple[str, str]], auth: Auth, tally: Tally) -> Heard:
         url = without_key(url, auth)  # what is told of the answer's address must not hold it either
         is_own = origin_of(url) == self._access.origin
         # A header of the declaration's own may be a credential, too: another host gets none of them.
@@ -255,10 +252,10 @@ class Asker(Closable):
             else:
                 said = answer.text()
                 body, is_cut = said.text.encode(), said.is_cut
-            return _Got(url, Seen(answer.status, answer.headers, body), is_cut, secrets)
+            return Heard(url, Seen(answer.status, answer.headers, body), is_cut, secrets)
 
     def _counter(self, tally: Tally) -> Callable[[], None] | None:
-        if not self._limits.is_counted:
+        if self._quota is None:
             return None
 
         def count() -> None:
@@ -331,7 +328,9 @@ class Asker(Closable):
     def _given_up(self, error: RetriableError, patience: Patience) -> RetriableError:
         tried = f" (asked {patience.tries} times in {patience.spent_seconds:.0f} s)" if patience.tries > 1 else ""
         message, wait = f"{error}{tried}", error.retry_after_seconds
-        quota = self._limits.quota(self._access.name)
+        quota = self._quota
+        if patience.tries == 1 and not isinstance(error, _LeaveAloneError):
+            return error  # nothing is to be added, and its type may say more
         if quota is None or wait is None or not isinstance(error, _LeaveAloneError):
             return RetriableError(message, retry_after_seconds=wait)
         # How many it has counted it does not say; that it wants to be left alone holds for all tasks.
@@ -339,8 +338,10 @@ class Asker(Closable):
 
     # What it means
 
-    def _judged(self, call: Call, got: _Got) -> Reply:
+    def _judged(self, call: Call, got: Heard) -> Reply:
         seen = got.seen
+        if (error := self._refusal(call, got)) is not None:
+            raise error
         judgement = judge(seen, self._errors, now())
         if seen.status == 403 and judgement.then == "refuse" and not judgement.is_declared and self._is_last(seen):
             # So GitHub says that its limit is reached: nobody lacks a right.
@@ -352,7 +353,7 @@ class Asker(Closable):
             return Reply(got.url, seen.status, "rows", seen.headers, seen.body)
         return Reply(got.url, seen.status, "empty" if judgement.then == "empty" else "ignored", seen.headers)
 
-    def _require_rows(self, got: _Got) -> None:
+    def _require_rows(self, got: Heard) -> None:
         host = self._host(got.url)
         is_html = got.seen.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/html"
         if is_html and got.seen.body.lstrip()[:1] == b"<":  # some label all they send like that
@@ -366,7 +367,7 @@ class Asker(Closable):
                 "that there are none"
             )
 
-    def _error(self, call: Call, got: _Got, judgement: Judgement) -> ConnectError:
+    def _error(self, call: Call, got: Heard, judgement: Judgement) -> ConnectError:
         seen, wait = got.seen, judgement.wait_seconds
         words = excerpt(judgement.said, got.secrets, is_cut=got.is_cut)
         about = f" ({call.about})" if call.about else ""

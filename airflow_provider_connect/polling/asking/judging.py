@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry_after_seconds
 from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment, Then, TimeFormat
 from airflow_provider_connect.polling.places import MISSING, found, steps
+from airflow_provider_connect.secrets import Secrets
 
 LONGEST_WAIT_SECONDS = 3600.0
 """The most that an answer may ask to be left alone for, in one go."""
@@ -85,6 +86,19 @@ def _within(body: bytes, place: str) -> Any:
         return json.loads(value) if len(value) <= _MOST_JSON_BYTES else value[:1]
     except (ValueError, RecursionError, msgspec.DecodeError):
         return MISSING
+
+
+class Heard(NamedTuple):
+    """A whole answer, and who gave it to whom.
+
+    :param is_cut: whether the body is not all of it: then it may end inside a secret.
+    :param secrets: the texts that no message may quote.
+    """
+
+    url: str
+    seen: Seen
+    is_cut: bool
+    secrets: Secrets
 
 
 class Judgement(NamedTuple):

@@ -7,13 +7,12 @@ import json
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import Auth, basic_auth, proxy_auth
-from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
 from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
+from airflow_provider_connect.clients.http.fields import ca_bundle_problems, proxy_problems
 from airflow_provider_connect.clients.http.host import base_url, host_problem
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
@@ -101,8 +100,8 @@ def problems(connection: Connection, api: Api = "export") -> list[str]:
         _project_problem,
         _choice_problems,
         _host_problem,
-        _proxy_problem,
-        _ca_bundle_problem,
+        proxy_problems,
+        ca_bundle_problems,
         limit_problems,
     ):
         try:
@@ -137,24 +136,6 @@ def _choice_problems(connection: Connection) -> list[str]:
 def _host_problem(connection: Connection) -> list[str]:
     problem = host_problem(connection.host, connection.port) if connection.host else None
     return [problem] if problem else []
-
-
-def _proxy_problem(connection: Connection) -> list[str]:
-    proxy = connection.option("proxy")
-    if proxy is None:
-        return []
-    try:
-        parts = urlsplit(proxy)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_url = False
-    return [] if is_url else ["extra field 'proxy' is not an http or https URL"]
-
-
-def _ca_bundle_problem(connection: Connection) -> list[str]:
-    ca_bundle = connection.option("ca_bundle")
-    problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
-    return [f"extra field {problem}"] if problem else []
 
 
 def _region(connection: Connection) -> str:

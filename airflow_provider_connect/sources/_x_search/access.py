@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from urllib.parse import urlsplit
-
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.auth import Auth, bearer_auth, proxy_auth
-from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
+from airflow_provider_connect.clients.http.access import Access, Given
+from airflow_provider_connect.clients.http.addresses import Reach
+from airflow_provider_connect.clients.http.auth import bearer_auth
+from airflow_provider_connect.clients.http.fields import ca_bundle_problems, proxy_problems
 from airflow_provider_connect.clients.http.host import base_url, host_problem
+from airflow_provider_connect.clients.http.route import Route, origin_of
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.sources._x_search.limits import limit_problems
 
 HOST = "api.x.com"
 
 
-@dataclass(frozen=True)
-class Access:
-    """Host and credentials of an app.
+def access(connection: Connection) -> Access:
+    """Read a connection.
 
-    :param url: scheme and host, without a path.
-    :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
+    :raises ConfigError: naming everything that is wrong with it.
     """
-
-    url: str
-    auth: Auth
-    proxy: SecretStr | None
-    ca_bundle: str | None = field(default=None, repr=False)
-
-    @property
-    def secrets(self) -> Secrets:
-        """Texts that no message may quote."""
-        return Secrets([*self.auth.secrets, *proxy_auth(self.proxy).secrets])
-
-    @classmethod
-    def from_connection(cls, connection: Connection) -> Access:
-        """Read a connection.
-
-        :raises ConfigError: naming everything that is wrong with it.
-        """
-        if found := problems(connection):
-            raise ConfigError("; ".join(found))
-        proxy = connection.option("proxy")
-        return cls(
-            url=base_url(connection.host or HOST, connection.port if connection.host else None),
-            auth=bearer_auth(connection.password or SecretStr("")),
-            proxy=SecretStr(proxy) if proxy else None,
-            ca_bundle=connection.option("ca_bundle"),
-        )
+    if found := problems(connection):
+        raise ConfigError("; ".join(found))
+    url = base_url(connection.host or HOST, connection.port if connection.host else None)
+    proxy = connection.option("proxy")
+    return Access(
+        name=connection.conn_id,
+        url=url,
+        credentials=Given(bearer_auth(connection.password or SecretStr(""))),
+        route=Route(
+            Reach(frozenset({origin_of(url)[1]})), SecretStr(proxy) if proxy else None, connection.option("ca_bundle")
+        ),
+    )
 
 
 def problems(connection: Connection) -> list[str]:
@@ -59,7 +42,7 @@ def problems(connection: Connection) -> list[str]:
     found = []
     if connection.password is None or not connection.password.get_secret_value().strip():
         found.append(f"{where}: password is empty; it holds the app's bearer token")
-    for check in (_host_problem, _app_problem, _proxy_problem, _ca_bundle_problem, limit_problems):
+    for check in (_host_problem, _app_problem, proxy_problems, ca_bundle_problems, limit_problems):
         try:
             found += [f"{where}: {problem}" for problem in check(connection)]
         except ConfigError as error:  # an extra field that is not a string
@@ -75,21 +58,3 @@ def _host_problem(connection: Connection) -> list[str]:
 def _app_problem(connection: Connection) -> list[str]:
     connection.option("app")
     return []
-
-
-def _proxy_problem(connection: Connection) -> list[str]:
-    proxy = connection.option("proxy")
-    if proxy is None:
-        return []
-    try:
-        parts = urlsplit(proxy)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_url = False
-    return [] if is_url else ["extra field 'proxy' is not an http or https URL"]
-
-
-def _ca_bundle_problem(connection: Connection) -> list[str]:
-    ca_bundle = connection.option("ca_bundle")
-    problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
-    return [f"extra field {problem}"] if problem else []

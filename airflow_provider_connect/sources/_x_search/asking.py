@@ -6,17 +6,25 @@ An app's window holds for all its requests, so whoever asks waits here until the
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
-from airflow_provider_connect.clients.http.client import Answer, request
 from airflow_provider_connect.clients.http.link import Limits
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.patience import CLOCK, Clock
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.patience import CLOCK
+from airflow_provider_connect.polling.asking.asker import Asker
+from airflow_provider_connect.polling.asking.call import Call
+from airflow_provider_connect.polling.asking.judging import Heard
+from airflow_provider_connect.polling.asking.limits import RateLimits
+from airflow_provider_connect.polling.asking.rules import Moment
+from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._x_search.access import Access
+from airflow_provider_connect.secrets import Secrets
+from airflow_provider_connect.sources._x_search.access import access
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
-from airflow_provider_connect.sources._x_search.refusals import Window, refusal, window
+from airflow_provider_connect.sources._x_search.refusals import MOST_WAIT_SECONDS, TokenError, Window, refusal, window
 from airflow_provider_connect.window import Day
 
 _T = TypeVar("_T")
@@ -27,69 +35,71 @@ _MAX_BYTES = 64 << 20
 _PAUSES = (1.0, 5.0, 20.0)
 """Before a later page is asked for again."""
 
+_WINDOWS = RateLimits(remaining="x-rate-limit-remaining", reset=Moment(header="x-rate-limit-reset", format="epoch_s"))
+
 
 def now() -> dt.datetime:
     """Return the present instant; tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
-class Reply(NamedTuple):
-    """An answer that is no refusal."""
-
-    data: bytes
-    window: Window
-
-
 class Asking:
-    """The way to X of one poll, or one count.
+    """The way to one of X's endpoints, of one poll or one count.
 
-    :param pause_seconds: the least time from one request to the next.
+    :param path: the endpoint's; each has windows of its own.
+    :param quota: its limits; None for a question that is asked once, and waits for nothing.
+    :param share: how many ask it at the same time.
     """
 
     def __init__(
         self,
         options: XSearchOptions,
-        access: Access,
+        connection: Connection,
+        path: str,
         day: Day | None,
         tally: Tally,
         *,
-        pause_seconds: float = 0.0,
-        clock: Clock | None = None,
+        quota: Quota | None,
+        share: int = 1,
     ) -> None:
-        self.options = options
+        there = access(connection)
         self.day = day
-        self.tally = tally
-        self._access = access
-        self._pause_seconds = pause_seconds
-        self._clock = clock or CLOCK
-        self._not_before = 0.0
+        self._tally = tally
+        self._clock = CLOCK
+        self._host = there.url.partition("://")[2]
+        self._secrets = Secrets([*there.credentials.auth().secrets, *there.route.secrets])
         self._answers = 0
+        limits = RateLimits() if quota is None else _WINDOWS.model_copy(update={"per_second": quota.per_second})
+        self._asker = Asker(
+            replace(there, url=there.url + path),
+            refusal=self._refusal,
+            limits=limits,
+            quota=quota,
+            share=share,
+            max_bytes=_MAX_BYTES,
+            times=Limits(
+                connect_timeout_seconds=options.connect_timeout_seconds,
+                read_timeout_seconds=options.read_timeout_seconds,
+                deadline_seconds=options.request_deadline_seconds,
+            ),
+            patience_seconds=MOST_WAIT_SECONDS,
+            clock=self._clock,
+        )
 
-    def document(
-        self,
-        path: str,
-        params: Mapping[str, str],
-        read: Callable[[bytes, Asking], _T],
-        *,
-        is_later_page: bool = False,
-    ) -> _T:
+    def document(self, params: Mapping[str, str], read: Callable[[bytes, Asking], _T]) -> _T:
         """Return what ``read`` makes of the document that answers a request.
 
         What fails after the first answer is asked for again alone, a few times: the pages before it are still good. A
         window that is used up is waited for: else a day of more pages than a window has would never end.
 
-        :param is_later_page: whether the request names a next_token.
         :raises RetriableError: X is away, in trouble or busy, or what it sent is not a whole document.
         :raises ConfigError: it refuses the request, the token, or more posts.
         """
+        call = Call("", params=tuple(params.items()), is_repeatable=False)
         tries = 0
         while True:
-            self._wait()
             try:
-                reply = self._ask(path, params, is_later_page=is_later_page)
-                if reply.window.is_used_up:
-                    self._not_before = self._clock.now() + (reply.window.reset_seconds or 0.0)
-                found = read(reply.data, self)
+                found = read(self._asker.ask(call, self._tally).body, self)
             except RetriableError as error:
                 tries += 1
                 if not self._answers or tries > len(_PAUSES) or isinstance(error, TokenError):
@@ -101,7 +111,7 @@ class Asking:
 
     def refused(self, status: int, body: str) -> ConnectError:
         """Return the error for a problem that came with status 200."""
-        return self._refusal(status, body, Window(), "")
+        return refusal(status, body, host=self._host, day=self.day, secrets=self._secrets, window=Window(), now=now())
 
     def not_an_answer(self, size_bytes: int) -> RetriableError:
         """Return the error for what is no document of the shape that was asked for."""
@@ -109,100 +119,23 @@ class Asking:
             f"{self._host} sent no whole answer ({size_bytes} bytes): a proxy or a login page may answer in its place"
         )
 
-    @property
-    def _host(self) -> str:
-        return self._access.url.partition("://")[2]
+    def _refusal(self, call: Call, heard: Heard) -> ConnectError | None:
+        seen = heard.seen
+        if seen.status == 200:
+            return None
 
-    def _wait(self) -> None:
-        rest = self._not_before - self._clock.now()
-        if rest > 0:
-            self._clock.sleep(rest)
-        self._not_before = self._clock.now() + self._pause_seconds
+        def header(name: str) -> str:
+            return seen.headers.get(name.lower(), "")
 
-    def _ask(self, path: str, params: Mapping[str, str], *, is_later_page: bool) -> Reply:
-        with self._requested(path, params) as answer:
-            told = window(answer.header, now())
-            if answer.status != 200:
-                said = answer.text()
-                error = self._refusal(
-                    answer.status,
-                    said.text,
-                    told,
-                    answer.header("Retry-After"),
-                    is_cut=said.is_cut,
-                    is_later_page=is_later_page,
-                )
-                if answer.status == 400 and isinstance(error, RetriableError):
-                    raise TokenError(str(error))
-                raise error
-            data = bytearray()
-            for piece in self._decoded(answer):
-                data += piece
-                if len(data) > _MAX_BYTES:
-                    raise ConfigError(f"{answer.host} sent a document of more than {_MAX_BYTES:,} bytes")
-        self.tally.raw_bytes += len(data)
-        return Reply(bytes(data), told)
-
-    def _requested(self, path: str, params: Mapping[str, str]) -> Answer:
-        options, access = self.options, self._access
-        return request(
-            access.url + path,
-            params,
-            access.auth,
-            Limits(
-                connect_timeout_seconds=options.connect_timeout_seconds,
-                read_timeout_seconds=options.read_timeout_seconds,
-                deadline_seconds=options.request_deadline_seconds,
-            ),
-            headers={"Accept": "application/json"},
-            proxy=access.proxy,
-            ca_bundle=access.ca_bundle,
-            sent=self.tally.request,
-        )
-
-    def _refusal(
-        self,
-        status: int,
-        body: str,
-        told: Window,
-        retry_after: str,
-        *,
-        is_cut: bool = False,
-        is_later_page: bool = False,
-    ) -> ConnectError:
         return refusal(
-            status,
-            body,
+            seen.status,
+            seen.body.decode("utf-8", "replace"),
             host=self._host,
             day=self.day,
-            secrets=self._access.secrets,
-            window=told,
-            retry_after=retry_after,
+            secrets=heard.secrets,
+            window=window(header, now()),
+            retry_after=header("Retry-After"),
             now=now(),
-            is_cut=is_cut,
-            is_later_page=is_later_page,
+            is_cut=heard.is_cut,
+            is_later_page="next_token" in dict(call.params),
         )
-
-    def _decoded(self, answer: Answer) -> Iterator[bytes]:
-        from airflow_provider_connect.polling.inflate import gunzip  # noqa: PLC0415  # too heavy for a DAG file
-
-        if answer.header("Content-Type").partition(";")[0].strip().lower() == "text/html":
-            raise RetriableError(
-                f"{answer.host} sent a web page with status 200 in place of an answer; it may come from a proxy or a "
-                "login"
-            )
-        answer.require_framing()
-        encoding = answer.header("Content-Encoding").strip().lower()
-        if encoding not in ("", "identity", "gzip"):
-            raise RetriableError(f"{answer.host} sent an unknown Content-Encoding; only gzip was asked for")
-        wire = self._counted(answer)
-        return gunzip(wire) if encoding == "gzip" else wire
-
-    def _counted(self, answer: Answer) -> Iterator[bytes]:
-        for chunk in answer.chunks():
-            self.tally.wire_bytes += len(chunk)
-            yield chunk
-
-
-class TokenError(RetriableError):
-    """X takes its own next_token no more: asking again with it is no use."""

@@ -31,8 +31,7 @@ def hours_of(there: Asking, piece: Piece, query: str) -> dict[dt.datetime, int]:
 
     def fetch(token: str | None) -> tuple[list[tuple[str, int]], str | None]:
         more = {} if token is None else {"next_token": token}
-        path = f"/2/tweets/counts/{piece.endpoint}"
-        return there.document(path, params | more, buckets, is_later_page=token is not None)
+        return there.document(params | more, buckets)
 
     found: dict[dt.datetime, int] = {}
     for counted, _ in pages(fetch, _next_token):

@@ -12,7 +12,6 @@ from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, VendorCount
 from airflow_provider_connect.sources._x_search import asking
-from airflow_provider_connect.sources._x_search.access import Access
 from airflow_provider_connect.sources._x_search.columns import schema
 from airflow_provider_connect.sources._x_search.counting import hours_of, pieces
 from airflow_provider_connect.sources._x_search.limits import quota_of
@@ -74,7 +73,8 @@ class XSearchPoller(Poller):
         :raises RetriableError: X is away, in trouble or busy.
         """
         piece = Piece(self._endpoint(day), day.start, day.end)
-        there = asking.Asking(self._options, Access.from_connection(self._connection), day, tally)
+        path, quota = f"/2/tweets/counts/{piece.endpoint}", quota_of(self._connection, "counts")
+        there = asking.Asking(self._options, self._connection, path, day, tally, quota=quota)
         hours = self._hours[day] = hours_of(there, piece, self._options.union)
         return VendorCount(sum(hours.values()), is_most=True)
 
@@ -91,11 +91,15 @@ class XSearchPoller(Poller):
         if endpoint == "recent" and options.endpoint == "auto" and day.start < asking.now() - _WEEK:
             raise RetriableError(f"day {day} has fallen out of recent search's week; the next try reads the archive")
         self._require_within_reach(day, endpoint)
-        per_second = quota_of(self._connection, endpoint).per_second
-        access = Access.from_connection(self._connection)
-        at_once = part.params["parts"] * options.parallel_days  # its other parts and days ask, too
-        pause = at_once / per_second if per_second else 0.0
-        there = asking.Asking(options, access, day, tally, pause_seconds=pause)
+        there = asking.Asking(
+            options,
+            self._connection,
+            f"/2/tweets/search/{endpoint}",
+            day,
+            tally,
+            quota=quota_of(self._connection, endpoint),
+            share=part.params["parts"] * options.parallel_days,  # its other parts and days ask, too
+        )
         searching = Searching(options, there, Piece(endpoint, start, end), tally.for_day(day))
         results = [searching.hits(number) for number in range(len(options.queries))]
         for batch in batches(results, options.queries, tally.for_day(day)):

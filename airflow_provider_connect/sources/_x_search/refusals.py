@@ -27,6 +27,10 @@ _UNKNOWN_SECONDS = 60.0
 _CAPS = ("usage-capped", "usagecapexceeded", "credits", "creditsdepleted")
 
 
+class TokenError(RetriableError):
+    """X takes its own next_token no more: asking again with it is no use."""
+
+
 @dataclass(frozen=True)
 class Window:
     """What an answer's headers say of the app's window.
@@ -39,11 +43,6 @@ class Window:
     limit: int | None = None
     remaining: int | None = None
     reset_seconds: float | None = None
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether nothing may be asked before the next one begins."""
-        return self.remaining == 0 and self.reset_seconds is not None
 
 
 def window(header: Callable[[str], str], now: dt.datetime) -> Window:
@@ -82,7 +81,7 @@ def refusal(
     if status == 429:
         return _slowed(host, window, wait, quoted)
     if status == 400 and is_later_page:
-        return RetriableError(
+        return TokenError(
             f"{host} answered 400 to a later page: it takes its own next_token no more, and the day begins anew{quoted}"
         )
     if status >= 500 or status in (408, 425):

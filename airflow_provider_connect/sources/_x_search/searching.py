@@ -99,11 +99,10 @@ class Searching:
         """
         params = asked(self._options, self._piece.endpoint) | self._piece.params
         params["query"] = self._options.queries[query]
-        path = f"/2/tweets/search/{self._piece.endpoint}"
 
         def fetch(token: str | None) -> Page:
             more = {} if token is None else {"next_token": token}
-            return self._there.document(path, params | more, read, is_later_page=token is not None)
+            return self._there.document(params | more, read)
 
         without = 0
         for page in pages(fetch, _next_token):

@@ -10,7 +10,6 @@ from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._x_search.access import Access
 from airflow_provider_connect.sources._x_search.asking import Asking
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
 
@@ -23,8 +22,8 @@ def usage(connection: Connection) -> str:
     options = XSearchOptions(
         conn_id=connection.conn_id, queries=["x"], request_deadline_seconds=30, read_timeout_seconds=15
     )
-    access = Access.from_connection(connection)
-    found = Asking(options, access, None, Tally()).document("/2/usage/tweets", {}, _figures)
+    there = Asking(options, connection, "/2/usage/tweets", None, Tally(), quota=None)
+    found = there.document({}, _figures)
     used, cap = (found.get(name) for name in ("project_usage", "project_cap"))
     if used is None or cap is None:
         return "X knows the token; it does not say how much of the month's posts is used up"
