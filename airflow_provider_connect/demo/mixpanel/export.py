@@ -24,7 +24,7 @@ from airflow_provider_connect.demo.mixpanel.faults import (
     damage_lines,
 )
 from airflow_provider_connect.demo.mixpanel.query import Query
-from airflow_provider_connect.demo.mixpanel.wire import Answer
+from airflow_provider_connect.demo.standin.wire import Answer
 
 # The vendor compresses nothing smaller (https://developer.mixpanel.com/reference/raw-event-export, 2026-11).
 GZIP_ABOVE_BYTES = 1400

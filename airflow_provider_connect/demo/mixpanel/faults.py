@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_provider_connect.demo.mixpanel.templates import render, rng
+from airflow_provider_connect.demo.standin.wire import WIRE_KINDS
 
 EXPORT_PATH = "/api/2.0/export"
 
@@ -32,7 +33,6 @@ _VALID_LINE_KINDS = frozenset({"huge_line", "other_zone"})
 LINE_KINDS = _INSERTED.keys() | _VALID_LINE_KINDS | {"terminated_early", "split_record", "cut_last_line"}
 GZIP_KINDS = frozenset({"cut_gzip", "no_trailer", "bad_crc", "garbage_after", "multi_member"})
 ANSWER_KINDS = frozenset({"status", "html", "html_as_text", "zeros", "error_document", "empty"})
-WIRE_KINDS = frozenset({"cut_chunked", "short_length", "eof_delimited", "reset", "refuse", "silent", "slow"})
 PAGE_KINDS = frozenset(
     {
         "expired",

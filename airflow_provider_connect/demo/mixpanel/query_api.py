@@ -19,7 +19,7 @@ from airflow_provider_connect.demo.mixpanel.export import GZIP_ABOVE_BYTES, dama
 from airflow_provider_connect.demo.mixpanel.faults import ANSWER_KINDS, GZIP_KINDS, Fault
 from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.report_api import ANNOTATIONS_PATH, REPORTS, Report, Reported
-from airflow_provider_connect.demo.mixpanel.wire import Answer
+from airflow_provider_connect.demo.standin.wire import Answer
 
 _JSON = {"Content-Type": "application/json"}
 

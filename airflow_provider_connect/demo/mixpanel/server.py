@@ -37,8 +37,8 @@ from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.query import Query, RefusedError, parse_query
 from airflow_provider_connect.demo.mixpanel.query_api import Question, asked, query
 from airflow_provider_connect.demo.mixpanel.reports import Reports
-from airflow_provider_connect.demo.mixpanel.stats import Stats
-from airflow_provider_connect.demo.mixpanel.wire import Answer, Framing, Wire
+from airflow_provider_connect.demo.standin.stats import Stats
+from airflow_provider_connect.demo.standin.wire import Answer, Framing, Wire
 
 _UNANSWERED_KINDS = frozenset({"refuse", "silent"})
 

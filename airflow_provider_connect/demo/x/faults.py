@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from airflow_provider_connect.demo.mixpanel import faults as wire_faults
+from airflow_provider_connect.demo.standin.wire import WIRE_KINDS
 
-WIRE_KINDS = wire_faults.WIRE_KINDS
 REFUSAL_KINDS = frozenset({"status", "html", "rate_limit", "rate_limit_88", "usage_cap", "expired_token"})
 PAGE_KINDS = frozenset(
     {
@@ -57,7 +56,7 @@ class Fault:
     no_id            200, the page, whose first post lacks its id
     surrogate        200, the page, whose first post's text has half a character
     out_of_order     200, the page, and a post of the page before at its end
-    cut_chunked, short_length, eof_delimited, reset, refuse, silent, slow: as the Mixpanel stand-in's, on the wire
+    cut_chunked, short_length, eof_delimited, reset, refuse, silent, slow: on the wire: see the Mixpanel stand-in's
     ================ ====================================================================================
 
     :param path: only requests whose path ends so: ``search/recent``, ``search/all``, ``counts/recent``, ``counts/all``.
@@ -94,12 +93,6 @@ class Fault:
     def as_json(self) -> dict[str, Any]:
         """Return the JSON that :meth:`from_json` reads."""
         return asdict(self) | {"date": self.date and self.date.isoformat(), "headers": dict(self.headers)}
-
-    def on_wire(self) -> wire_faults.Fault | None:
-        """Return what happens to the bytes of the answer; None if nothing."""
-        if self.kind not in WIRE_KINDS:
-            return None
-        return wire_faults.Fault(self.kind, at=self.at, seconds=self.seconds, size_bytes=self.size_bytes)
 
 
 class FaultSchedule:

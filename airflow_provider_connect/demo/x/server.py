@@ -23,8 +23,8 @@ from types import TracebackType
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from airflow_provider_connect.demo.mixpanel.stats import Stats
-from airflow_provider_connect.demo.mixpanel.wire import Answer, Wire
+from airflow_provider_connect.demo.standin.stats import Stats
+from airflow_provider_connect.demo.standin.wire import Answer, Wire
 from airflow_provider_connect.demo.x.access import App, Gate, Limits, RefusedError, rate_headers, rate_limit, usage_cap
 from airflow_provider_connect.demo.x.faults import Fault, FaultSchedule
 from airflow_provider_connect.demo.x.pages import page
@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._standin.counts.record(endpoint, "none" if kind in _UNANSWERED else str(status), kind)
         answer = Answer(status, memoryview(body), {"Content-Type": content_type, **headers})
         try:
-            self._wire().send(answer, "length", fault.on_wire() if fault else None)
+            self._wire().send(answer, "length", fault)
         except (ConnectionError, TimeoutError):
             self._standin.counts.aborted()
             self.close_connection = True

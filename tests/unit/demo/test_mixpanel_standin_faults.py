@@ -23,13 +23,12 @@ from airflow_provider_connect.demo.mixpanel.faults import (
     PAGE_KINDS,
     REPORT_KINDS,
     RETRIABLE_KINDS,
-    WIRE_KINDS,
     Fault,
     FaultSchedule,
     seeded_schedule,
 )
 from airflow_provider_connect.demo.mixpanel.server import StandIn
-from airflow_provider_connect.demo.mixpanel.wire import Framing
+from airflow_provider_connect.demo.standin.wire import WIRE_KINDS, Framing
 
 DATE = dt.date(2026, 10, 5)
 PROJECT = Project(seed=3, events_per_day=60, duplicates_per_day=4)

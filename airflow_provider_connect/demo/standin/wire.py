@@ -1,4 +1,4 @@
-"""How the stand-in's answers reach the socket: framing, and the faults of the wire."""
+"""How a stand-in's answers reach the socket: framing, and the faults of the wire."""
 
 from __future__ import annotations
 
@@ -10,15 +10,33 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from typing import Literal
-
-from airflow_provider_connect.demo.mixpanel.faults import Fault
+from typing import Literal, Protocol
 
 Framing = Literal["chunked", "length", "eof"]
 
 _PIECE_BYTES = 1 << 18
 # A reset drops what the kernel has not sent yet: give it time to send what should arrive.
 _BEFORE_RESET_SECONDS = 0.05
+
+
+class Fault(Protocol):
+    """What the wire wants to know of a fault: which it is, and where, how slowly and in what pieces it acts."""
+
+    @property
+    def kind(self) -> str:
+        """One of :data:`WIRE_KINDS`; any other is none of the wire's."""
+
+    @property
+    def at(self) -> float:
+        """The fraction of the body before it happens."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts, or each pause."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much comes at a time."""
 
 
 @dataclass(frozen=True)
@@ -141,3 +159,6 @@ _PLAYED: dict[str, Callable[[Wire, Answer, Framing, Fault], None]] = {
     "silent": Wire._silent,
     "slow": Wire._slow,
 }
+
+WIRE_KINDS = frozenset(_PLAYED)
+"""The faults that are played here."""
