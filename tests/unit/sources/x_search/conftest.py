@@ -7,6 +7,7 @@ import pytest
 
 from airflow_provider_connect.demo.x.posts import Timeline
 from airflow_provider_connect.demo.x.server import StandIn
+from airflow_provider_connect.polling.asking import pacing
 from airflow_provider_connect.sources._x_search import asking
 from tests.equipment.clock import NoTime
 from tests.equipment.x import NOW
@@ -26,6 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(asking, "CLOCK", clock)
     monkeypatch.setattr(asking, "now", clock.instant)
+    monkeypatch.setattr(pacing, "_paces", {})  # a port may come twice, and with it the pace of another test
     return clock
 
 

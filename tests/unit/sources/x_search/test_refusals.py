@@ -47,6 +47,17 @@ def test_a_window_that_is_used_up_is_waited_for_before_x_refuses(x: StandIn, clo
     assert sum(pause > 800 for pause in clock.pauses) >= 1
 
 
+def test_a_window_of_counts_that_is_used_up_holds_up_no_search(x: StandIn, clock: Clock) -> None:
+    """Each endpoint has windows of its own."""
+    x.gate.limits = Limits(requests={"counts/recent": 1}, seconds=900)
+    with source(endpoint="recent").open(connection(x)) as poller:
+        assert poller.count(YESTERDAY, counted := Tally()).rows > 0
+        (part,) = poller.plan([YESTERDAY])
+        assert list(poller.poll(part, Tally([YESTERDAY])))
+    assert counted.requests == x.stats["requests"]["counts/recent"]["200"] == 1
+    assert clock.pauses == []
+
+
 def test_a_429_of_a_window_with_room_is_the_limit_on_a_second(x: StandIn, clock: Clock) -> None:
     """Its reset would be up to fifteen minutes away."""
     x.gate.limits = Limits(per_second=1)
