@@ -28,7 +28,8 @@ def declaration(tmp_path: Path) -> Path:
 
 
 def preview(there: RestApi, declaration: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> int:
-    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "http", "host": there.connection.host}))
+    api = {"conn_type": "http", "host": there.connection.host, "port": there.port}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(api))
     return main(["preview", str(declaration), "--conn-id", "shop", "--day", DATE.isoformat(), *more])
 
 
