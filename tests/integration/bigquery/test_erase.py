@@ -85,6 +85,14 @@ def test_rows_are_counted_then_erased_and_a_later_load_cannot_bring_them_back(be
     assert bench.ledger.row(MONDAY).counts["erased"] == 3  # type: ignore[union-attr]
 
 
+def test_a_fence_row_that_is_put_back_keeps_out_whom_the_lost_one_did(bench: Bench) -> None:
+    erased(bench, "a")
+    publisher: Any = bench.publisher
+    publisher.api.query(f"DELETE FROM {publisher.tables.ledger.sql} WHERE day IS NULL", doing="lose it", labels={})
+    assert publisher.preflight(SCHEMA, DAYS, "day") == []
+    assert bench.ledger.erased().names(["a", "b"]) == [True, False]
+
+
 def test_what_a_killed_erase_has_left_the_next_one_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies after the list, then after the first of two transactions; a list of many values comes in pieces."""
     monkeypatch.setattr(eraser, "MOST_AT_ONCE", 2)
