@@ -157,4 +157,4 @@ def test_airflow_finds_the_provider(installed, bare_site, bare_python, tmp_path)
     assert Path(seen["metadata"]) == installed
     assert seen["version"] == airflow_provider_connect.__version__
     assert seen["hook"] == f"{PACKAGE}.hooks.mixpanel.MixpanelHook"
-    assert [kind["connection-type"] for kind in seen["connection_types"]] == ["mixpanel"]
+    assert [kind["connection-type"] for kind in seen["connection_types"]] == ["mixpanel", "x"]
