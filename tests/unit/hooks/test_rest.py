@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -67,3 +68,25 @@ def test_a_wrong_declaration_is_refused(declaration: Path, capsys: pytest.Captur
     declaration.write_text(DECLARED.replace("empty_page", "no_such_rule"))
     assert main(["preview", str(declaration), "--day", DATE.isoformat()]) == 78
     assert "how the last page is known" in capsys.readouterr().err
+
+
+def test_what_is_proposed_of_an_answer_shows_its_rows_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RestApi() as there:
+        api = {"conn_type": "http", "host": there.connection.host, "port": there.port}
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps(api))
+        assert main(["propose", "/pages", "--conn-id", "shop"]) == 0
+        assert len(there.asked) == 1
+        path = tmp_path / "proposed.yaml"
+        path.write_text(capsys.readouterr().out)
+        assert main(["preview", str(path), "--conn-id", "shop", "--day", f"{dt.datetime.now(dt.UTC):%Y-%m-%d}"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0]["id"] == 1
+
+
+def test_a_path_without_records_is_an_error_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = tmp_path / "openapi.json"
+    document.write_text(json.dumps({"openapi": "3.0.0", "paths": {"/items": {"get": {"responses": {}}}}}))
+    assert main(["propose", "/items", "--openapi", str(document)]) == 78
+    assert "describes no list of objects" in capsys.readouterr().err

@@ -1,0 +1,212 @@
+"""Writes what is known of an API as a declaration, each guess with a comment that says what to check."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
+from typing import Any, NamedTuple
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sources._rest.proposing.shape import Parameter, Shape, place
+
+_STARTS = re.compile(
+    r"since|(from|start|after|begin)([_-]?(date|time|at))?|(start|from|since)[_-]?\w*|\w+[_-](after|since|from)"
+    r"|\w+\[(gte?|after)\]|min[_-]\w*(time|date)\w*",
+    re.IGNORECASE,
+)
+_ENDS = re.compile(
+    r"until|(to|end|before)([_-]?(date|time|at))?|(end|until)[_-]?\w*|\w+[_-](before|until|to)|\w+\[(lte?|before)\]"
+    r"|max[_-]\w*(time|date)\w*",
+    re.IGNORECASE,
+)
+_TOKENS = (
+    "starting_after",
+    "cursor",
+    "page_token",
+    "pageToken",
+    "next_token",
+    "pagination_token",
+    "after",
+    "continuation",
+)
+_NEXT_TOKEN = re.compile(
+    r"(next_?)?(cursor|page_?token|token|page_?cursor|continuation\w*)|end_?cursor|next", re.IGNORECASE
+)
+_NEXT_LINK = re.compile(r"(@odata\.)?next(_?(page|url|link|page_?url))?", re.IGNORECASE)
+_HAS_MORE = re.compile(r"has_?(more|next)(_?page)?|more", re.IGNORECASE)
+_TOTAL = re.compile(r"total(_?(count|records|results|items))?|count", re.IGNORECASE)
+_SIZES = ("per_page", "page_size", "pageSize", "limit", "max_results", "maxResults", "count", "size")
+_PAGES = ("page", "page_number", "pageNumber", "page[number]")
+_OFFSETS = ("offset", "skip", "startAt", "start_at")
+_DAYS = ("created_at", "created", "updated_at", "timestamp", "time", "date", "occurred_at", "createdAt", "updatedAt")
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TAKEN = ("document", "record_key", "day")
+_CHECK_END = "check what the API says on its last page: rows are lost if this is wrong"
+
+
+class _Guess(NamedTuple):
+    value: dict[str, Any]
+    why: str
+
+
+def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str:
+    """Return the declaration as YAML, which :meth:`.RestSource.from_file` takes as it is.
+
+    :raises DataError: the records have no field that could be a column.
+    """
+    columns = _columns(shape)
+    if not columns:
+        raise DataError("the records have no plain fields: declare their columns by hand")
+    names = {parameter.name: parameter for parameter in parameters}
+    params, bounds = _params(names)
+    paging = _paging(names, shape)
+    if paging.value.get("limit_param") or paging.value.get("size_param"):
+        params.pop(paging.value.get("limit_param") or paging.value["size_param"], None)
+    key, day = _key(columns), _day(columns)
+    stream = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.rstrip("/").rpartition("/")[2]).strip("_.-") or "records"
+    lines = [
+        "# Proposed from what could be seen. Every guess says so: check it against the API's reference, then try it:",
+        "# python -m airflow_provider_connect.hooks.rest preview FILE --conn-id ID --day YYYY-MM-DD",
+        f"stream: {_text(stream)}",
+        "request:",
+        f"  path: {_text(path)}",
+    ]
+    if params:
+        lines += [
+            "  params:",
+            *(f"    {_text(name)}: {_text(guess.value['is'])}  # {guess.why}" for name, guess in params.items()),
+        ]
+    if not bounds:
+        lines += [
+            "snapshot: replace  # guess: no parameter was seen that asks for a day, so all there is replaces what",
+            "# was there. Is there one? Then no snapshot, and: request: {params: {since: '{day.start}'}}",
+        ]
+    else:
+        lines += ["bounds: {start: inclusive, end: exclusive}  # guess: does the API include its end? then: inclusive"]
+    lines += [f"paging: {_text(paging.value)}  # guess: {paging.why}", "records:"]
+    lines += [f"  at: {_text(shape.at)}"] if shape.at else []
+    lines += [f"  key: {_text([key.value['is']])}  # guess: {key.why}", "  columns:"]
+    lines += [f"    {_text(name)}: {_column(name, *field)}" for name, field in columns.items()]
+    if day is not None and bounds:
+        lines += [
+            f"  day: {_text(day)}  # guess: the time that the bounds ask for; a record of another day fails the load"
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: Any) -> str:
+    """Return a value as YAML: as JSON, but for characters that YAML takes only if they are escaped."""
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+
+
+def _columns(shape: Shape) -> dict[str, tuple[str, str]]:
+    """Return field and type by column; sinks do not tell case apart, so no two columns differ in that alone."""
+    columns: dict[str, tuple[str, str]] = {}
+    taken = {*_TAKEN}
+    for field, kind in shape.columns.items():
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", field)
+        plain = plain if _NAME.fullmatch(plain) else f"_{plain}"
+        names = chain([plain], (f"{plain}_{number}" for number in count(2)))
+        name = next(name for name in names if name.lower() not in taken)
+        taken.add(name.lower())
+        columns[name] = (field, kind)
+    return columns
+
+
+def _column(name: str, field: str, kind: str) -> str:
+    declared: Any = kind if name == field else {"type": kind, "at": place(field)}
+    note = "  # guess: if it is money, decimal(18,2) is exact" if kind == "double" else ""
+    return f"{_text(declared)}{note}"
+
+
+def _key(columns: Mapping[str, tuple[str, str]]) -> _Guess:
+    plain = [name for name, (_, kind) in columns.items() if kind in ("string", "bigint")]
+    found = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
+    found = found or next((name for name in plain if name.lower().endswith("id")), None)
+    if found is not None:
+        return _Guess({"is": found}, "its name; does it identify a record?")
+    return _Guess(
+        {"is": next(iter(plain or columns))}, "the first column, as none is named like a key: name what identifies one"
+    )
+
+
+def _day(columns: Mapping[str, tuple[str, str]]) -> str | None:
+    times = [name for name, (_, kind) in columns.items() if kind in ("timestamp", "date")]
+    return next((name for name in _DAYS if name in times), next(iter(times), None))
+
+
+def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
+    """Return the parameters to send, and whether the day's bounds are among them."""
+    found = {}
+    for edge, pattern in (("start", _STARTS), ("end", _ENDS)):
+        fitting = [each for name, each in names.items() if name not in _TOKENS and pattern.fullmatch(name)]
+        for parameter in fitting[:1]:
+            way = {"date": ":date", "date-time": ""}.get(
+                parameter.format, ":epoch_s" if parameter.type == "integer" else ""
+            )
+            found[parameter.name] = _Guess(
+                {"is": f"{{day.{edge}{way}}}"}, f"guess: its name; does it ask for the day's {edge}?"
+            )
+    size = next((names[name] for name in _SIZES if name in names), None)
+    if size is not None:
+        found[size.name] = _Guess(
+            {"is": size.most or 100}, "the largest page" if size.most else "guess: how large may a page be?"
+        )
+    return found, any("{day." in str(each.value["is"]) for each in found.values())
+
+
+def _paging(names: Mapping[str, Parameter], shape: Shape) -> _Guess:
+    return next(_pagings(names, shape))
+
+
+def _pagings(names: Mapping[str, Parameter], shape: Shape) -> Iterator[_Guess]:
+    """Yield how pages could follow each other, the surest first."""
+    if shape.has_next_link:
+        yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header; {_CHECK_END}")
+    more = _beside(shape, _HAS_MORE, "boolean")
+    flag = {"rule": "flag", "at": more, "last": False} if more else None
+    for where in _named(shape, _NEXT_LINK, "link"):
+        yield _Guess(
+            {"kind": "next_link", "at": where, "ends": flag or "no_token"}, f"a link beside the records; {_CHECK_END}"
+        )
+    token = next((name for name in _TOKENS if name in names), None)
+    for where in _named(shape, _NEXT_TOKEN, "string", "null"):
+        param = token or where.rpartition("/")[2]
+        asked = "" if token else "the parameter's name is guessed, too; "
+        yield _Guess(
+            {"kind": "cursor", "at": where, "param": param, "ends": flag or "no_token"},
+            f"a token beside the records; {asked}{_CHECK_END}",
+        )
+    if flag and token:
+        yield _Guess(
+            {"kind": "last_key", "param": token, "ends": flag}, f"a flag and a parameter of this name; {_CHECK_END}"
+        )
+    total = _beside(shape, _TOTAL, "integer")
+    ends: Any = flag or ({"rule": "total", "at": total} if total else "empty_page")
+    size = next((names[name] for name in _SIZES if name in names), None)
+    for known, kind, sizes in (
+        (_OFFSETS, "offset", ("limit_param", "limit")),
+        (_PAGES, "page_number", ("size_param", "size")),
+    ):
+        for name in known:
+            if name in names:
+                asked_size = {sizes[0]: size.name, sizes[1]: size.most or 100} if size else {}
+                yield _Guess(
+                    {"kind": kind, "param": name, **asked_size, "ends": ends}, f"a parameter of this name; {_CHECK_END}"
+                )
+    yield _Guess(
+        {"kind": "single"}, "nothing was seen that leads to a next page; if there is one, all but the first are lost"
+    )
+
+
+def _named(shape: Shape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:
+    for where, kind in shape.beside.items():
+        if kind in kinds and pattern.fullmatch(where.rpartition("/")[2]):
+            yield where
+
+
+def _beside(shape: Shape, pattern: re.Pattern[str], kind: str) -> str | None:
+    return next(_named(shape, pattern, kind), None)

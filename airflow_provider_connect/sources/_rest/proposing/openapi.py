@@ -1,0 +1,134 @@
+"""Reads parameters and the shape of an answer from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._rest.proposing.shape import Parameter, Shape, place
+
+_DEEPEST = 3
+_MOST_REFERENCES = 50
+_TYPES = {"integer": "bigint", "number": "double", "boolean": "boolean", "string": "string"}
+_FORMATS = {"date-time": "timestamp", "date": "date"}
+
+
+class OpenApi:
+    """A document, whose references lead into itself.
+
+    :raises ConfigError: it is none of OpenAPI 3.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        if not str(document.get("openapi", "")).startswith("3") or not isinstance(document.get("paths"), dict):
+            raise ConfigError("the file is no OpenAPI 3 document: it has no 'openapi: 3.…' and 'paths'")
+        self._document = document
+
+    def described(self, path: str) -> tuple[list[Parameter], Shape]:
+        """Return the parameters of the query and the answer of ``GET path``.
+
+        :raises ConfigError: the document describes no such request, or an answer without a list of objects.
+        """
+        paths = self._document["paths"]
+        if path not in paths:
+            raise ConfigError(f"the document describes no path {path!r}; {nearest(path, paths)}")
+        item = self._resolved(paths[path])
+        operation = self._resolved(item.get("get"))
+        if not operation:
+            raise ConfigError(f"the document describes no GET of {path!r}: declare it by hand")
+        given = [self._resolved(each) for each in [*item.get("parameters", ()), *operation.get("parameters", ())]]
+        answers = [
+            self._resolved(answer) for status, answer in operation.get("responses", {}).items() if _is_good(status)
+        ]
+        schemas = [schema for answer in answers if (schema := _json_schema(answer)) is not None]
+        lists = [found for schema in schemas for found in self._lists(schema, ())]
+        if not lists:
+            raise ConfigError(
+                f"the document describes no list of objects in the answer of GET {path!r}: declare it by hand"
+            )
+        names, fields = min(lists, key=lambda found: len(found[0]))
+        shape = Shape(
+            at=place(*names) if names else "",
+            columns={name: kind for name, schema in fields.items() if (kind := self._column(schema))},
+            beside={where: kind for schema in schemas for where, kind in self._beside(schema, ())},
+            has_next_link=any("link" in map(str.lower, answer.get("headers", {})) for answer in answers),
+        )
+        return [self._parameter(each) for each in given if each.get("in") == "query"], shape
+
+    def _resolved(self, value: Any) -> dict[str, Any]:
+        """Return an object, behind its reference if it is one."""
+        for _ in range(_MOST_REFERENCES):
+            if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
+                return value if isinstance(value, dict) else {}
+            if not value["$ref"].startswith("#/"):
+                raise ConfigError(
+                    f"the document refers to another one ({value['$ref']!r}): bundle it into one file first"
+                )
+            found: Any = self._document
+            for name in value["$ref"][2:].split("/"):
+                name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
+                found = found.get(name) if isinstance(found, dict) else None
+            value = found
+        raise ConfigError("the document's references lead in a circle")
+
+    def _properties(self, schema: Any) -> dict[str, Any]:
+        found = self._resolved(schema)
+        parts = [self._resolved(part) for part in found.get("allOf", ())]
+        every: dict[str, Any] = {}
+        for part in [*parts, found]:
+            if isinstance(part.get("properties"), dict):
+                every |= part["properties"]
+        return every
+
+    def _lists(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+        found = self._resolved(schema)
+        if "array" in _types(found):
+            if fields := self._properties(found.get("items")):
+                yield names, fields
+        elif len(names) < _DEEPEST:
+            for name, inner in self._properties(found).items():
+                yield from self._lists(inner, (*names, name))
+
+    def _beside(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        for name, each in self._properties(schema).items():
+            inner = self._resolved(each)
+            types = _types(inner) - {"null"}
+            if types & {"string", "integer", "number", "boolean"}:
+                is_link = inner.get("format") in ("uri", "url", "uri-reference")
+                yield place(*names, name), "link" if is_link else min(types)
+            elif len(names) < _DEEPEST - 1 and "array" not in types:
+                yield from self._beside(inner, (*names, name))
+
+    def _column(self, schema: Any) -> str | None:
+        found = self._resolved(schema)
+        types = _types(found) - {"null"}
+        if len(types) != 1:
+            return None
+        (kind,) = types
+        return _FORMATS.get(found.get("format", ""), _TYPES.get(kind)) if kind == "string" else _TYPES.get(kind)
+
+    def _parameter(self, given: dict[str, Any]) -> Parameter:
+        schema = self._resolved(given.get("schema"))
+        most = schema.get("maximum")
+        return Parameter(
+            name=str(given.get("name", "")),
+            type=min(_types(schema) - {"null"}, default="string"),
+            format=str(schema.get("format", "")),
+            most=most if isinstance(most, int) else None,
+        )
+
+
+def _types(schema: dict[str, Any]) -> set[str]:
+    given = schema.get("type")
+    return {given} if isinstance(given, str) else {str(each) for each in given} if isinstance(given, list) else set()
+
+
+def _is_good(status: Any) -> bool:
+    return str(status).upper() in ("200", "2XX", "DEFAULT")
+
+
+def _json_schema(answer: dict[str, Any]) -> Any:
+    content = answer.get("content", {})
+    return next((each.get("schema") for kind, each in content.items() if "json" in kind), None)

@@ -1,0 +1,34 @@
+"""Makes a proposal of what is at hand: the API's own description, or one answer of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.polling.asking.asker import Asker
+from airflow_provider_connect.polling.asking.call import Call
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._rest.files import read
+from airflow_provider_connect.sources._rest.proposing.declaration import declaration
+from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
+from airflow_provider_connect.sources._rest.proposing.sample import shape_of
+
+_PATIENCE_SECONDS = 20.0  # somebody waits
+
+
+def proposed_by_document(path: str, document: Path) -> str:
+    """Return a declaration, YAML, of what an OpenAPI 3 document says of ``GET path``. No network.
+
+    :raises ConfigError: it says nothing of that, or is no such document.
+    """
+    return declaration(path, *OpenApi(read(document)).described(path))
+
+
+def proposed_by_answer(path: str, connection: Connection) -> str:
+    """Return a declaration, YAML, of what one answer looks like: one request, whose values are not kept.
+
+    :raises ConnectError: as a poll does; :class:`.DataError` if the answer holds no records.
+    """
+    with Asker(connection, patience_seconds=_PATIENCE_SECONDS) as asker:
+        reply = asker.ask(Call(url=path), Tally([]))
+    return declaration(path, [], shape_of(reply.body, reply.headers))

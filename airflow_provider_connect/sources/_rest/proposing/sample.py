@@ -1,0 +1,97 @@
+"""Reads the shape of an answer from one that came."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sources._rest.proposing.shape import Shape, place
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_NEXT = re.compile(r'rel\s*=\s*"?[^",;]*\bnext\b', re.IGNORECASE)
+_DEEPEST = 3
+_LONG = 2**63
+
+
+def shape_of(body: bytes, headers: Mapping[str, str]) -> Shape:
+    """Return the shape of an answer.
+
+    :param headers: with lower-case names.
+    :raises DataError: it is no JSON, or holds no list of objects.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        raise DataError("the answer is no JSON document: nothing can be proposed from it") from None
+    lists = sorted(_lists(answer, ()), key=lambda found: (-len(found[1]), len(found[0])))
+    if not lists:
+        raise DataError(
+            "the answer holds no list of objects: ask for a path, and perhaps a day, that has some, or declare it by "
+            "hand"
+        )
+    names, records = lists[0]
+    fields = dict.fromkeys(name for record in records for name in record)
+    columns = {name: kind for name in fields if (kind := _column([record.get(name) for record in records]))}
+    return Shape(
+        at=place(*names) if names else "",
+        columns=columns,
+        beside=dict(_beside(answer, ())) if isinstance(answer, dict) else {},
+        has_next_link=_NEXT.search(headers.get("link", "")) is not None,
+    )
+
+
+def _lists(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[dict[str, Any]]]]:
+    if isinstance(value, list):
+        if value and all(isinstance(each, dict) for each in value):
+            yield names, value
+    elif isinstance(value, dict) and len(names) < _DEEPEST:
+        for name, inner in value.items():
+            yield from _lists(inner, (*names, name))
+
+
+def _beside(value: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for name, inner in value.items():
+        if isinstance(inner, dict) and len(names) < _DEEPEST - 1:
+            yield from _beside(inner, (*names, name))
+        elif not isinstance(inner, dict | list):
+            yield place(*names, name), _kind(inner)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "link" if value.startswith(("http://", "https://", "/")) else "string"
+
+
+def _column(values: list[Any]) -> str | None:
+    """Return the narrowest type that takes every value; None for fields without any, and for nested ones."""
+    kinds = {_type(value) for value in values if value is not None}
+    if not kinds or "nested" in kinds:
+        return None
+    if kinds == {"bigint", "double"}:
+        return "double"
+    return kinds.pop() if len(kinds) == 1 else "string"
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "bigint" if -_LONG <= value < _LONG else "string"
+    if isinstance(value, float):
+        return "double"
+    if not isinstance(value, str):
+        return "nested"
+    if _TIME.fullmatch(value):
+        return "timestamp"
+    return "date" if _DATE.fullmatch(value) else "string"
