@@ -52,6 +52,15 @@ def newest_version(target: Place, stream: str) -> str:
     return f"(SELECT MAX(version) FROM {list_of(target).sql} WHERE {stream})"
 
 
+def raised_version(ledger: Place, stream: str, version: int) -> str:
+    """Return the statement that brings a stream's fence rows to at least a version of its list.
+
+    :param stream: the condition for the stream's rows.
+    """
+    behind = f"COALESCE(erased, 0) < {literal(version)}"
+    return f"UPDATE {ledger.sql} SET erased = {literal(version)} WHERE {stream} AND day IS NULL AND {behind}"
+
+
 def read_list(api: Api, target: Place, stream: str, version: int) -> EraseList:
     """Return a version of a stream's erase list.
 

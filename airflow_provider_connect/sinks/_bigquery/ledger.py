@@ -25,7 +25,7 @@ from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
-from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, read_list
+from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, raised_version, read_list
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.erasing import EraseList
@@ -261,7 +261,8 @@ def ensure_ledger(
 ) -> None:
     """Make the ledger table and this stream's fence row if they are missing; name the ledger in the target's label.
 
-    Once a job, two reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes all.
+    Once a job, three reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes
+    all. A ledger that was restored to a time before an erase gets the version of the erase list back.
 
     :param target: must exist.
     :raises ConfigError: the table of that name is not a ledger; the ledger is lost; the target has another one; or
@@ -282,9 +283,11 @@ def ensure_ledger(
         later=[field["name"] for field in _LATER_FIELDS],
     )
     mine = of_stream(target, key)
+    # The list decides, whatever a fence row says that was lost, or restored: whom it names is kept out.
+    erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target, mine)
     [found], _ = api.query(
         f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,\n"
-        f"  COUNT(*) AS entries\n"
+        f"  COUNT(*) AS entries, MAX(IF({mine} AND day IS NULL, erased, NULL)) AS erased, {erased} AS listed\n"
         f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
         doing=f"look for the fence row of {key} in {ledger.id}",
         labels={"connect": "preflight"},
@@ -295,11 +298,15 @@ def ensure_ledger(
         raise foreign_rows(key, target, ledger)
     if not found["fences"]:
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
-        # Whom an earlier fence row kept out, this one does, too.
-        erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target, mine)
         api.query(
             f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased) SELECT {values}, {erased}",
             doing=f"put the fence row of {key} into {ledger.id}",
+            labels={"connect": "preflight"},
+        )
+    elif int(found["listed"] or 0) > int(found["erased"] or 0):
+        api.query(
+            raised_version(ledger, mine, int(found["listed"])),
+            doing=f"put the version of the erase list of {key} back into {ledger.id}",
             labels={"connect": "preflight"},
         )
     if named is None:

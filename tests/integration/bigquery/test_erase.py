@@ -93,6 +93,26 @@ def test_a_fence_row_that_is_put_back_keeps_out_whom_the_lost_one_did(bench: Ben
     assert bench.ledger.erased().names(["a", "b"]) == [True, False]
 
 
+def test_a_ledger_that_was_restored_to_before_an_erase_keeps_out_whom_the_list_names(bench: Bench) -> None:
+    """What is restored is a fence row of that time; the next erase is a version of its own all the same."""
+    erased(bench, "a")
+    publisher: Any = bench.publisher
+    ledger = publisher.tables.ledger.sql
+    publisher.api.query(f"UPDATE {ledger} SET erased = NULL WHERE day IS NULL", doing="restore it", labels={})
+    assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
+    assert bench.ledger.erased().names(["a", "b"]) == [True, True]
+    publisher.api.query(f"UPDATE {ledger} SET erased = 1 WHERE day IS NULL", doing="restore it", labels={})
+    assert publisher.preflight(SCHEMA, DAYS, "day") == []
+    assert bench.ledger.erased().names(["a", "b"]) == [True, True]
+
+    # The table, too: then its rows are counted anew, since they are more than the ledger says.
+    restored = f"INSERT INTO {publisher.tables.target.sql} (event, day) SELECT one, DATE '{MONDAY}' FROM UNNEST"
+    publisher.api.query(f"{restored}(['a', 'b', 'c']) AS one", doing="restore it", labels={})
+    assert generations(bench)[MONDAY] == (3, 0)
+    assert erased(bench, "a", "b") == {MONDAY: 2}
+    assert generations(bench)[MONDAY] == (4, 1)
+
+
 def test_what_a_killed_erase_has_left_the_next_one_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies after the list, then after the first of two transactions; a list of many values comes in pieces."""
     monkeypatch.setattr(eraser, "MOST_AT_ONCE", 2)

@@ -19,6 +19,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._bigquery.erase_list import LIST_FIELDS, MOST_AT_ONCE, lengthen_script, list_of
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
+    Counted,
     Wanted,
     count_query,
     erase_script,
@@ -58,8 +59,8 @@ class TableEraser:
         """Count the rows with these values, by day."""
         rows: dict[dt.date, int] = {}
         for wanted in self._wanted(values):
-            for day, gone in self._count(wanted).items():
-                rows[day] = rows.get(day, 0) + gone
+            for day, counted in self._count(wanted).items():
+                rows[day] = rows.get(day, 0) + counted.gone
         return dict(sorted(rows.items()))
 
     def erase(self, values: Sequence[str], kind: SourceKind) -> Erasure:
@@ -109,7 +110,7 @@ class TableEraser:
         salt = secrets.token_hex(16)
         return [Wanted(target, name, filter_column(table), salt, piece) for piece in pieces]
 
-    def _count(self, wanted: Wanted) -> dict[dt.date, int]:
+    def _count(self, wanted: Wanted) -> dict[dt.date, Counted]:
         doing = f"count rows to erase in {wanted.target.id}"
         rows, _ = self.api.query(count_query(wanted), doing=doing, labels={"connect": "erase"})
         if any(row["day"] is None for row in rows):
@@ -117,7 +118,7 @@ class TableEraser:
                 f"table {wanted.target.id} has rows without a day, which this sink did not write: delete them by hand "
                 "first"
             )
-        return {row["day"]: int(row["gone"]) for row in rows}
+        return {row["day"]: Counted(int(row["gone"]), int(row["rows_left"])) for row in rows}
 
     def _listed(self, values: Sequence[str]) -> EraseList:
         """Put values on the stream's list; return the list that has them all."""
@@ -150,7 +151,7 @@ class TableEraser:
                 return
             some = dict(list(counted.items())[:DAYS_AT_ONCE])
             if self._rewritten(wanted, some, newest, erased):
-                yield from some.items()
+                yield from ((day, each.gone) for day, each in some.items())
             elif not patience.again():
                 raise RetriableError(f"others keep publishing into {wanted.target.id}: the rest is to be erased yet")
 
@@ -159,7 +160,7 @@ class TableEraser:
         return {row.day: row for row in self.ledger.between(min(days), max(days))} if days else {}
 
     def _rewritten(
-        self, wanted: Wanted, counted: dict[dt.date, int], newest: dict[dt.date, LedgerRow], erased: EraseList
+        self, wanted: Wanted, counted: dict[dt.date, Counted], newest: dict[dt.date, LedgerRow], erased: EraseList
     ) -> bool:
         """Take rows out of days; return whether that was done, and nobody published one of them meanwhile.
 
@@ -177,7 +178,7 @@ class TableEraser:
 
         def script(job_id: str) -> str:
             job = {"reference": job_id, "link": self.api.console_link(job_id)}
-            rows = [generation_without(newest[day], gone, token=token, run=run) for day, gone in counted.items()]
+            rows = [generation_without(newest[day], each, token=token, run=run) for day, each in counted.items()]
             rows = [row.model_copy(update=job) for row in rows]
             ledger, key = self.tables.ledger, self.ledger.key
             return erase_script(wanted, ledger, key, rows=rows, followed=followed, version=erased.version)

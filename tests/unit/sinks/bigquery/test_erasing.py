@@ -1,0 +1,143 @@
+"""The scripts of an erase as text: what they may say, how long they become, and what the ledger gets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.sinks._bigquery.erase_list import MOST_AT_ONCE, lengthen_script, list_of, read_list
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE
+from airflow_provider_connect.sinks._bigquery.erasing.script import (
+    Counted,
+    Wanted,
+    count_query,
+    erase_script,
+    generation_without,
+)
+from airflow_provider_connect.sinks._bigquery.ledger import of_stream
+from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
+from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.late import LATE_COUNTS
+from tests.unit.sinks.bigquery.test_publish import DAY, NOON, TARGET
+
+KEY = StreamKey(connector="mixpanel", stream="export")
+LEDGER = TARGET.sibling("events__ledger")
+
+
+def wanted(*values: str, salt: str = "5a17", filter_column: str | None = None) -> Wanted:
+    return Wanted(TARGET, "distinct_id", filter_column, salt, values)
+
+
+def before(day: dt.date = DAY, **fields: Any) -> LedgerRow:
+    values: dict[str, Any] = {
+        "generation": 4,
+        "checks": 2,
+        "token": "t",
+        "rows": 9,
+        "digest": "d",
+        "answer": "a",
+        "polled_at": NOON,
+    }
+    return LedgerRow(day=day, polled_at=NOON, **(values | fields))
+
+
+def scripts(*values: str, days: int = 1, **chosen: Any) -> list[str]:
+    """Return what an erase counts, deletes and lists by."""
+    found = wanted(*values, **chosen)
+    late = dict.fromkeys(LATE_COUNTS, 1_000_000)
+    followed = [before(DAY - dt.timedelta(days=back), counts=late) for back in range(days)]
+    job = {"reference": f"connect_erase_{'0' * 32}", "link": "https://console.cloud.google.com/" + "x" * 200}
+    rows = [generation_without(row, Counted(1, 8), token="erase1-" + "0" * 16, run="erase/1") for row in followed]
+    rows = [row.model_copy(update=job) for row in rows]
+    longer = EraseList().with_values("distinct_id", values)
+    return [
+        count_query(found),
+        erase_script(found, LEDGER, KEY, rows=rows, followed=followed, version=1),
+        lengthen_script(LEDGER, TARGET, KEY, stream=of_stream(TARGET, KEY), longer=longer, added=longer.digests),
+    ]
+
+
+def digests(script: str) -> set[str]:
+    return {*re.findall(r"'([0-9a-f]{32})'", script)}
+
+
+def test_no_script_holds_an_id_and_two_calls_look_for_other_digests() -> None:
+    for script in scripts("u-17"):
+        assert "u-17" not in script
+        assert hashlib.sha256(b"u-17").hexdigest()[:32] not in script
+        assert digests(script)
+    assert not digests(count_query(wanted("u-17"))) & digests(count_query(wanted("u-17", salt="0b")))
+
+
+def test_the_most_days_and_people_fit_into_a_script() -> None:
+    many = [f"u-{number}" for number in range(MOST_AT_ONCE)]
+    for script in scripts(*many, days=DAYS_AT_ONCE):
+        assert len(digests(script)) >= MOST_AT_ONCE
+        assert len(script.encode()) < MAX_SCRIPT_BYTES
+
+
+def test_an_id_that_no_row_of_bigquery_can_have_stops_nobody_elses() -> None:
+    assert len(digests(count_query(wanted("u-17", "u-\udc80")))) == 2
+
+
+def test_a_required_partition_filter_is_satisfied_where_the_target_is_read() -> None:
+    for script in scripts("u-17", filter_column="at")[:2]:
+        assert script.count(TARGET.sql) == script.count("(`at` IS NULL OR `at` IS NOT NULL)") == 1
+
+
+def test_the_fence_is_changed_first_and_rows_only_when_it_is_decided() -> None:
+    _, script, _ = scripts("u-17", days=2)
+    inside = script.partition("BEGIN TRANSACTION;\n")[2]
+    assert inside.startswith(f"UPDATE {LEDGER.sql} SET published_at")
+    decided, _, after = inside.partition("IF outcome = 'erased' THEN\n")
+    changes = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE `)")
+    assert (changes.findall(decided), changes.findall(after)) == (["UPDATE `"], ["DELETE FROM", "INSERT INTO"])
+    assert f"'{DAY} 4 2'" in decided
+    assert "seen.erased < 1" in decided
+
+
+def test_a_generation_without_them_has_the_rows_that_were_counted_and_no_answer() -> None:
+    old = before(counts={"erased": 3, "late_1_days": 2, "rows_read": 12}, run="dag/run/task", clear_number=1)
+    row = generation_without(old, Counted(gone=2, left=5), token="erase1-x", run="erase/1")
+    assert (row.generation, row.checks, row.rows, row.digest, row.answer) == (5, 0, 5, None, None)
+    assert row.counts == {"erased": 5, "late_1_days": 2}
+    assert (row.polled_at, row.run, row.clear_number) == (NOON, "erase/1", 0)
+
+
+class Digests:
+    """BigQuery, as far as it has a table of digests: version, how many came with it, salt, digest."""
+
+    def __init__(self, *rows: tuple[int, int, str, str]) -> None:
+        names = ("version", "entries", "salt", "digest")
+        self.rows = [{"column_name": "id", **dict(zip(names, row, strict=True))} for row in rows]
+
+    def query(self, *_: Any, **__: Any) -> tuple[list[dict[str, Any]], None]:
+        return self.rows, None
+
+
+def test_a_list_has_the_digests_of_all_its_versions() -> None:
+    table: Any = Digests((1, 2, "5a", "b"), (2, 1, "5a", "a"), (1, 2, "5a", "c"))
+    found = read_list(table, TARGET, "TRUE", 2)
+    assert found == EraseList(version=2, column="id", salt="5a", digests=("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(1, 2, "5a", "b"), (2, 1, "5a", "a")],
+        [(2, 1, "5a", "a")],
+        [(1, 1, "5a", "b"), (2, 1, "0b", "a")],
+    ],
+    ids=["a digest lost", "a version lost", "another key"],
+)
+def test_a_list_that_is_not_whole_stops_loads(rows: list[Any]) -> None:
+    table: Any = Digests(*rows)
+    with pytest.raises(ConfigError, match="restore that table") as caught:
+        read_list(table, TARGET, "TRUE", 2)
+    assert list_of(TARGET).id in str(caught.value)
