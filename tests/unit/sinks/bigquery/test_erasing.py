@@ -44,7 +44,7 @@ def before(day: dt.date = DAY, **fields: Any) -> LedgerRow:
         "answer": "a",
         "polled_at": NOON,
     }
-    return LedgerRow(day=day, polled_at=NOON, **(values | fields))
+    return LedgerRow(day=day, **(values | fields))
 
 
 def scripts(*values: str, days: int = 1, **chosen: Any) -> list[str]:
