@@ -36,7 +36,7 @@ from typing import Any
 
 from airflow_provider_connect.errors import OvertakenError, SupersededError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.stage.erasing import erase_run
+from airflow_provider_connect.stage.erasing import is_erase_run
 from airflow_provider_connect.stage.manifest import Seen
 
 
@@ -130,7 +130,7 @@ def overtaken(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> Ov
         f"began to poll at generation {seen}; what {mine.run} staged may be the older answer and stays unpublished",
         by=newest.token,
         may_poll_again=not is_later_clear,
-        is_erase=newest.run == erase_run(erased),
+        is_erase=is_erase_run(newest.run),  # perhaps an older one, which took longer
     )
 
 

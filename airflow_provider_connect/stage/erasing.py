@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,11 @@ _DIGEST_BYTES = 16
 def erase_run(version: int) -> str:
     """Return what the ledger names as the run of an erase's publishes."""
     return f"erase/{version}"
+
+
+def is_erase_run(run: str | None) -> bool:
+    """Tell whether the ledger names an erase: a task's run has three parts."""
+    return re.fullmatch(r"erase/[0-9]+", run or "") is not None
 
 
 class EraseList(Wire):

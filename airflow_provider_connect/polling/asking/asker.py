@@ -205,7 +205,13 @@ class Asker(Closable):
             self._rest_if_told(got.seen)
             if not 300 <= got.seen.status < 400:
                 return got
-            url, params = self._moved(call, url, got), ()
+            moved = self._moved(call, url, got)
+            if params and not urlsplit(moved).query:
+                raise ConfigError(
+                    f"{self._host(url)} redirects to an address without a query, which would ask for everything: "
+                    "correct the declared path, perhaps by a slash at its end, or the connection's host"
+                )
+            url, params = moved, ()
         raise ConfigError(
             f"{self._host(url)} redirects more than {_MOST_REDIRECTS} times: correct the declared path or the "
             "connection's host"

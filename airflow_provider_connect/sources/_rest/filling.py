@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sources._rest.declared.bounds import Bounds
 from airflow_provider_connect.sources._rest.declared.request import Request, Value
 from airflow_provider_connect.sources._rest.template import DAY, Fill, Slot, all_slots, filled, filled_value
@@ -36,7 +36,14 @@ def asked(request: Request, day: Day, bounds: Bounds, parent: Mapping[str, Any])
     def fill(slot: Slot) -> str | int:
         if slot.name in DAY:
             return bound(day, _WHICH[slot.name], bounds, slot.format).value
-        return str(parent[slot.name.removeprefix(PARENT)])
+        value = parent[slot.name.removeprefix(PARENT)]
+        if value is None or value == "":
+            # Many APIs read an empty filter as none at all: everything would be this parent's.
+            raise DataError(
+                f"a parent has no value in column {slot.name.removeprefix(PARENT)!r}, which the request for its "
+                "children names: leave such parents out, or name a column that is always there"
+            )
+        return str(value)
 
     return Asked(
         path=filled(request.path, fill, is_path=True),

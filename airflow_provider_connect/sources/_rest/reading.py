@@ -158,7 +158,7 @@ class PageCutter:
         return value is MISSING
 
     def _require_meant(self, body: bytes, place: str, about: str) -> None:
-        if "." not in place or place.startswith("/") or len(body) > (1 << 20):
+        if "." not in place or place.startswith("/"):
             return
         meant = probably_meant(_decoded(body), place)
         if meant is not None:
@@ -168,10 +168,9 @@ class PageCutter:
             )
 
     def _elements(self, listed: Any, body: bytes, about: str) -> list[Any]:
-        if listed is MISSING and self._missing == "empty":
-            return []
         data = b"" if listed is MISSING else bytes(listed)
-        if data == b"null":  # what some APIs write for an empty list
+        # Some APIs write null for an empty list, and others beside an error.
+        if data in (b"", b"null") and self._missing == "empty":
             return []
         if data[:1] != b"[":
             where = f"at {self._at!r}" if self._at else "as the whole answer"

@@ -207,7 +207,7 @@ class Walk:
         else:
             assert isinstance(paging, Cursor | NextLink)
             told, where = page.head[paging.at or ""], repr(paging.at)
-        if told in (None, MISSING, False, ""):
+        if told is None or told is MISSING or told is False or told == "":  # 0 is a token
             return None
         if isinstance(told, bool) or not isinstance(told, str | int):
             raise self._odd(f"has neither text nor a whole number as the next page's token: {where}")

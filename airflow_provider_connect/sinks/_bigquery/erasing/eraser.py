@@ -68,6 +68,7 @@ class TableEraser:
         pieces = self._wanted(values)
         target, ledger = self.tables.target, self.tables.ledger
         replaces_whole = self.tables.options.replaces_whole(kind)
+        self.ledger.erased()  # a list that is lost must be found before an empty table has its name
         ensure_ledger(self.api, ledger, target, self.ledger.key, "replace", replaces_whole=replaces_whole)
         ensure_table(
             self.api,

@@ -89,7 +89,8 @@ class Records(Declared):
 
     at: Place = Field(default="", description="Where the list of records stands; by default the answer is the list.")
     missing: Literal["fail", "empty"] = Field(
-        default="fail", description="What an answer means that has no such field: trouble, or a page without records."
+        default="fail",
+        description="What an answer means that has no such field, or null there: trouble, or a page without records.",
     )
     key: tuple[str, ...] = Field(
         min_length=1,

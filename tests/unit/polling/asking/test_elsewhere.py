@@ -100,6 +100,14 @@ def test_h16_a_link_to_anywhere_else_is_refused(asker_of: Make, to: str, way: st
         assert [heard.path for heard in server.heard] == (["/here"] if way == "redirect" else [])
 
 
+def test_a_redirect_that_loses_the_query_is_refused(asker_of: Make) -> None:
+    """It would ask for everything, and the answer would look like the day's."""
+    with AnsweringServer(moving("/there")) as server:
+        with pytest.raises(ConfigError, match="to an address without a query"):
+            asker_of(server).ask(Call("here", params=[("from", "1")]), Tally())
+        assert len(server.heard) == 1
+
+
 def test_h15_redirects_that_never_end_are_asked_a_few_times(asker_of: Make) -> None:
     with AnsweringServer(moving("/again")) as server:
         with pytest.raises(ConfigError, match="redirects more than 5 times"):

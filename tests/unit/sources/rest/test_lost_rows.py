@@ -114,11 +114,13 @@ def test_a_cursor_on_the_last_page_too_ends_by_the_empty_page() -> None:
         assert ids(read(there, source)) == ALL
 
 
-def test_null_in_place_of_an_empty_list_ends_the_reading() -> None:
-    """dlt #2932."""
-    source = declared("/cursor", Cursor(at="/meta/next", param="cursor", ends="empty_page"), at="items")
+def test_null_in_place_of_an_empty_list_ends_the_reading_only_where_that_is_declared() -> None:
+    """dlt #2932. Beside an error, as GraphQL's, null is no empty day."""
+    paging = Cursor(at="/meta/next", param="cursor", ends="empty_page")
     with api("always_a_token", "null_for_empty") as there:
-        assert ids(read(there, source)) == ALL
+        assert ids(read(there, declared("/cursor", paging, records=records("items", missing="empty")))) == ALL
+        with pytest.raises(RetriableError, match="page 5: the answer has no list of records at 'items'"):
+            read(there, declared("/cursor", paging, at="items"))
 
 
 def test_a_missing_list_is_empty_only_where_that_is_declared() -> None:
