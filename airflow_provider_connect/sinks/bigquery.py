@@ -19,6 +19,10 @@ cannot commit at once: BigQuery aborts one of them, which then decides anew.
 deletes and counts the rows whose key vanished. One of an earlier day than the table shows is superseded.
 ``snapshot="daily"`` treats each day's as a day's rows. Rows that no snapshot brought are refused, not deleted.
 
+**A table for each event.** ``table="analytics.{event}"`` makes a table of each value of a column, up to ``max_tables``.
+A day switches in all of them at once: one transaction changes every table and writes the ledger row. The ledger is that
+of an empty table beside them, ``_connect_head_…``. Only with ``write_mode="replace"``.
+
 **Ways in.** ``load_method="storage_write"``: executors append Arrow to pending streams of the Storage Write API, the
 driver compares the row counts and commits all streams at once. ``"load_job"``: one job for all Parquet files, from
 ``gs://`` by their URI, else as one upload through the driver; free of charge, slower. ``"auto"`` takes load jobs for a
@@ -66,7 +70,11 @@ class BigQuerySink(BigQueryOptions, Sink):
         return check_connection(connections[self.conn_id])
 
     def open(self, key: StreamKey, connections: Connections) -> BigQueryPublisher:
-        """Return what publishes one stream's days into the table; it signs in when it is first used."""
+        """Return what publishes one stream's days into the table, or tables; it signs in when it is first used."""
+        if self.tables is not None:
+            from airflow_provider_connect.sinks._bigquery.split.publisher import TablesPublisher  # noqa: PLC0415
+
+            return TablesPublisher(self, key, connections[self.conn_id])
         from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher  # noqa: PLC0415
 
         return BigQueryPublisher(self, key, connections[self.conn_id])

@@ -47,10 +47,12 @@ class Tables(Wire):
 
     :param template: the name of the tables' folders under the stage's root.
     :param most: how many tables there may be.
+    :param kept_apart: parts of names that other tables have; a value whose table's name would hold one gets a hash.
     """
 
     template: str
     most: int = Field(ge=1)
+    kept_apart: tuple[str, ...] = ()
 
     @property
     def column(self) -> str:
@@ -63,7 +65,8 @@ class Tables(Wire):
 
         start, _, end = _COLUMN.split(self.template)
         room = MAX_NAME - len(start) - len(end)
-        if value is not None and _AS_IT_IS.fullmatch(value) and len(value) <= room and not is_marked(value):
+        is_plain = value is not None and _AS_IT_IS.fullmatch(value) and len(value) <= room and not is_marked(value)
+        if is_plain and not any(part in f"{start}{value}{end}" for part in self.kept_apart):
             return f"{start}{value}{end}"
         shown = re.sub(r"[^A-Za-z0-9-]+", "_", _NULL if value is None else value).strip("_-") or _NAMELESS
         told = digest(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))

@@ -14,6 +14,7 @@ from airflow_provider_connect.stage.manifest import (
     CONTROL,
     DATA_FILE,
     MANIFEST,
+    TABLE_FILE,
     Manifest,
     attempt_folder,
     manifest_file,
@@ -69,7 +70,7 @@ def sweep(folder: Folder, silent_since: dt.datetime) -> int:
 
 
 def _attempt_of(name: str) -> str | None:
-    if match := DATA_FILE.fullmatch(name):
+    if match := DATA_FILE.fullmatch(name) or TABLE_FILE.fullmatch(name):
         return match["attempt"]
     prefix = f"{CONTROL}/attempts/"
     attempt = name.removeprefix(prefix).partition("/")[0]

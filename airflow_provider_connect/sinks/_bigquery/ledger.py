@@ -37,15 +37,18 @@ if TYPE_CHECKING:
 
 WriteMode = Literal["replace", "merge", "append"]
 
-_LATER_FIELDS = own_fields(
-    ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
-    ("answer", "STRING", "Digest of what was published, and how."),
-    (
-        "erased",
-        "INTEGER",
-        "In the stream's fence row, the version of its erase list; NULL as long as nobody is erased.",
+_LATER_FIELDS: list[dict[str, Any]] = [
+    *own_fields(
+        ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
+        ("answer", "STRING", "Digest of what was published, and how."),
+        (
+            "erased",
+            "INTEGER",
+            "In the stream's fence row, the version of its erase list; NULL as long as nobody is erased.",
+        ),
     ),
-)
+    {"name": "tables", "type": "STRING", "mode": "REPEATED", "description": "The tables of a template with its rows."},
+]
 """What the ledgers of earlier versions lack, until the next preflight."""
 LEDGER_FIELDS: list[dict[str, Any]] = [
     *own_fields(
@@ -175,8 +178,8 @@ class BigQueryLedger(Ledger):
         except ColumnError:  # no preflight has brought the ledger up to date yet
             return self._read(f"SELECT {_EARLIER_COLUMNS}", rest)
 
-    def _read(self, select: str, rest: str) -> list[dict[str, Any]]:
-        sql = f"{select} FROM {self.ledger.sql} WHERE {of_stream(self.target, self.key)} {rest}"
+    def _read(self, select: str, rest: str, joined: str = "") -> list[dict[str, Any]]:
+        sql = f"{select} FROM {self.ledger.sql}{joined} WHERE {of_stream(self.target, self.key)} {rest}"
         try:
             # A query in the wrong location finds no table, and then the ledger would look empty.
             self.api.locate(self.ledger)

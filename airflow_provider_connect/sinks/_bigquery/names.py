@@ -23,6 +23,9 @@ OWN_COLUMNS = frozenset({DAY, POSITION, NEWEST_DAY})
 """Columns the sink adds itself, and a variable that a column would hide; a source's column of such a name gets another
 one."""
 
+TABLE = marked("connect_table", digest("connect_table"))
+"""The staging table's column for the name of a row's table; a source's column never has a name that ends in a hash."""
+
 MAX_NAME = 300
 MAX_LABEL = 63
 MAX_LABELS = 64

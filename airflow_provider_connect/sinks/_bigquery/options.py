@@ -5,17 +5,43 @@ DAG files import this: keep it light.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal, Self
+from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.clients.bigquery.place import MAX_TARGET_BYTES, Place, project_of
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.tables import HEAD, Tables, template_problem
 from airflow_provider_connect.window import SourceKind
 
 NONE, INGESTION_TIME, RANGE = "none", "ingestion_time", "range"
 """Values of ``partition_by`` that are not columns, and of ``partition_type`` that is not a unit of time."""
+
+MOST_TABLES = 98
+"""A transaction changes at most 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11),
+and two of these are the ledger and the rejects."""
+BESIDE = ("__ledger", "__rejects", "__erased", "__tombstones", "__stage_")
+"""What names of the tables beside a target have that the target's own has not."""
+_HEAD_CHARS = 200
+
+
+def template_of(table: str) -> tuple[str, str]:
+    """Return the dataset and the template of the tables' names; of one table's name, "" for both."""
+    before, brace, after = table.partition("{")
+    if not brace:
+        return "", ""
+    dataset, _, start = before.rpartition(".")
+    return dataset, f"{start}{{{after}"
+
+
+def head_name(template: str) -> str:
+    """Return the name of a template's head; no other template has it, and no table of any template."""
+    from airflow_provider_connect.values.marks import digest, marked  # noqa: PLC0415
+
+    return marked(f"{HEAD}_{re.sub('[{}]', '', template)}", digest(template), room=_HEAD_CHARS)
 
 
 class BigQueryOptions(Options):
@@ -28,7 +54,8 @@ class BigQueryOptions(Options):
         default="google_cloud_default", description="Airflow connection that holds the project and the credentials."
     )
     table: str = Field(
-        description="'dataset.table', or 'project.dataset.table' for another project than the connection's.",
+        description="'dataset.table', or 'project.dataset.table' for another project than the connection's. With one "
+        "source column in the table's name, 'analytics.{event}' is a table for each event.",
         examples=["analytics.mixpanel_events"],
     )
     write_mode: Literal["replace", "merge", "append"] = Field(
@@ -105,22 +132,40 @@ class BigQueryOptions(Options):
         ge=10_000_000,
         description="Most bytes that one statement may be billed for; a statement that would read more fails the day.",
     )
+    max_tables: int = Field(
+        default=MOST_TABLES,
+        ge=1,
+        le=MOST_TABLES,
+        description="How many tables a name with a column in it may become; a day that needs more fails.",
+    )
     retry_budget_seconds: float = Field(
         default=90.0,
         ge=0,
         description="How long a call is tried again after retriable errors before Airflow's own retry takes over.",
     )
 
+    @property
+    def tables(self) -> Tables | None:
+        """Which table a row belongs to; None where there is one table."""
+        _, template = template_of(self.table)
+        return Tables(template=template, most=self.max_tables, kept_apart=BESIDE) if template else None
+
+    @property
+    def head(self) -> str:
+        """The table that the ledger is about: the table itself, or the one without rows beside those of a template."""
+        dataset, template = template_of(self.table)
+        return f"{dataset}.{head_name(template)}" if template else self.table
+
     @field_validator("table")
     @classmethod
     def _is_table(cls, table: str) -> str:
-        if "{" in table:
-            raise ValueError(
-                f"{table!r}: a table for each value of a column is made by DeltaSink(path=…) and KafkaSink(topic=…), "
-                "not in BigQuery: name one table"
-            )
+        dataset, template = template_of(table)
+        if template and (problem := template_problem(template)):
+            raise ValueError(problem)
+        if "." in template.rpartition("}")[2]:
+            raise ValueError(f"{table!r}: a column belongs into the table's name, such as 'analytics.{{event}}'")
         try:
-            place = Place.parse(table, project="the-connections-own")
+            place = Place.parse(f"{dataset}.{head_name(template)}" if template else table, "the-connections-own")
         except ConfigError as error:
             raise ValueError(str(error)) from None
         if len(place.table.encode()) > MAX_TARGET_BYTES:
@@ -148,9 +193,25 @@ class BigQueryOptions(Options):
             raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
         if self.write_mode != "append" and self.on_published_day != "refuse":
             raise ValueError("on_published_day: only with write_mode='append'")
-        if wrong := self._wrong_partitions():
+        if wrong := self._wrong_partitions() or self._wrong_with_tables():
             raise ValueError(wrong)
         return self
+
+    def _wrong_with_tables(self) -> str | None:
+        if self.tables is None:
+            if self.max_tables != MOST_TABLES:
+                return "max_tables belongs to a table with a column in its name, such as 'analytics.{event}'"
+            return None
+        if self.write_mode != "replace":
+            return f"table={self.table!r}: tables of a column's values are written with write_mode='replace' alone"
+        if self.load_method == "load_job":
+            return (
+                f"table={self.table!r}: load jobs take files as they are, which do not say which table a row belongs "
+                "to: leave load_method out"
+            )
+        if self.partition_type == RANGE:
+            return f"table={self.table!r}: partition_type='range' is for one table, made by hand"
+        return None
 
     def _wrong_partitions(self) -> str | None:
         by, size = self.partition_by, self.partition_type
@@ -177,13 +238,16 @@ class BigQueryOptions(Options):
 
         The connection's name stands for a missing project; give the operator ``asset=`` for the real one.
         """
-        dataset, _, table = self._place_name.rpartition(".")
+        dataset, template = template_of(self._place_name)
+        table = quote(template)
+        if not template:
+            dataset, _, table = self._place_name.rpartition(".")
         project, _, dataset = dataset.rpartition(".")  # a domain-scoped project id has dots, too
         return f"bigquery://{project}/{dataset}/{table}"
 
     @property
     def _place_name(self) -> str:
-        return self.table if project_of(self.table) else f"{self.conn_id}.{self.table}"
+        return self.table if project_of(self.head) else f"{self.conn_id}.{self.table}"
 
     def replaces(self, kind: SourceKind) -> bool:
         """Tell whether an empty answer deletes rows: only where a day, or the whole, is replaced."""

@@ -18,7 +18,7 @@ from airflow_provider_connect.sinks._bigquery.rejects import Rejects
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
-    from airflow_provider_connect.sinks._bigquery.staging import Staging
+    from airflow_provider_connect.sinks._bigquery.staging import Part, Staging
     from airflow_provider_connect.sinks._bigquery.tables import Tables
 
 
@@ -58,6 +58,7 @@ class PublishPlan(LedgerStep):
     :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
         first few.
     :param stream_count: how many there were.
+    :param parts: the tables to change, where there are several; the target is their head then, and has no rows.
     """
 
     row: LedgerRow
@@ -70,6 +71,12 @@ class PublishPlan(LedgerStep):
     streams: tuple[str, ...] = ()
     stream_count: int = 0
     rejects: Rejects | None = None
+    parts: tuple[Part, ...] | None = None
+
+    @property
+    def written(self) -> list[Place]:
+        """Every table that must have the columns."""
+        return [self.target, *(self.target.sibling(part.name) for part in self.parts or ())]
 
     @property
     def doing(self) -> str:
@@ -106,5 +113,6 @@ def plan_of(
         streams=tuple(streams),
         stream_count=made.kept.streams if made.kept else len(streams),
         rejects=rejects,
+        parts=made.parts,
         replaces_whole=tables.options.replaces_whole(publish.kind),
     )

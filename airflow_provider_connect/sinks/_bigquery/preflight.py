@@ -20,7 +20,7 @@ from airflow_provider_connect.sinks._bigquery.problems import expired, problems
 from airflow_provider_connect.sinks._bigquery.rejects import Rejects
 from airflow_provider_connect.sinks._bigquery.script import rehearse, sample
 from airflow_provider_connect.sinks._bigquery.snapshot import kept_rows, refused_rows
-from airflow_provider_connect.sinks._bigquery.staging import Staging, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables, ensure_tombstones
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
@@ -92,14 +92,26 @@ def require_only_newest(api: Api, tables: Tables, ledger: BigQueryLedger, ready:
         raise refused_rows(tables.target, found["kept"], day)
 
 
-def rehearse_publish(tables: Tables, key: StreamKey, schema: pa.Schema, ready: Ready, kind: SourceKind = "day") -> None:
+def rehearse_publish(
+    tables: Tables,
+    key: StreamKey,
+    schema: pa.Schema,
+    ready: Ready,
+    kind: SourceKind = "day",
+    *,
+    parts: tuple[Part, ...] | None = None,
+) -> None:
     """Make the script of a day that is not there yet: what cannot be written is known before the poll.
+
+    :param parts: the tables that it may change, where there are several.
 
     :raises ConfigError: the script is too long or costs more than it may, or options of merge name columns that
         cannot serve.
     """
     place = stage_of(tables.staging, uuid.uuid4().hex * 2)
-    made = Staging(place, None, ready.columns, ready.columns, "storage_write", filter_column=ready.filter_column)
+    made = Staging(
+        place, None, ready.columns, ready.columns, "storage_write", filter_column=ready.filter_column, parts=parts
+    )
     plan = plan_of(tables, sample(key, schema, kind), made, (), Rejects(tables.rejects, tables.rejects))
     rehearse(plan, tables.options.maximum_bytes_billed)
 

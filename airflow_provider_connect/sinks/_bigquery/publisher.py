@@ -21,15 +21,22 @@ from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
-from airflow_provider_connect.sinks._bigquery.names import POSITION, labels
+from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS
 from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
-from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, Staging, make_staging, new_stage, sweep
+from airflow_provider_connect.sinks._bigquery.staging import (
+    REJECTS_END,
+    Part,
+    Staging,
+    make_staging,
+    new_stage,
+    sweep,
+)
 from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import ensure_target
+from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
 from airflow_provider_connect.sinks._bigquery.turns import confirm
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
@@ -75,7 +82,7 @@ class BigQueryPublisher(Publisher):
                 options = self.options
                 api = Api.open(
                     self._connection,
-                    project_of(options.table),
+                    project_of(options.head),
                     retry_budget_seconds=options.retry_budget_seconds,
                     maximum_bytes_billed=options.maximum_bytes_billed,
                 )
@@ -118,6 +125,8 @@ class BigQueryPublisher(Publisher):
             _log.warning("%s lacks columns, which are left out: %s", tables.target.id, ", ".join(ready.discarded))
         every = columns(schema, fields_of(ready.table))
         method = load_method(options, publish.stage, schema, every)
+        parts = self._parts(publish, ready)
+        table_column = None if parts is None else TABLE
         # A retry publishes what an earlier driver froze, under the same attempt's name. The rows and load jobs that
         # driver left must not count as ours, nor may it drop our table when it comes back late.
         place = new_stage(tables.staging, publish.manifest.attempt)
@@ -131,16 +140,23 @@ class BigQueryPublisher(Publisher):
             discarded=ready.discarded,
             load_method=method,
             position_column=POSITION if options.write_mode == "merge" else None,
+            table_column=table_column,
             filter_column=ready.filter_column,
+            parts=parts,
         )
         if (kept := kept_before(api, publish, made)) is not None:
             _log.info("day %s: its rows are in %s already, and are published from there", publish.day, kept.table.id)
             return kept
         own = self._labels(publish)
-        make_staging(api, made.table, made.fields, own)
+        # Each table's INSERT then reads its own rows alone.
+        make_staging(api, made.table, made.fields, own, [table_column] if table_column else [])
         if made.rejects is not None:
             make_staging(api, made.rejects, STAGED_REJECT_FIELDS, own)
         return made
+
+    def _parts(self, publish: Publish, ready: Ready) -> tuple[Part, ...] | None:
+        """Return the tables that a day changes, ready to be written; None where the target is the only one."""
+        return None
 
     def put(self, token: Staging, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""

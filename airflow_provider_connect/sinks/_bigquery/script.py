@@ -39,7 +39,7 @@ from airflow_provider_connect.sinks._bigquery.decision import (
 )
 from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
-from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
+from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY, TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.snapshot import (
     delete_vanished,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sinks._bigquery.staging import Part
 
 MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
@@ -140,9 +141,10 @@ def check_budget(target: Place, maximum_bytes_billed: int | None) -> None:
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
     if len(script.encode()) > limit:
+        into = f" of {len(plan.parts):,} tables" if plan.parts else ""
         raise ConfigError(
             f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
-            f"the {len(plan.columns)} columns are too many or their names too long; select fewer in the source"
+            f"the {len(plan.columns)} columns{into} are too many or their names too long; select fewer in the source"
         )
 
 
@@ -226,9 +228,10 @@ def _compared(plan: PublishPlan) -> list[tuple[str, str]]:
 
 
 def _data(plan: PublishPlan) -> list[str]:
-    this_day = f"`day` = {literal(plan.row.day)}"
-    if plan.filter_column not in (None, "day"):
-        this_day += f" AND {any_partition(plan.filter_column)}"
+    if plan.parts is not None:
+        changes = [statement for part in plan.parts for statement in _part(plan, part)]
+        return [*changes, "SET day_rows = seen.staged_rows"]
+    this_day = _this_day(plan, plan.filter_column)
     if plan.replaces_whole:
         this_day = any_partition(plan.filter_column)
     if plan.merge:
@@ -245,9 +248,7 @@ def _data(plan: PublishPlan) -> list[str]:
             ),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} WHERE {this_day})",
         ]
-    written = names([*(column.name for column in plan.columns), "day"])
-    selected = ", ".join([*(column.expression for column in plan.columns), literal(plan.row.day)])
-    insert = f"INSERT INTO {plan.target.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS s"
+    insert = _insert(plan, plan.target)
     if plan.write_mode == "append":
         return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
     # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
@@ -256,6 +257,27 @@ def _data(plan: PublishPlan) -> list[str]:
         f"    DELETE FROM {plan.target.sql} WHERE {this_day};\n  END IF"
     )
     return [delete, insert, "SET day_rows = seen.staged_rows"]
+
+
+def _part(plan: PublishPlan, part: Part) -> list[str]:
+    """Return what changes one of several tables, which no other stream's publish can change meanwhile."""
+    place, changes = plan.target.sibling(part.name), []
+    if part.had_rows:
+        changes.append(f"DELETE FROM {place.sql} WHERE {_this_day(plan, part.filter_column)}")
+    if part.has_rows:
+        changes.append(f"{_insert(plan, place)}\n  WHERE s.{quoted(TABLE)} = {literal(part.name)}")
+    return changes
+
+
+def _this_day(plan: PublishPlan, filter_column: str | None) -> str:
+    this_day = f"`day` = {literal(plan.row.day)}"
+    return this_day if filter_column in (None, "day") else f"{this_day} AND {any_partition(filter_column)}"
+
+
+def _insert(plan: PublishPlan, into: Place) -> str:
+    written = names([*(column.name for column in plan.columns), "day"])
+    selected = ", ".join([*(column.expression for column in plan.columns), literal(plan.row.day)])
+    return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS s"
 
 
 def _vanished(plan: PublishPlan) -> list[str]:
@@ -298,6 +320,8 @@ def _ledger_row(plan: PublishPlan) -> str:
         "checks": "0",
         "answer": literal(row.answer),
     }
+    if plan.parts is not None:
+        values["tables"] = texts(part.name for part in plan.parts if part.has_rows)
     selected = ", ".join(values.values())
     return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
 

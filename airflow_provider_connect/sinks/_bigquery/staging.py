@@ -45,6 +45,22 @@ class Kept(Wire):
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of several tables that a day's rows go into.
+
+    :param name: the table's name, which the staged rows carry.
+    :param filter_column: the column that queries on it must name; None if none.
+    :param had_rows: whether the publish that is replaced may have put rows there.
+    :param has_rows: whether this one does.
+    """
+
+    name: str
+    filter_column: str | None
+    had_rows: bool
+    has_rows: bool
+
+
+@dataclass(frozen=True)
 class Staging:
     """Where one attempt's rows go, and as what: made by ``begin``, carried to every ``put`` and to ``commit``.
 
@@ -54,6 +70,8 @@ class Staging:
     :param staged: what the staging table has; more than ``columns`` only where files are loaded as they are.
     :param discarded: source columns that are left out.
     :param position_column: holds the row's place in the day; None where it is not needed.
+    :param table_column: holds the name of the row's table; None where all rows go into one.
+    :param parts: the tables that the day changes, where there are several.
     :param filter_column: the column that queries on the target must name; None if none.
     :param kept: what an earlier attempt has staged; nothing is sent then.
     """
@@ -65,7 +83,9 @@ class Staging:
     load_method: Literal["storage_write", "load_job"]
     discarded: tuple[str, ...] = ()
     position_column: str | None = None
+    table_column: str | None = None
     filter_column: str | None = None
+    parts: tuple[Part, ...] | None = None
     kept: Kept | None = None
 
     @property
@@ -74,6 +94,8 @@ class Staging:
         fields = [column.staging for column in self.staged]
         if self.position_column:
             fields.append({"name": self.position_column, "type": "INTEGER", "mode": "NULLABLE"})
+        if self.table_column:
+            fields.append({"name": self.table_column, "type": "STRING", "mode": "NULLABLE"})
         return fields
 
 
@@ -114,11 +136,15 @@ def is_staging(table: Any) -> bool:
 
 
 def make_staging(
-    api: Api, place: Place, fields: Sequence[Field], labels: Mapping[str, str] = MappingProxyType({})
+    api: Api,
+    place: Place,
+    fields: Sequence[Field],
+    labels: Mapping[str, str] = MappingProxyType({}),
+    cluster_by: Sequence[str] = (),
 ) -> None:
     """Make a staging table, which BigQuery drops by itself after :data:`STAGING_LIFE`."""
     expires = dt.datetime.now(dt.UTC) + STAGING_LIFE
-    create(api, place, fields, labels={**labels, **_LABEL}, expires=expires)
+    create(api, place, fields, labels={**labels, **_LABEL}, cluster_by=cluster_by, expires=expires)
 
 
 def staging_tables(api: Api, beginning: Place) -> dict[Place, dt.datetime]:

@@ -33,8 +33,8 @@ class Tables:
 
     @cached_property
     def target(self) -> Place:
-        """The table that is published into."""
-        return Place.parse(self.options.table, self.project)
+        """The table that is published into; of a template, the head (:mod:`.split`)."""
+        return Place.parse(self.options.head, self.project)
 
     @property
     def staging(self) -> Place:

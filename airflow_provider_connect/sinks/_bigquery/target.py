@@ -11,8 +11,9 @@ Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import StaleError
@@ -60,12 +61,34 @@ def ensure_target(api: Api, target: Place, options: BigQueryOptions, schema: pa.
     :raises ConfigError: it is missing and may not be made, or is no table.
     :raises DataError: naming every column that does not fit.
     """
+    return ensure_columns(api, target, options, lambda existing: columns(schema, existing))
+
+
+def ensure_columns(
+    api: Api,
+    target: Place,
+    options: BigQueryOptions,
+    wanted: Callable[[Sequence[Field]], list[Column]],
+    *,
+    labels: Mapping[str, str] = MappingProxyType({}),
+    require: Callable[[Any], None] = lambda table: None,
+) -> Ready:
+    """Do the work of :func:`ensure_target`.
+
+    :param wanted: what the columns become in a table that has these fields.
+    :param labels: of a new table.
+    :param require: raises if the table is not to be used, or not to be made, where it is None.
+    """
     for _ in turns():
-        table = find(api, target) or _create_target(api, target, options, columns(schema))
+        table = find(api, target)
+        require(table)
+        if table is None:
+            table = _create_target(api, target, options, wanted([]), labels)
+            require(table)  # another may have made it first
         if problem := kind_problem(table, target):
             raise ConfigError(problem)
         existing = fields_of(table)
-        plan = evolution(target.id, existing, columns(schema, existing), options.schema_contract)
+        plan = evolution(target.id, existing, wanted(existing), options.schema_contract)
         if plan.changed:
             try:
                 table = patch(api, table, target, plan.fields, plan.added)
@@ -75,13 +98,16 @@ def ensure_target(api: Api, target: Place, options: BigQueryOptions, schema: pa.
     raise RetriableError(f"others keep changing the schema of {target.id}: its columns could not be brought in order")
 
 
-def _create_target(api: Api, target: Place, options: BigQueryOptions, made: Sequence[Column]) -> Any:
+def _create_target(
+    api: Api, target: Place, options: BigQueryOptions, made: Sequence[Column], labels: Mapping[str, str]
+) -> Any:
     if problem := missing_problem(target, options):
         raise ConfigError(problem)
     return create(
         api,
         target,
         new_fields(made),
+        labels=labels,
         cluster_by=[column_named(name, made) for name in options.cluster_by],
         partitioning=new_partitioning(target, options, made),
     )

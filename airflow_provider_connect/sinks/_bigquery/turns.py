@@ -160,7 +160,7 @@ def _run_script(api: Api, plan: PublishPlan, doing: str, labels: dict[str, str])
         with made_before(doing):
             [answer], _ = api.query(script, doing=doing, labels=labels, job_id=job_id)
     except ConfigError as error:
-        if schema_moved(api, plan.target, plan.columns):
+        if any(schema_moved(api, place, plan.columns) for place in plan.written):
             raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
         if not isinstance(error, ColumnError):
             raise

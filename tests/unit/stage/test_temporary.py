@@ -82,6 +82,16 @@ def test_a_sweep_deletes_what_is_silent_and_spares_what_is_alive_or_foreign(tmp_
     assert names(folder) == alive
 
 
+def test_a_sweep_deletes_what_was_dealt_out_to_tables(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    attempt(folder, "dead", age=dt.timedelta(days=2))
+    for name in ("dead", "alive"):
+        folder.write(f"sign-up/{data_file(DAY, name, 0, '1')}", b"x")
+    os.utime(tmp_path / "sign-up" / data_file(DAY, "dead", 0, "1"), (0, 0))
+    assert sweep(folder, NOW - dt.timedelta(days=1)) == 4
+    assert names(folder) == {f"sign-up/{data_file(DAY, 'alive', 0, '1')}"}
+
+
 def test_a_link_among_the_attempts_leads_a_sweep_to_no_file_of_others(tmp_path: Path) -> None:
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "manifest.json").write_text("theirs")

@@ -36,12 +36,18 @@ class Converted:
     bad: list[Reject]
 
 
-def staging_schema(columns: Sequence[Column], position_column: str | None = None) -> pa.Schema:
+def staging_schema(
+    columns: Sequence[Column], position_column: str | None = None, table_column: str | None = None
+) -> pa.Schema:
     """Return the Arrow schema of batches from :func:`convert`."""
     import pyarrow as pa
 
     fields = [pa.field(column.staging["name"], column.arrow) for column in columns]
-    return pa.schema(fields + ([pa.field(position_column, pa.int64())] if position_column else []))
+    if position_column:
+        fields.append(pa.field(position_column, pa.int64()))
+    if table_column:
+        fields.append(pa.field(table_column, pa.string()))
+    return pa.schema(fields)
 
 
 def convert(
@@ -50,6 +56,7 @@ def convert(
     start: int,
     *,
     position_column: str | None = None,
+    table: tuple[str, str] | None = None,
     refused: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
 ) -> Converted:
@@ -57,6 +64,7 @@ def convert(
 
     :param start: position of the batch's first row.
     :param position_column: name of an INT64 column to add that holds each row's position.
+    :param table: name and value of a STRING column to add.
     :param refused: rows known to be bad, by position, with column and reason.
     """
     import pyarrow as pa
@@ -65,7 +73,10 @@ def convert(
     arrays = [_column(column, batch.column(column.source), found) for column in columns]
     if position_column:
         arrays.append(pa.array(range(start, start + batch.num_rows), pa.int64()))
-    converted = pa.RecordBatch.from_arrays(arrays, schema=staging_schema(columns, position_column))
+    if table:
+        arrays.append(pa.repeat(pa.scalar(table[1]), batch.num_rows))
+    schema = staging_schema(columns, position_column, table[0] if table else None)
+    converted = pa.RecordBatch.from_arrays(arrays, schema=schema)
     for row in _too_large(converted, 0, converted.num_rows, max_row_bytes):
         largest = _largest(converted.slice(row, 1), columns)
         found.rows.setdefault(row, (largest, f"a row of more than {max_row_bytes} bytes"))

@@ -61,6 +61,8 @@ def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> 
 
 def is_reload(plan: PublishPlan) -> bool:
     """Tell whether the day replaces an earlier publish of itself, by rows with keys."""
+    if plan.parts is not None:
+        return False  # the earlier rows lie in as many tables
     seen = plan.publish.manifest.seen
     return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.columns) is not None
 

@@ -27,6 +27,8 @@ def load_method(
     """
     if options.load_method == "storage_write" or (options.load_method == "auto" and not stage.startswith("gs://")):
         return "storage_write"
+    if options.tables is not None:
+        return "storage_write"  # the rows must say which table they belong to, and files do not
     against = unloadable(schema, columns)
     if options.write_mode == "merge":
         against.append("write_mode='merge' needs each row's place in the day, which a file does not hold")

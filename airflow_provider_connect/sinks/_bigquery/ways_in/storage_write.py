@@ -20,6 +20,7 @@ from airflow_provider_connect.sinks._bigquery.columns.rows import convert, stagi
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, append_rejects, rejects_appender
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.stage.tables import table_of
 from airflow_provider_connect.tolerance import Tolerance
 
 if TYPE_CHECKING:
@@ -92,12 +93,18 @@ class _Attempt:
         staging = self.staging
         appended = 0
         with ExitStack() as stack:
-            schema = staging_schema(staging.columns, staging.position_column)
+            schema = staging_schema(staging.columns, staging.position_column, staging.table_column)
             rows = stack.enter_context(Appender(self.api, staging.table, schema))
             rejects = stack.enter_context(rejects_appender(self.api, staging.rejects)) if staging.rejects else None
             for start, batch in batches(self.stage, self.path, BATCH_BYTES):
-                named = staging.position_column
-                done = convert(batch, staging.columns, start, position_column=named, refused=self.refused)
+                done = convert(
+                    batch,
+                    staging.columns,
+                    start,
+                    position_column=staging.position_column,
+                    table=(staging.table_column, table_of(self.path)) if staging.table_column else None,
+                    refused=self.refused,
+                )
                 if done.bad:
                     self._tolerate(done.bad)
                     assert rejects is not None

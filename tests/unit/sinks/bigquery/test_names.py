@@ -4,6 +4,7 @@ import random
 import re
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -203,6 +204,43 @@ def test_the_asset_is_the_one_that_the_google_provider_names(table: str, uri: st
     assert BigQuerySink(table=table).asset_uri == uri
 
 
-def test_a_table_for_each_event_is_refused_with_what_can_do_it() -> None:
-    with pytest.raises(ConfigError, match=r"DeltaSink\(path=…\) and KafkaSink\(topic=…\), not in BigQuery"):
-        BigQuerySink(conn_id="x", table="analytics.{event}")
+def test_a_table_for_each_event() -> None:
+    sink = BigQuerySink(conn_id="x", table="analytics.mp_{$event name}")
+    assert sink.target == "bigquery://x.analytics.mp_{$event name}"
+    assert sink.asset_uri == "bigquery://x/analytics/mp_%7B%24event%20name%7D"
+    assert sink.tables is not None
+    assert (sink.tables.column, sink.tables.folder("login"), sink.tables.most) == ("$event name", "mp_login", 98)
+    assert BigQuerySink(table="ours.analytics.{event}").target == "bigquery://ours.analytics.{event}"
+    assert BigQuerySink(table="analytics.events").tables is None
+    heads = {BigQuerySink(table=f"a.{name}").head for name in ("{event}", "e_{event}", "{e_event}", "{event}_e")}
+    assert len(heads) == 4, "each template has a head of its own"
+    assert all(re.fullmatch(r"a\._connect_head_[\w-]+", head) for head in heads), "no event's table begins with '_'"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"table": "{event}"}, "BigQuery dataset ''"),
+        ({"table": "a.{event}.b"}, "belongs into the table's name"),
+        ({"table": "a{event}.b"}, "belongs into the table's name"),
+        ({"table": "a.{event}{day}"}, "must name one column"),
+        ({"table": "a._{event}"}, "the first is a letter or digit"),
+        ({"table": "a.{event}", "max_tables": 99}, "max_tables"),
+        ({"table": "a.b", "max_tables": 9}, "max_tables belongs to"),
+        ({"table": "a.{event}", "write_mode": "append"}, "write_mode='replace' alone"),
+        ({"table": "a.{event}", "write_mode": "merge", "key": ("id",)}, "write_mode='replace' alone"),
+        ({"table": "a.{event}", "load_method": "load_job"}, "load jobs take files as they are"),
+        ({"table": "a.{event}", "partition_by": "n", "partition_type": "range"}, "is for one table"),
+    ],
+)
+def test_what_a_table_for_each_event_cannot_be(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        BigQuerySink(**options)
+
+
+def test_an_events_table_never_has_the_name_of_one_beside_a_target() -> None:
+    tables = BigQuerySink(table="a.mp_{event}").tables
+    assert tables is not None
+    for value in ("x__ledger", "x__rejects", "x__erased", "x__tombstones", "x__stage_1"):
+        assert re.fullmatch(r"mp_x_[a-z]+(_1)?_x[0-9a-f]{10}", tables.folder(value))
+    assert tables.folder("page__view") == "mp_page__view"

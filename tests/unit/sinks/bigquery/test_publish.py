@@ -20,9 +20,11 @@ from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
 from airflow_provider_connect.sinks._bigquery.script import publish_script, rehearse, sample, settle
+from airflow_provider_connect.sinks._bigquery.staging import Part
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
 
@@ -298,11 +300,32 @@ def test_merge_options_that_cannot_serve(options: tuple[Any, ...], text: str) ->
         merge_of(columns(SCHEMA), *options, TARGET)
 
 
-def test_the_scripts_ledger_row_fills_every_column_of_the_ledger() -> None:
-    written = re.findall(r"INSERT INTO `some-project.d.connect_ledger` \((.*?)\)", publish_script(plan()))[0]
-    assert written == names(field["name"] for field in LEDGER_FIELDS if field["name"] != "erased"), (
-        "the fence row's own"
-    )
+@pytest.mark.parametrize(("parts", "left_out"), [(None, {"erased", "tables"}), ((), {"erased"})])
+def test_the_scripts_ledger_row_fills_every_column_of_the_ledger(parts: Any, left_out: set[str]) -> None:
+    """But the fence row's own, and what only a day in several tables has."""
+    script = publish_script(plan(parts=parts))
+    written = re.findall(r"INSERT INTO `some-project.d.connect_ledger` \((.*?)\)", script)[0]
+    assert written == names(field["name"] for field in LEDGER_FIELDS if field["name"] not in left_out)
+
+
+def test_a_day_in_several_tables_changes_each_and_never_their_head() -> None:
+    parts = (Part("gone", "at", True, False), Part("kept", "day", True, True), Part("new", None, False, True))
+    script = publish_script(plan(parts=parts))
+    changes = re.findall(r"^  (DELETE FROM|INSERT INTO) `some-project\.d\.(\w+)`", script, re.MULTILINE)
+    begun = [("DELETE FROM", "gone"), ("DELETE FROM", "kept"), ("INSERT INTO", "kept"), ("INSERT INTO", "new")]
+    assert changes == [*begun, ("INSERT INTO", "connect_ledger")]
+    assert "DELETE FROM `some-project.d.gone` WHERE `day` = DATE '2026-09-01' AND (`at` IS NULL OR" in script
+    assert "DELETE FROM `some-project.d.kept` WHERE `day` = DATE '2026-09-01';" in script
+    assert [name for name in ("gone", "kept", "new") if f"WHERE s.`{TABLE}` = '{name}'" in script] == ["kept", "new"]
+    assert "CAST(['kept', 'new'] AS ARRAY<STRING>)" in script, "what the next publish has to delete from"
+
+
+def test_too_many_columns_times_tables_are_found_before_the_poll() -> None:
+    wide = columns(pa.schema([pa.field(f"column_{number}", pa.string()) for number in range(400)]))
+    parts = tuple(Part(f"event_{number}", None, True, True) for number in range(98))
+    rehearse(plan(published(), columns=wide, parts=parts[:10]))
+    with pytest.raises(ConfigError, match="the 400 columns of 98 tables are too many"):
+        rehearse(plan(published(), columns=wide, parts=parts))
 
 
 def test_a_day_that_was_polled_before_an_erase_is_polled_again() -> None:

@@ -1,0 +1,176 @@
+"""A table for each event, against the emulator: what a publish, a reload, a failure and a rival leave in all tables."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.tables import create, drop, find
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError
+from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, Bench, Target
+from airflow_provider_connect.window import ONE_DAY
+
+pytestmark = pytest.mark.slow
+TUESDAY = MONDAY + ONE_DAY
+OLD = ["login", "login", "Sign Up", "x__ledger"]
+NEW = ["login", "buy", "buy"]
+
+
+class Lake:
+    """A dataset with the tables of a template."""
+
+    def __init__(self, connection: Connection, dataset: str, root: Path, **options: Any) -> None:
+        self.connections = {"google_cloud_default": connection}
+        self.sink = BigQuerySink(table=f"{dataset}.mp_{{event}}", **options)
+        self.publisher: Any = self.sink.open(KEY, self.connections)
+        root.mkdir(exist_ok=True)
+        self.bench = Bench(Target(self.sink, self.rows, self.connections), self.publisher, root)
+        self.dataset, self.root = dataset, root
+        self.numbers = itertools.count(1)
+
+    @property
+    def api(self) -> Api:
+        api: Api = self.publisher.api
+        return api
+
+    def table_of(self, event: str) -> str:
+        assert self.sink.tables is not None
+        return self.sink.tables.folder(event)
+
+    def place(self, table: str) -> Place:
+        return Place(self.api.project, self.dataset, table)
+
+    def tables(self) -> list[str]:
+        """Return the events' tables."""
+        found = self.api.client.list_tables(f"{self.api.project}.{self.dataset}", timeout=30, retry=None)
+        return sorted(item.table_id for item in found if not item.table_id.startswith("_connect_head"))
+
+    def rows(self) -> list[Any]:
+        """Return day and event of every row; each table has one event's."""
+        rows = []
+        for name in self.tables():
+            sql = f"SELECT day, event FROM {self.place(name).sql}"
+            found = [(row["day"], row["event"]) for row in self.query(sql)]
+            assert len({event for _, event in found}) <= 1
+            rows += found
+        return rows
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        return self.api.query(sql, doing="reading", labels={"connect": "test"})[0]
+
+    def shown(self, day: Any = MONDAY) -> Counter[str]:
+        return Counter(event for date, event in self.rows() if date == day)
+
+    def stage(self, rows: list[str], day: Any = MONDAY, **how: Any) -> Any:
+        return self.bench.stage(day, rows, next(self.numbers), **how)
+
+    def put(self, rows: list[str], day: Any = MONDAY, **how: Any) -> Any:
+        return self.bench.publish(self.stage(rows, day, **how))
+
+
+@pytest.fixture
+def lake(google_connection: Connection, dataset: str, tmp_path: Path) -> Iterator[Lake]:
+    made = Lake(google_connection, dataset, tmp_path / "stage")
+    assert made.publisher.preflight(SCHEMA, DAYS, "day") == []
+    yield made
+    made.publisher.close()
+
+
+def test_a_day_is_split_reloaded_and_emptied_under_one_row_of_the_ledger(lake: Lake) -> None:
+    row = lake.put(OLD, files=2, rejected=1)
+    assert (row.generation, row.rows, row.counts["rejected"]) == (1, 4, 1)
+    assert lake.shown() == Counter(OLD)
+    assert lake.tables() == sorted(["mp_login", lake.table_of("Sign Up"), lake.table_of("x__ledger")])
+    lake.put(OLD, TUESDAY)
+    assert lake.publisher.preflight(SCHEMA, DAYS, "day") == []
+    row = lake.put(NEW, answer="a1")
+    assert (row.generation, row.rows) == (2, 3)
+    assert lake.bench.ledger.row(MONDAY) == row
+    assert (lake.shown(), lake.shown(TUESDAY)) == (Counter(NEW), Counter(OLD))
+
+    confirmed = lake.publisher.confirm(lake.stage(NEW, answer="a1"))
+    assert (confirmed.generation, confirmed.checks) == (2, 1)
+    assert lake.put([]).rows == 0
+    assert (lake.shown(), lake.shown(TUESDAY)) == (Counter(), Counter(OLD))
+    assert list(lake.bench.ledger.days()) == [MONDAY, TUESDAY]
+    assert lake.bench.ledger.tables(TUESDAY, 1) == {name: name != "mp_buy" for name in lake.tables()}
+    assert not lake.publisher.can_erase, "nothing of the head, which has no rows, may be taken for all there is"
+
+
+def test_what_fails_between_two_tables_changes_none_and_the_retry_changes_all(lake: Lake) -> None:
+    lake.put(OLD)
+    staged = lake.stage(["a new one", *NEW])
+    token, receipts = lake.bench.send(staged)
+    missing = lake.place("mp_buy")
+    drop(lake.api, missing)
+    before = lake.bench.state()
+    with pytest.raises(ConnectError):
+        lake.publisher.commit(staged, token, receipts)
+    assert lake.bench.state() == before
+    lake.publisher.abort(staged, token)
+
+    with lake.bench.another_process() as retry:
+        assert lake.bench.publish(staged, retry).generation == 2
+        assert retry.commit(staged, token, receipts).generation == 2, "the dead try wakes up, and finds it done"
+    assert lake.shown() == Counter(["a new one", *NEW])
+
+
+def test_of_two_attempts_the_later_one_changes_no_table(lake: Lake) -> None:
+    lake.put(OLD)
+    older, newer = lake.stage(["login", "login", "seen by the older alone"]), lake.stage(NEW)
+    sent = lake.bench.send(older)
+    with lake.bench.another_process() as other:
+        row = lake.bench.publish(newer, other)
+    with pytest.raises(OvertakenError):
+        lake.publisher.commit(older, *sent)
+    assert lake.bench.ledger.row(MONDAY) == row
+    assert lake.shown() == Counter(NEW)
+
+
+def test_new_columns_reach_a_table_when_it_has_rows(lake: Lake) -> None:
+    fewer = SCHEMA.remove(SCHEMA.get_field_index("amount"))
+    lake.bench.publish(replace(lake.stage(OLD), schema=fewer))
+    lake.put(NEW)
+    found = lake.query(f"SELECT amount FROM {lake.place('mp_login').sql} WHERE day = DATE '{MONDAY}'")
+    assert [row["amount"] for row in found] == [0.0]
+
+
+def test_tables_of_others_and_lost_ones_are_left_alone(lake: Lake) -> None:
+    create(lake.api, lake.place("mp_buy"), [{"name": "event", "type": "STRING", "mode": "NULLABLE"}, DAY_FIELD])
+    lake.query(f"INSERT INTO {lake.place('mp_buy').sql} (event, day) VALUES ('mine', DATE '{MONDAY}')")
+    with pytest.raises(ConfigError, match=r"mp_buy is in the way: .*bq update --set_label connect_ledger:"):
+        lake.put(NEW)
+    assert lake.shown() == Counter(["mine"])
+    lake.put(OLD)
+    drop(lake.api, lake.place("mp_login"))
+    (problem,) = lake.publisher.preflight(SCHEMA, DAYS, "day")
+    assert re.search(r"mp_login is gone, and .*__ledger says that it held days", problem)
+    with pytest.raises(ConfigError, match="mp_login is gone"):
+        lake.put(["login"])
+    assert find(lake.api, lake.place("mp_login")) is None
+
+
+def test_bounds_and_what_the_source_must_have(lake: Lake) -> None:
+    few = Lake(lake.connections["google_cloud_default"], lake.dataset, lake.root, max_tables=3)
+    few.numbers = lake.numbers
+    few.put(OLD)
+    with pytest.raises(ConfigError, match=r"mp_\{event\}': 4 tables or more are needed.*max_tables=3"):
+        few.put(NEW)
+    assert few.shown() == Counter(OLD)
+    (problem,) = few.publisher.preflight(SCHEMA.remove(0), DAYS, "day")
+    assert "the source has no column 'event'" in problem
+    (problem,) = few.publisher.preflight(SCHEMA, DAYS, "snapshot")
+    assert "set snapshot='daily'" in problem
+    few.publisher.close()
