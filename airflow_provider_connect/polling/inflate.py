@@ -8,9 +8,12 @@ here, from raw bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import RetriableError
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.http.client import Answer
 
 OUTPUT_BYTES = 1 << 20
 """The most that one step returns, however far the input expands."""
@@ -49,6 +52,18 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
         _open_member(head, position)
     if member is not None:
         raise RetriableError(f"the gzip answer is cut: it ends inside a member, after {position} bytes")
+
+
+def decoded(answer: Answer) -> Iterator[bytes]:
+    """Return an answer's body as it comes, decoded.
+
+    :raises RetriableError: its end could not be told from a cut, or it is encoded in another way than was asked for.
+    """
+    answer.require_framing()
+    encoding = answer.header("Content-Encoding").strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        raise RetriableError(f"{answer.host} sent an unknown Content-Encoding; only gzip was asked for")
+    return gunzip(answer.chunks()) if encoding == "gzip" else answer.chunks()
 
 
 def _open_member(data: bytes, position: int) -> Any:

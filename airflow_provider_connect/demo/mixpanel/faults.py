@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_provider_connect.demo.mixpanel.templates import render, rng
+from airflow_provider_connect.demo.standin.schedule import Schedule
 from airflow_provider_connect.demo.standin.wire import WIRE_KINDS
 
 EXPORT_PATH = "/api/2.0/export"
@@ -154,36 +154,21 @@ class Fault:
         return asdict(self) | {"date": self.date and self.date.isoformat(), "headers": dict(self.headers)}
 
 
-class FaultSchedule:
-    """The faults still to come, in order; each request takes the first that matches it."""
-
-    def __init__(self, faults: Iterable[Fault] = ()) -> None:
-        self._lock = threading.Lock()
-        self.replace(faults)
-
-    def replace(self, faults: Iterable[Fault]) -> None:
-        """Forget the old schedule and start a new one."""
-        with self._lock:
-            self._faults: list[tuple[Fault, int | None]] = [(fault, fault.times) for fault in faults]
-
-    def left(self) -> list[Fault]:
-        """Return the faults that no request has taken yet."""
-        with self._lock:
-            return [fault for fault, times in self._faults if times is None or times > 0]
+class FaultSchedule(Schedule[Fault]):
+    """The faults of exports, pages and reports still to come."""
 
     def take(
         self, dates: Iterable[dt.date], *, accepts_gzip: bool, path: str = EXPORT_PATH, page: int = 0
     ) -> Fault | None:
         """Return the fault for a request that holds ``dates``, or is for a page, and count it as spent."""
         wanted = set(dates)
-        with self._lock:
-            for index, (fault, times) in enumerate(self._faults):
-                fits = (fault.date is None or fault.date in wanted) and (accepts_gzip or fault.kind not in GZIP_KINDS)
-                is_asked = fault.path == path and fault.page in (None, page)
-                if fits and is_asked and times != 0:
-                    self._faults[index] = (fault, None if times is None else times - 1)
-                    return fault
-        return None
+
+        def fits(fault: Fault) -> bool:
+            is_asked = fault.path == path and fault.page in (None, page)
+            is_dated = fault.date is None or fault.date in wanted
+            return is_asked and is_dated and (accepts_gzip or fault.kind not in GZIP_KINDS)
+
+        return self.first(fits)
 
 
 def seeded_schedule(seed: int, dates: Iterable[dt.date], rate: float) -> list[Fault]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from airflow_provider_connect.demo.standin.schedule import Schedule
 from airflow_provider_connect.demo.standin.wire import WIRE_KINDS
 
 REFUSAL_KINDS = frozenset({"status", "html", "rate_limit", "rate_limit_88", "usage_cap", "expired_token"})
@@ -95,29 +95,11 @@ class Fault:
         return asdict(self) | {"date": self.date and self.date.isoformat(), "headers": dict(self.headers)}
 
 
-class FaultSchedule:
-    """The faults still to come, in order; each request takes the first that matches it."""
-
-    def __init__(self, faults: Iterable[Fault] = ()) -> None:
-        self._lock = threading.Lock()
-        self.replace(faults)
-
-    def replace(self, faults: Iterable[Fault]) -> None:
-        """Forget the old schedule and start a new one."""
-        with self._lock:
-            self._faults = [(fault, fault.times) for fault in faults]
-
-    def left(self) -> list[Fault]:
-        """Return the faults that no request has taken yet."""
-        with self._lock:
-            return [fault for fault, times in self._faults if times is None or times > 0]
+class FaultSchedule(Schedule[Fault]):
+    """The faults of searches and counts still to come."""
 
     def take(self, path: str, date: dt.date | None, page: int) -> Fault | None:
         """Return the fault for a request, and count it as spent."""
-        with self._lock:
-            for index, (fault, times) in enumerate(self._faults):
-                fits = fault.date in (None, date) and fault.page in (None, page) and path.endswith(fault.path)
-                if fits and times != 0:
-                    self._faults[index] = (fault, None if times is None else times - 1)
-                    return fault
-        return None
+        return self.first(
+            lambda fault: fault.date in (None, date) and fault.page in (None, page) and path.endswith(fault.path)
+        )

@@ -10,8 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.access import Access
@@ -19,6 +18,7 @@ from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
 from airflow_provider_connect.clients.http.client import Answer, excerpt, without_key
 from airflow_provider_connect.clients.http.fields import RESERVED
 from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.open_answers import OpenAnswers
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
@@ -29,7 +29,7 @@ from airflow_provider_connect.polling.asking.judging import Heard, Judgement, Se
 from airflow_provider_connect.polling.asking.limits import RateLimits
 from airflow_provider_connect.polling.asking.pacing import pace_of
 from airflow_provider_connect.polling.asking.rules import ErrorRule
-from airflow_provider_connect.polling.inflate import gunzip
+from airflow_provider_connect.polling.inflate import decoded
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
@@ -38,7 +38,6 @@ MAX_BYTES = 256 << 20
 """The most that one answer may hold by default: it is in memory whole."""
 TIMES = Limits(connect_timeout_seconds=10, read_timeout_seconds=120, deadline_seconds=600)
 
-_OVER = "the poll was given up"
 _PAUSES = doubling(1.0, 60.0)
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -58,14 +57,11 @@ class _LeaveAloneError(RetriableError):
 class _Waits:
     """The system's clock, whose pauses end when the poll does."""
 
-    def __init__(self, over: threading.Event) -> None:
-        self._over = over
+    def __init__(self, answers: OpenAnswers) -> None:
+        self.sleep = answers.sleep
 
     def now(self) -> float:
         return CLOCK.now()
-
-    def sleep(self, seconds: float) -> None:
-        self._over.wait(seconds)
 
 
 class Asker(Closable):
@@ -109,9 +105,8 @@ class Asker(Closable):
         self._times = times
         self._patience_seconds = patience_seconds
         self._lock = threading.Lock()
-        self._open: set[Answer] = set()
-        self._over = threading.Event()
-        self._clock: Clock = clock or _Waits(self._over)
+        self._answers = OpenAnswers()
+        self._clock: Clock = clock or _Waits(self._answers)
         self._secrets = Secrets([*self._access.kept, *self._access.route.secrets])
 
     def ask(self, call: Call, tally: Tally) -> Reply:
@@ -131,17 +126,13 @@ class Asker(Closable):
             try:
                 return self._judged(call, self._answer(call, url, tally, patience))
             except RetriableError as error:
-                if self._over.is_set():
-                    raise RetriableError(_OVER) from None
+                self._answers.require()
                 if not call.is_repeatable or not patience.again(error.retry_after_seconds):
                     raise self._given_up(error, patience) from None
 
     def close(self) -> None:
         """End what other threads still read or wait for, with an error."""
-        with self._lock:
-            self._over.set()
-            for answer in self._open:
-                answer.interrupt()
+        self._answers.end()
 
     # Where to
 
@@ -200,7 +191,7 @@ class Asker(Closable):
         params = call.params
         for _ in range(_MOST_REDIRECTS + 1):
             self._wait_for_turn(patience)
-            with self._pace.lane(self._clock, self._require_open):
+            with self._pace.lane(self._clock, self._answers.require):
                 got = self._sent(call, url, params, auth, tally)
             self._rest_if_told(got.seen)
             if not 300 <= got.seen.status < 400:
@@ -250,7 +241,7 @@ class Asker(Closable):
             takes_redirects=True,
             sent=self._counter(tally),
         )
-        with answer, self._interruptible(answer):
+        with answer, self._answers.reading(answer):
             if 200 <= answer.status < 300:
                 body, is_cut = self._read(answer, tally), False
             elif answer.status < 400:  # a redirect may have no body at all, and not say so
@@ -273,53 +264,37 @@ class Asker(Closable):
     def _read(self, answer: Answer, tally: Tally) -> bytes:
         if answer.status in (204, 205):  # which have no body
             return b""
-        answer.require_framing()
-        encoding = answer.header("Content-Encoding").strip().lower()
-        if encoding not in ("", "identity", "gzip"):
-            raise RetriableError(f"{answer.host} sent an unknown Content-Encoding; only gzip was asked for")
         data = bytearray()
-        for piece in gunzip(answer.chunks()) if encoding == "gzip" else answer.chunks():
-            data += piece
-            if len(data) > self._max_bytes:
-                raise ConfigError(
-                    f"{answer.host} sent an answer of more than {self._max_bytes:,} bytes: ask for smaller pages"
-                )
-        with self._lock:
-            tally.raw_bytes += len(data)
-            tally.wire_bytes += answer.wire_bytes
-        return bytes(data)
-
-    @contextmanager
-    def _interruptible(self, answer: Answer) -> Iterator[None]:
-        """Let :meth:`close` end an answer while it is read."""
-        with self._lock:
-            self._open.add(answer)
-            if self._over.is_set():
-                answer.interrupt()
         try:
-            yield
+            for piece in decoded(answer):
+                data += piece
+                if len(data) > self._max_bytes:
+                    raise ConfigError(
+                        f"{answer.host} sent an answer of more than {self._max_bytes:,} bytes: ask for smaller pages"
+                    )
         finally:
             with self._lock:
-                self._open.discard(answer)
+                tally.wire_bytes += answer.wire_bytes
+        with self._lock:
+            tally.raw_bytes += len(data)
+        return bytes(data)
 
     # When
-
-    def _require_open(self) -> None:
-        if self._over.is_set():
-            raise RetriableError(_OVER)
 
     def _wait_for_turn(self, patience: Patience) -> None:
         """Wait until the limits allow a request.
 
         :raises RetriableError: that takes longer than there is patience.
         """
-        self._require_open()
+        self._answers.require()
         while (wait := self._pace.wait_seconds(self._clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):
+                # Only what the API said itself is told to other tasks: how thin this job spreads its part is no news.
+                kind = _LeaveAloneError if self._pace.rests_seconds(self._clock.now()) > 0 else RetriableError
                 host = self._host(self._access.url)
-                raise _LeaveAloneError(f"{host} has no requests left for {self._who} now", retry_after_seconds=wait)
+                raise kind(f"{host} has no requests left for {self._who} now", retry_after_seconds=wait)
             self._clock.sleep(wait)
-            self._require_open()
+            self._answers.require()
 
     def _rest_if_told(self, seen: Seen) -> None:
         """Send nothing for a while if an answer says that it was the last one for now."""

@@ -37,6 +37,11 @@ class Pace:
                     span.sent.append(now)
             return wait
 
+    def rests_seconds(self, now: float) -> float:
+        """Return how long the API wants to be left alone yet."""
+        with self._lock:
+            return max(self._rests_until - now, 0.0)
+
     def rest(self, until: float) -> None:
         """Send nothing before an instant, as the API has said."""
         with self._lock:
@@ -61,11 +66,11 @@ class Pace:
 
 
 class _Span:
-    """So many requests in so many seconds; less than one in a second is one in more of them."""
+    """So many requests in so many seconds; where they are no whole number, the next smaller one in less time."""
 
     def __init__(self, most: float, seconds: float) -> None:
         self._most = max(1, math.floor(most))
-        self._seconds = seconds if most >= 1 else seconds / most
+        self._seconds = seconds * self._most / most
         self.sent: deque[float] = deque(maxlen=self._most)
 
     def wait_seconds(self, now: float) -> float:

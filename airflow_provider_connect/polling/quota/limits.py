@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -100,6 +101,25 @@ def quotas_in(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[st
     return {
         api: quota.with_settings(limits.get(api), f"extra field 'limits', {api!r}") for api, quota in vendors.items()
     }
+
+
+def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> list[str]:
+    """Return what is wrong with the field ``limits`` of a connection's extra; [] if nothing is."""
+    try:
+        quotas_in(extra, vendors)
+    except ConfigError as error:
+        return [str(error)]
+    return []
+
+
+def shared_name(vendor: str, api: str, whose: str, where: tuple[object, ...]) -> str:
+    """Return a quota's name: the same for all connections to one account, and no secret.
+
+    :param whose: the account; part of the name as far as it is legal there.
+    :param where: what tells it from an account of the same name elsewhere.
+    """
+    who = hashlib.sha256(repr([*where, whose]).encode()).hexdigest()[:8]
+    return f"{vendor}.{api}.{plain(whose)[:60]}.{who}"
 
 
 def plain(text: str) -> str:

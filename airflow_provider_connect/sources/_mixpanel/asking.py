@@ -6,12 +6,12 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.clients.http.client import Answer, form_body, request
 from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.open_answers import OpenAnswers
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
@@ -63,8 +63,7 @@ class Asking:
         self.tally = tally
         self._access = access
         self._lock = threading.Lock()
-        self._open: set[Answer] = set()
-        self._over = threading.Event()
+        self._answers = OpenAnswers()
 
     def document(self, asked: Request) -> Any:
         """Return the JSON document that answers a request.
@@ -87,17 +86,22 @@ class Asking:
         :param is_counted: whether it counts to the project's limit of queries.
         :raises RetriableError: there is no answer, or not a whole one.
         """
-        if self._over.is_set():
-            raise RetriableError("the poll was given up")
-        with self._asked(asked, is_counted=is_counted) as answer, self._interruptible(answer):
+        self._answers.require()
+        with self._asked(asked, is_counted=is_counted) as answer, self._answers.reading(answer):
             if answer.status != 200:
                 said = answer.text()
                 return Reply(answer.status, said.text.encode(), answer.header("Retry-After"), said.is_cut)
             data = bytearray()
-            for piece in self._decoded(answer):
-                data += piece
-                if len(data) > _MAX_BYTES:
-                    raise ConfigError(f"{answer.host} sent a document of more than {_MAX_BYTES:,} bytes: ask for less")
+            try:
+                for piece in self._decoded(answer):
+                    data += piece
+                    if len(data) > _MAX_BYTES:
+                        raise ConfigError(
+                            f"{answer.host} sent a document of more than {_MAX_BYTES:,} bytes: ask for less"
+                        )
+            finally:
+                with self._lock:
+                    self.tally.wire_bytes += answer.wire_bytes
         with self._lock:
             self.tally.raw_bytes += len(data)
         return Reply(200, bytes(data))
@@ -136,14 +140,11 @@ class Asking:
 
     def sleep(self, seconds: float) -> None:
         """Pause before asking again; not longer than until :meth:`close`."""
-        self._over.wait(seconds)
+        self._answers.sleep(seconds)
 
     def close(self) -> None:
         """End what other threads still read or wait for, with an error."""
-        with self._lock:
-            self._over.set()
-            for answer in self._open:
-                answer.interrupt()
+        self._answers.end()
 
     def _asked(self, asked: Request, *, is_counted: bool) -> Answer:
         options, access = self.options, self._access
@@ -168,36 +169,13 @@ class Asking:
             sent=self.tally.request if is_counted else None,
         )
 
-    @contextmanager
-    def _interruptible(self, answer: Answer) -> Iterator[None]:
-        """Let :meth:`close` end an answer while it is read."""
-        with self._lock:
-            self._open.add(answer)
-            if self._over.is_set():
-                answer.interrupt()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._open.discard(answer)
-
-    def _decoded(self, answer: Answer) -> Iterator[bytes]:
-        from airflow_provider_connect.polling.inflate import gunzip  # noqa: PLC0415  # too heavy for a DAG file
+    @staticmethod
+    def _decoded(answer: Answer) -> Iterator[bytes]:
+        from airflow_provider_connect.polling.inflate import decoded  # noqa: PLC0415  # too heavy for a DAG file
 
         if answer.header("Content-Type").partition(";")[0].strip().lower() == "text/html":
             raise RetriableError(
                 f"{answer.host} sent a web page with status 200 in place of an answer; it may come from a proxy or a "
                 "login"
             )
-        answer.require_framing()
-        encoding = answer.header("Content-Encoding").strip().lower()
-        if encoding not in ("", "identity", "gzip"):
-            raise RetriableError(f"{answer.host} sent an unknown Content-Encoding; only gzip was asked for")
-        wire = self._counted(answer)
-        return gunzip(wire) if encoding == "gzip" else wire
-
-    def _counted(self, answer: Answer) -> Iterator[bytes]:
-        for chunk in answer.chunks():
-            with self._lock:
-                self.tally.wire_bytes += len(chunk)
-            yield chunk
+        return decoded(answer)

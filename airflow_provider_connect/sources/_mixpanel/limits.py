@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.quota.limits import Quota, plain, quotas_in
+from airflow_provider_connect.polling.quota.limits import Quota, quota_problems, quotas_in, shared_name
 
 VENDORS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
@@ -25,19 +23,11 @@ def quota_of(connection: Connection, api: str) -> Quota | None:
     """
     if api not in VENDORS:
         return None
-    where = [connection.host or connection.option("region") or "us", connection.port]
-    project = connection.option("project_id")
-    who = hashlib.sha256(repr([*where, project or connection.conn_id]).encode()).hexdigest()[:8]
-    return replace(
-        quotas_in(connection.extra, VENDORS)[api],
-        name=f"mixpanel.{api}.{plain(project or connection.conn_id)[:60]}.{who}",
-    )
+    where = connection.host or connection.option("region") or "us", connection.port
+    name = shared_name("mixpanel", api, connection.option("project_id") or connection.conn_id, where)
+    return replace(quotas_in(connection.extra, VENDORS)[api], name=name)
 
 
 def limit_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection's own limits."""
-    try:
-        quotas_in(connection.extra, VENDORS)
-    except ConfigError as error:
-        return [str(error)]
-    return []
+    return quota_problems(connection.extra, VENDORS)

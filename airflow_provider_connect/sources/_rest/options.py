@@ -208,4 +208,6 @@ def _day_problems(options: RestOptions) -> list[str]:
         return ["snapshot: it takes all there is, but the request names a day"]
     if options.snapshot is not None and options.records.outside != "fail":
         return ["records.outside: a snapshot has the records of all days"]
+    if options.snapshot is not None and options.parent is not None and options.parent.snapshot is None:
+        return ["parent.snapshot: a snapshot has the children of all parents, and these are a day's: set it there, too"]
     return []

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.quota.limits import Quota, plain, quotas_in
+from airflow_provider_connect.polling.quota.limits import Quota, quota_problems, quotas_in, shared_name
 
 _WINDOW_SECONDS = 900.0
 
@@ -26,18 +24,12 @@ def quota_of(connection: Connection, what: str) -> Quota:
 
     :raises ConfigError: if the connection's own limits are wrong.
     """
-    app = connection.option("app")
-    who = hashlib.sha256(repr([connection.host or "", connection.port, app or connection.conn_id]).encode())
-    return replace(
-        quotas_in(connection.extra, VENDORS)[what],
-        name=f"x.{what}.{plain(app or connection.conn_id)[:60]}.{who.hexdigest()[:8]}",
+    name = shared_name(
+        "x", what, connection.option("app") or connection.conn_id, (connection.host or "", connection.port)
     )
+    return replace(quotas_in(connection.extra, VENDORS)[what], name=name)
 
 
 def limit_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection's own limits."""
-    try:
-        quotas_in(connection.extra, VENDORS)
-    except ConfigError as error:
-        return [str(error)]
-    return []
+    return quota_problems(connection.extra, VENDORS)

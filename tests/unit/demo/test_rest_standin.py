@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from airflow_provider_connect.clients.http.open_answers import OpenAnswers
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo.report import compare
 from airflow_provider_connect.demo.rest.events import Ledger
 from airflow_provider_connect.demo.rest.server import StandIn
 from airflow_provider_connect.demo.rest_origin import LEDGER, RestDeltaTarget, RestOrigin
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.asking import asker
 from airflow_provider_connect.sources.rest import RestSource
 from airflow_provider_connect.testing.polls import Poll, poll
 from airflow_provider_connect.window import Day
@@ -43,7 +43,7 @@ def test_the_example_s_declaration_reads_a_day_that_the_demo_finds_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(asker._Waits, "sleep", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(OpenAnswers, "sleep", lambda _, seconds: pauses.append(seconds))
     with StandIn(SMALL, key="sk_made_up", busy_every=3) as api:
         polled = read(api)
     assert len(pauses) == 1, "the API was busy, and its page was asked for again"

@@ -49,6 +49,7 @@ def asked_at(asker: Asker, clock: NoTime, count: int) -> list[float]:
         ({"per_second": 4}, 2, [0, 0, 1, 1, 2]),
         ({"per_second": 2}, 4, [0, 2, 4, 6, 8]),
         ({"per_minute": 3}, 1, [0, 0, 0, 60, 60]),
+        ({"per_minute": 10}, 4, [0, 0, 48, 48, 96]),  # two and a half a minute
         ({"per_minute": 3, "per_second": 1}, 1, [0, 1, 2, 60, 61]),
         ({"per_hour": 3}, 1, [0, 0, 0, 0, 0]),  # is reserved, not waited for
     ],
@@ -76,6 +77,16 @@ def test_a_wait_for_the_limit_that_is_longer_than_patience_is_the_task_s(asker_o
         assert len(server.heard) == 1
     assert caught.value.retry_after_seconds == 1000
     assert clock.seconds == 0
+
+
+def test_how_thin_a_job_spreads_its_part_is_no_news_for_other_tasks(asker_of: Make) -> None:
+    limits = RateLimits(per_minute=1, per_hour=60)
+    with AnsweringServer(lambda _: OK) as server:
+        asker = asker_of(server, limits=limits, share=100, patience_seconds=10)
+        asker.ask(Call("a"), Tally())
+        with pytest.raises(RetriableError) as caught:
+            asker.ask(Call("a"), Tally())
+    assert not isinstance(caught.value, QuotaError)
 
 
 REMAINING = {"remaining": "X-RateLimit-Remaining", "reset": {"header": "X-RateLimit-Reset"}}

@@ -35,6 +35,10 @@ PARENT: dict[str, Any] = {
     "records": {"key": ["id"], "columns": {"id": "string", "rank": "double"}},
     "snapshot": "replace",
 }
+OF_A_DAY = PARENT | {
+    "records": {"key": ["id"], "columns": {"id": "string", "at": "timestamp"}, "day": "at", "outside": "drop"},
+    "snapshot": None,
+}
 YAML = """
 stream: items
 request:
@@ -160,6 +164,10 @@ def test_a_wrong_declaration_is_refused_with_what_to_do(changes: dict[str, Any],
         ({"parent_columns": {"p": "nr"}}, "the parent has no column 'nr'"),
         ({"parent_columns": {"ID": "id"}}, "'ID' is a column already"),
         ({"partitions": 2}, "it needs one of parent_columns"),
+        (
+            {"request": {"path": "/x/{parent.id}"}, "snapshot": "replace", "parent": OF_A_DAY},
+            "a snapshot has the children of all parents",
+        ),
         ({"parent": PARENT | {"errors_tolerance": "all"}}, "would leave out its children"),
         ({"parent": PARENT | {"conn_id": "other"}}, "share one connection"),
         ({"count": {"at": "total"}}, "none for the day"),
