@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._kafka.acknowledged import AtLeastOnce
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
+
+_PAUSES = doubling(0.5, 8.0)
 
 
 class KafkaPublisher(Publisher):
@@ -77,21 +80,19 @@ class KafkaPublisher(Publisher):
         """
         plan = replace(token, publish=replace(token.publish, stage=stage))
         ledger = self._cluster.ledger_from(plan.handed)
-        for left in reversed(range(self._delivery.tries)):
+        patience = self._patience()
+        while True:
             try:
                 return self._delivery(self._cluster, plan, ledger).put(share)
             except (UndecidedError, PassedOverError):  # the next try finds out what became of it, or queues again
-                if not left:
+                if not patience.again():
                     raise
             except RefusedRecordError:  # although the topic's limits allow it: have they just changed?
-                if not left:
-                    raise
                 topics = self._cluster.topics()
                 fresh = replace(plan, limits={name: topics.limits(name) for name in plan.limits})
-                if fresh == plan:
+                if fresh == plan or not patience.again():
                     raise
                 plan = fresh
-        raise AssertionError
 
     def commit(self, publish: Publish, token: Plan, receipts: list[Sent]) -> LedgerRow:
         """Write the day's row, where its only transaction has not written it already."""
@@ -106,13 +107,17 @@ class KafkaPublisher(Publisher):
         standing = self.ledger.entry(publish.day.date)
         routes: dict[str | None, str] = {name: name for name in standing.offsets} if standing else {}
         plan = Plan(publish=publish, content="rows", routes=routes, refs={}, limits={}, dead_letters=None)
-        for left in reversed(range(self._delivery.tries)):
+        patience = self._patience()
+        while True:
             try:
                 return self._delivery(self._cluster, plan).confirm()
             except UndecidedError:  # the next try finds out what became of it
-                if not left:
+                if not patience.again():
                     raise
-        raise AssertionError
+
+    def _patience(self) -> Patience:
+        """Return how often a delivery is tried. Two that took one id from each other must not come back together."""
+        return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery.tries)
 
     def _require_whole(self) -> None:
         """Check that ledger and topics fit.

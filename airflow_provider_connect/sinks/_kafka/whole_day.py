@@ -25,7 +25,7 @@ from airflow_provider_connect.stage.manifest import StagedFile
 class WholeDay(Attempt):
     """Sends a day in one transaction of one producer."""
 
-    tries: ClassVar[int] = 3
+    tries: ClassVar[int] = 5
 
     def begin(self, standing: Entry | None) -> Plan:
         """Claim the day; the transaction itself finds its generation."""

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from airflow_provider_connect import patience
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka import cluster as _kafka_cluster
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
+from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
+from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
 from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.window import Day
+from tests.equipment.clock import NoTime
 
 KEY = StreamKey(connector="c", stream="s")
 NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
@@ -48,6 +57,33 @@ def test_opening_a_publisher_speaks_to_nobody(made: list[object]) -> None:
     with KafkaSink(topic="events").open(KEY, {"kafka_default": NOWHERE}) as publisher:
         assert publisher.sweep() == 0
     assert made == []
+
+
+def test_runs_of_one_day_that_passed_each_other_over_do_not_come_back_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = NoTime()
+    monkeypatch.setattr(patience, "CLOCK", clock)
+
+    def passed_over(*_: Any) -> None:
+        raise PassedOverError("another run of the same day queued at the same time")
+
+    monkeypatch.setattr(WholeDay, "put", passed_over)
+    day = Day(date=dt.date(2026, 10, 5))
+    publish = Publish(
+        key=KEY,
+        day=day,
+        intent=Intent(token="t", run="dag/run/task"),
+        manifest=Manifest(day=day, attempt="0a-1-20261005", fingerprint="f", polled=Polled()),
+        schema=pa.schema([]),
+        stage="",
+    )
+    sink = KafkaSink(topic="events")
+    for _ in range(2):
+        with sink.open(KEY, {"kafka_default": NOWHERE}) as publisher, pytest.raises(PassedOverError):
+            publisher.put(Plan(publish, "rows", {}, {}, {}, None), "stage", ())
+    first, second = clock.pauses[: WholeDay.tries - 1], clock.pauses[WholeDay.tries - 1 :]
+    assert len(first) == len(second) == WholeDay.tries - 1
+    assert not set(first) & set(second)
+    assert all(pause <= most for pauses in (first, second) for pause, most in zip(pauses, (0.5, 1, 2, 4), strict=True))
 
 
 def test_the_workshop_does_not_know_its_face() -> None:
