@@ -22,6 +22,8 @@ for: the newest *answer* wins, whoever started first. Why that is enough:
   (:mod:`.stage.erasing`).
 * **An unchanged answer** counts a check instead of a generation. Checks are compared as well: otherwise an answer that
   is older than the confirmed one could land on top of it.
+* **Two runs of increments at once**, of whatever days. Both saw the stream's newest and read what came behind it. One
+  follows it; the other is refused and reads what came behind that one (:mod:`.stage.spans`).
 * **A clear during a publish.** Airflow ends the running try. If its commit lands all the same, the cleared run either
   saw it before it polled, or is refused and polls again. Either way its answer is the newer one.
 
@@ -46,7 +48,7 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
     The caller has looked before whether this intent itself is published already: that is no conflict.
 
     :param newest: the publish that this one must follow, as the ledger has it in the step that commits: the day's
-        newest, or the stream's newest if a snapshot replaces the whole.
+        newest, or the stream's newest if a snapshot replaces the whole, or an increment follows another day's.
     :param used: the highest generation that records were sent under, published or not; 0 if no record is visible
         before it is published.
     :param erased: the version of the stream's erase list in that step.
@@ -54,7 +56,7 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
     :raises OvertakenError: somebody else has published since this attempt looked.
     """
     day = publish.day.date
-    if newest is not None and newest.day > day:
+    if publish.kind != "increment" and newest is not None and newest.day > day:
         raise superseded(publish, newest)
     if seen_in(newest, erased) != publish.manifest.seen:
         raise overtaken(publish, newest, erased)
@@ -71,7 +73,7 @@ def seen_in(newest: LedgerRow | None, erased: int = 0) -> Seen:
 
 def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
     """Tell whether an answer is the published one, so that publishing it again would change nothing."""
-    if newest is None or publish.answer is None or publish.kind == "snapshot":
+    if newest is None or publish.answer is None or publish.kind != "day":
         return False
     return (newest.day, newest.answer) == (publish.day.date, publish.answer)
 
@@ -125,8 +127,9 @@ def overtaken(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> Ov
     mine = publish.intent
     is_later_clear = newest.run == mine.run and newest.clear_number > mine.clear_number
     did = "confirmed" if newest.checks else "published"
+    of_day = "" if newest.day == publish.day.date else f" of {newest.day}"
     return OvertakenError(
-        f"{where}: {newest.run or 'another run'} has {did} generation {newest.generation} since this attempt "
+        f"{where}: {newest.run or 'another run'} has {did} generation {newest.generation}{of_day} since this attempt "
         f"began to poll at generation {seen}; what {mine.run} staged may be the older answer and stays unpublished",
         by=newest.token,
         may_poll_again=not is_later_clear,
@@ -155,5 +158,6 @@ def row_of(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
         answer=publish.answer,
         attempt=publish.manifest.attempt,
         polled_at=publish.manifest.polled_at,
+        span=publish.manifest.span,
         **(values | fields),
     )

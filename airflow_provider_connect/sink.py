@@ -32,6 +32,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import EraseList, Erasure
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
+from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
@@ -83,6 +84,7 @@ class LedgerRow(Wire):
     :param answer: what was published and how: :class:`Publish` says more. None if it is not known.
     :param polled_at: when the source was asked, UTC, last of all if it was confirmed; for people, like
         ``published_at``: no clock decides anything.
+    :param span: what an increment has read; None of other rows.
     :param reference: what the sink calls the publish, for people: a job's or a transaction's id.
     :param link: where a person can look at it; an https URL.
     """
@@ -100,6 +102,7 @@ class LedgerRow(Wire):
     counts: dict[str, int] = Field(default_factory=dict)
     polled_at: dt.datetime | None = None
     published_at: dt.datetime | None = None
+    span: Span | None = None
     reference: str | None = None
     link: str | None = None
 
@@ -154,7 +157,8 @@ class Ledger(ABC):
         """Return the publish that the next one of a day must follow; None where there is none. Reads the sink anew.
 
         That is the day's own newest. A sink in which a snapshot replaces the whole returns the stream's newest
-        snapshot instead, of whatever day. What came since its ``polled_at`` is counted as late.
+        snapshot instead, of whatever day. What came since its ``polled_at`` is counted as late. Of increments it is the
+        day's own; of a day that has none yet, the stream's newest, which is the one whose span has the highest number.
         """
         return self.row(day)
 
@@ -209,6 +213,11 @@ class Sink(Options, ABC):
     def reloads(self) -> bool:
         """Whether a day may be published again: not where that would double its rows."""
         return True
+
+    @property
+    def keeps_spans(self) -> bool:
+        """Whether its ledger keeps where increments have ended, so that a source may go on from there."""
+        return False
 
     def check(self, connections: Connections) -> list[str]:
         """Say what is wrong with these options and connections together; [] when nothing is. No network."""

@@ -5,6 +5,7 @@ A source is a pydantic model: its options, pure data that a DAG file imports. :m
 
     Airflow task   check(connection)     options against the connection, before anything is started
     driver         schema()              once a job; travels with the tasks
+    driver         follow(day, …)        before the plan of an increment: where it begins and ends
     driver         plan(days)            once for a day, or for days that one request serves
     executor       poll(part, tally)     once an attempt of a partition: yield its rows
     driver         count(day, tally)     the vendor's own count, for the operator's ``reconcile``, or before plan()
@@ -114,7 +115,11 @@ class Source(Options, ABC):
 
     @property
     def kind(self) -> SourceKind:
-        """What the rows are, as the stream is configured: those of a day, or a snapshot of the whole."""
+        """What the rows are, as the stream is configured: those of a day, a snapshot of the whole, or an increment.
+
+        Increments are polled one day after the other, whatever ``parallel_days`` says: each begins where the last one
+        ended. Then the poller has :meth:`Poller.follow`.
+        """
         return "day"
 
     @property
@@ -237,6 +242,21 @@ class Poller(Closable, ABC):
         :raises ConfigError: if a day cannot be read as it is configured.
         :raises RetriableError: if a day is not over yet but soon will be.
         """
+
+    def follow(self, day: Day, after: str | None, to: str | None) -> str:
+        """Fix which rows the next plans of a day read, those of an increment; return where they end. Driver.
+
+        A plan without it, as for ``spark.read``, reads from the beginning of the stream.
+
+        :param after: the position behind which they begin; None at the beginning of the stream.
+        :param to: the position up to which an earlier load of the day has read, which this one repeats; None to read
+            up to where the source ends now.
+        :return: ``to``, or the last position that belongs to the increment; ``after`` if nothing came behind it, and
+            some position before all others if there never was a row. At most :data:`.stage.spans.MOST_CHARACTERS`
+            characters, none of them a secret, since the ledger keeps it.
+        :raises ConfigError: the position is none of this source's.
+        """
+        raise NotImplementedError
 
     def split(self, day: Day, more_than: int) -> None:
         """Plan a day in more partitions than so many, if it can be: in these a request ran into its deadline. Driver.

@@ -18,8 +18,8 @@ from airflow_provider_connect.wire import Wire
 
 ONE_DAY = dt.timedelta(days=1)
 
-SourceKind = Literal["day", "snapshot"]
-"""What a source's rows are: those of one day, or all that exist as of that day."""
+SourceKind = Literal["day", "snapshot", "increment"]
+"""What a source's rows are: those of one day, all that exist as of that day, or all since the last increment."""
 
 
 @lru_cache(maxsize=64)

@@ -77,11 +77,28 @@ def require_countable(source: Source, reconcile: Reconcile) -> None:
         raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or leave reconcile out")
 
 
+def require_spans(source: Source, sink: Sink) -> None:
+    """Refuse increments where the sink's ledger does not keep where they ended.
+
+    :raises ConfigError: with what to do.
+    """
+    if source.kind == "increment" and not sink.keeps_spans:
+        raise ConfigError(
+            f"source {source.name!r} reads on from where it ended, and sink {sink.name!r} of {sink.target} keeps no "
+            "such positions: use one that does, or read days or snapshots"
+        )
+
+
 def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
     """Refuse to look back with a sink that takes each day once, for snapshots, or by a measure that nobody takes.
 
     :raises ConfigError: with what to do.
     """
+    if source.kind == "increment":
+        raise ConfigError(
+            f"lookback_days loads days again, and source {source.name!r} gives what came since the last run: what "
+            "changed later comes with a later run. Leave lookback_days out"
+        )
     if source.kind == "snapshot":
         raise ConfigError(
             f"lookback_days loads days again, and source {source.name!r} gives snapshots: asked again for an earlier "

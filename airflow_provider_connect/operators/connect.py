@@ -23,6 +23,7 @@ from airflow_provider_connect.operators.arguments import (
     require_known,
     require_reloads,
     require_sound,
+    require_spans,
 )
 from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of, with_outlet
@@ -163,6 +164,7 @@ class ConnectOperator(SparkSubmitOperator):
         )
         if not source.templates:
             require_countable(source, reconcile)
+        require_spans(source, sink)
         self.ready_after = ready_after
         self.lookback_days = lookback_days
         if lookback_days:

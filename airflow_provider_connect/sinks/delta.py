@@ -27,6 +27,10 @@ a power cut.
 an earlier day than the table shows is superseded. ``snapshot="daily"`` keeps the snapshot of each day beside the
 others. A table that holds such a history is not replaced.
 
+**Increments.** ``…/span/<number>/<ends>`` of a day holds what an increment has read, and ``connect/<connector>/
+<stream>/increment`` the number of the newest: two runs that follow the same one cannot both commit. A table of each
+value of a column (below) takes none.
+
 **A table for each event.** ``path="/data/lake/{event}"`` makes a table of each value of a column. Each table switches
 whole, one after the other, under one ledger in ``/data/lake/_connect_head``: a day is done once every table has it. A
 retry finishes what is left, and a newer run replaces it in every table.
@@ -79,6 +83,11 @@ class DeltaSink(DeltaOptions, Sink):
         if "://" in self.path:
             return self.path.replace("{", "%7B").replace("}", "%7D")
         return f"file://{quote(self.path)}"
+
+    @property
+    def keeps_spans(self) -> bool:
+        """Whether it is one table: each of several is published by itself."""
+        return self.tables is None
 
     def stage_root(self, connections: Connections) -> str:
         """Return the table's root, or that of all tables: staged files are the tables' files."""

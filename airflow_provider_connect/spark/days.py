@@ -277,10 +277,11 @@ class Days:
 
     def _findings(self, manifest: Manifest, newest: LedgerRow | None) -> list[completeness.Finding]:
         date, ledger, job = manifest.day.date, self.publisher.ledger, self.job
+        if self.source.kind == "increment" and newest is not None and newest.day != date:
+            newest = None  # how much an earlier day's increment brought says nothing of this one
         if newest is not None and newest.day > date:
             return []  # an earlier snapshot does not touch the later one that is published
         replaced = newest if self.sink.replaces(self.source.kind) else None
-        bounds = job.rules.row_bounds
         return completeness.findings(
             date,
             manifest.polled,
@@ -288,7 +289,7 @@ class Days:
             rules=job.rules,
             replaced=replaced,
             earlier=replaced if newest is not None else self._snapshot_before(date),
-            before=ledger.between(*bounds.days_before(date)) if bounds is not None else (),
+            before=ledger.between(*bounds.days_before(date)) if (bounds := job.rules.row_bounds) is not None else (),
         )
 
     def _snapshot_before(self, date: dt.date) -> LedgerRow | None:

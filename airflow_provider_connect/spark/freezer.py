@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
 import json
 import sys
@@ -35,6 +36,7 @@ from airflow_provider_connect.stage.manifest import (
     manifest_file,
     progress_file,
 )
+from airflow_provider_connect.stage.spans import Span, following
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
@@ -94,6 +96,7 @@ class Freezer:
         days = tuple(known.newest)
         attempts = {day: f"{attempt}-{day.date:%Y%m%d}" for day in days}
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
+        spans = {day: self._span(day, known.newest[day]) for day in days}
         polled = self._polled(days, attempts, known)
         seconds = time.monotonic() - started
         found: dict[Day, Manifest | Failure] = {}
@@ -108,6 +111,7 @@ class Freezer:
                 polled=answer.model_copy(update={"seconds": seconds}),
                 seen=known.seen(day),
                 polled_at=polled_at,
+                span=spans[day],
             )
             self.root.write(manifest_file(attempts[day]), manifest.model_dump_json().encode(), durable=True)
             found[day] = manifest
@@ -140,6 +144,21 @@ class Freezer:
             if is_spent or not is_only_late(outcomes):
                 return {day: _to_be_split(failure) for day, failure in found.items()}
             say(f"day {day}: a request ran into its deadline: the day is asked for in more than {len(parts)}")
+
+    def _span(self, day: Day, newest: LedgerRow | None) -> Span | None:
+        """Fix what an increment reads: what the day has read before, else what came since the stream's newest.
+
+        :raises ConfigError: the ledger has no position to go on from.
+        """
+        if self.source.kind != "increment":
+            return None
+        try:
+            return following(newest, day.date, functools.partial(self.poller.follow, day))
+        except ValueError as error:
+            raise ConfigError(
+                f"{self.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "
+                "load the stream into a target of its own"
+            ) from None
 
     def _accepted(self, day: Day, found: Polled | Failure) -> Polled | Failure:
         if isinstance(found, Polled) and found.parts > 1:

@@ -101,7 +101,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         seconds = {"start": time.monotonic() - started}
         dealer.expect(source.requests_for(job.all_days), most_each=source.retry_budget_requests)
         counts = Counts(source, poller, job.rules, dealer.counts)
-        width = min(source.parallel_days, sc.defaultParallelism, dealer.width)
+        parallel_days = 1 if source.kind == "increment" else source.parallel_days
+        width = min(parallel_days, sc.defaultParallelism, dealer.width)
         plans = min(width, len(groups(job.all_days, poller.days_per_plan)))
         with Progress(root, job.progress_seconds, len(job.all_days)) as progress:
             freezer = Freezer(

@@ -24,6 +24,7 @@ from pydantic import Field
 
 from airflow_provider_connect.stage.contents import combined_contents
 from airflow_provider_connect.stage.digest import combined
+from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
@@ -124,6 +125,7 @@ class Manifest(Wire):
         another fingerprint is not reused.
     :param seen: read before the poll. Once the ledger has moved on, the manifest is stale and not published.
     :param polled_at: when the poll began, UTC; for people only, it decides nothing.
+    :param span: what an increment has read; None of other rows.
     """
 
     day: Day
@@ -132,6 +134,7 @@ class Manifest(Wire):
     polled: Polled
     seen: Seen = Field(default_factory=Seen)
     polled_at: dt.datetime | None = None
+    span: Span | None = None
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:

@@ -20,7 +20,10 @@ from __future__ import annotations
 
 import pytest
 
-_SUITES = "bench confirmations connectors differences faults gaps polls races recovery snapshots sinks sources together"
+_SUITES = (
+    "bench confirmations connectors differences faults gaps increments polls races recovery snapshots sinks sources "
+    "together"
+)
 for _suite in _SUITES.split():
     # Else a failed assert would not show its values.
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")

@@ -20,6 +20,7 @@ from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publis
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, manifest_file, rejects_file
 from airflow_provider_connect.stage.manifest import progress_file as sign_of_life
 from airflow_provider_connect.stage.rejects import Reject, write_rejects
+from airflow_provider_connect.stage.spans import following
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Share, Tables, staged_rows
 from airflow_provider_connect.window import Day, SourceKind
@@ -94,6 +95,7 @@ class Bench:
         files: int = 1,
         answer: str | None = None,
         counts: Mapping[str, int] | None = None,
+        to: str = "",
     ) -> Publish:
         """Look into the ledger, then freeze a day, as driver and executors do; return its publish.
 
@@ -101,9 +103,11 @@ class Bench:
         :param files: how many partitions the day was polled in.
         :param answer: digest of what the source answered, as the driver makes it.
         :param counts: what the poll counted beside rows and rejects.
+        :param to: where an increment ends.
         """
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
-        seen = seen_in(self.ledger.newest(date, kind), self.ledger.erased().version)
+        newest = self.ledger.newest(date, kind)
+        seen = seen_in(newest, self.ledger.erased().version)
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
         tables = self.target.sink.tables
@@ -120,6 +124,8 @@ class Bench:
             digest=f"{number:032x}",
         )
         manifest = Manifest(day=day, attempt=name, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)
+        if kind == "increment":
+            manifest = manifest.model_copy(update={"span": following(newest, date, lambda *_: to)})
         folder.write(manifest_file(name), manifest.model_dump_json().encode())
         return Publish(
             key=KEY,

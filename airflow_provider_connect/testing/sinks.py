@@ -36,6 +36,7 @@ from airflow_provider_connect.testing.connectors import (
 )
 from airflow_provider_connect.testing.differences import DifferencesCases
 from airflow_provider_connect.testing.gaps import GapCases
+from airflow_provider_connect.testing.increments import IncrementCases
 from airflow_provider_connect.testing.races import RaceCases
 from airflow_provider_connect.testing.recovery import RecoveryCases
 from airflow_provider_connect.testing.snapshots import SnapshotCases
@@ -45,7 +46,14 @@ TUESDAY = MONDAY + ONE_DAY
 
 
 class SinkConformance(
-    RaceCases, RecoveryCases, GapCases, SnapshotCases, ConfirmationCases, DifferencesCases, ConnectorConformance
+    RaceCases,
+    RecoveryCases,
+    GapCases,
+    SnapshotCases,
+    IncrementCases,
+    ConfirmationCases,
+    DifferencesCases,
+    ConnectorConformance,
 ):
     """The sink suite, for a sink that shows each day once and whole, and replaces it when it is run again.
 

@@ -10,6 +10,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 import pyarrow as pa
 import pytest
@@ -29,7 +30,7 @@ from airflow_provider_connect.testing.connectors import (
 from airflow_provider_connect.testing.polls import PollCases, Served
 from airflow_provider_connect.testing.together import TogetherCases
 from airflow_provider_connect.values.ddl import columns
-from airflow_provider_connect.window import ONE_DAY, Day, zone
+from airflow_provider_connect.window import ONE_DAY, Day, SourceKind, zone
 
 SECONDS_TO_FAIL = 5.0
 
@@ -90,7 +91,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     def test_it_says_what_it_is(self, source: Source) -> None:
         """Ledger, offset and schedule are named and cut by these: a changed one is another stream."""
-        assert source.kind in ("day", "snapshot")
+        assert source.kind in get_args(SourceKind)
         assert source.connection_types
         assert all(re.fullmatch(r"[a-z][a-z0-9_]*", kind) for kind in source.connection_types)
         assert re.fullmatch(r"[\w.-]+", source.stream_key)

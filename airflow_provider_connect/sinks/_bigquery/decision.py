@@ -15,7 +15,7 @@ from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_COLUMNS, NEWEST_FIRST, ledger_row, of_stream
 from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
-from airflow_provider_connect.sinks._bigquery.snapshot import snapshot_moved_on
+from airflow_provider_connect.sinks._bigquery.snapshot import stream_moved_on
 from airflow_provider_connect.stage.manifest import Seen
 
 
@@ -53,16 +53,16 @@ def mine(step: LedgerStep) -> str:
 
 
 def before(step: LedgerStep) -> str:
-    """Return the condition for the rows of which the newest is followed: the day's, or the newest snapshot's."""
-    return f"{mine(step)} AND day = {NEWEST_DAY if step.replaces_whole else literal(step.publish.day.date)}"
+    """Return the condition for the rows of which the newest is followed: the day's, or the stream's newest day's."""
+    return f"{mine(step)} AND day = {NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)}"
 
 
 def moved_on(step: LedgerStep) -> list[tuple[str, str]]:
     """Return the conditions under which somebody else was here since the look before the poll, with their outcomes."""
     seen = step.publish.manifest.seen
-    if step.replaces_whole:
-        later = f"{NEWEST_DAY} > {literal(step.publish.day.date)}"
-        return [(later, "superseded"), (erased_since(seen), "overtaken"), (snapshot_moved_on(seen), "overtaken")]
+    if step.follows_stream:
+        later = [(f"{NEWEST_DAY} > {literal(step.publish.day.date)}", "superseded")] if step.replaces_whole else []
+        return [*later, (erased_since(seen), "overtaken"), (stream_moved_on(seen), "overtaken")]
     moved = f"COALESCE(seen.newest, 0) != {seen.generation} OR COALESCE(seen.checks, 0) != {seen.checks}"
     return [(erased_since(seen), "overtaken"), (moved, "overtaken")]
 
@@ -80,7 +80,7 @@ def whens(cases: list[tuple[str, str]]) -> str:
 def last_select(step: LedgerStep, columns: str = "outcome") -> str:
     """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
     own = day = f"day = {literal(step.publish.day.date)}"
-    if step.replaces_whole:
+    if step.follows_stream:
         day = f"({own} OR day = {NEWEST_DAY})"
     own += f" AND token = {literal(step.publish.intent.token)}"
     return f"""SELECT {columns}, seen.newest AS newest, seen.erased AS erased, l.* EXCEPT (one)

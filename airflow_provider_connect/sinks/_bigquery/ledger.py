@@ -29,6 +29,7 @@ from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import DaySet, SourceKind
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ _LATER_FIELDS: list[dict[str, Any]] = [
         ),
     ),
     {"name": "tables", "type": "STRING", "mode": "REPEATED", "description": "The tables of a template with its rows."},
+    *own_fields(
+        ("span_number", "INTEGER", "Of an increment, which of the stream's it is."),
+        ("span", "STRING", "What it has read, as JSON: after one position of the source, up to another."),
+    ),
 ]
 """What the ledgers of earlier versions lack, until the next preflight."""
 LEDGER_FIELDS: list[dict[str, Any]] = [
@@ -81,9 +86,9 @@ _FIRST_COLUMNS = (
     "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
     "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
 )
-LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE(`checks`, 0) AS `checks`, `answer`"
+LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE(`checks`, 0) AS `checks`, `answer`, `span`"
 """The columns that :func:`ledger_row` needs."""
-_EARLIER_COLUMNS = f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`"
+_EARLIER_COLUMNS = f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`, CAST(NULL AS STRING) AS `span`"
 """The same of a ledger that an earlier version made."""
 NEWEST_FIRST = "`generation` DESC, `checks` DESC"
 """How a day's rows are sorted."""
@@ -92,15 +97,31 @@ NEWEST_FIRST = "`generation` DESC, `checks` DESC"
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
     """Return a row of :data:`LEDGER_COLUMNS` as a ledger row."""
     same = {name: values[name] for name in LedgerRow.model_fields if name in values}
-    counts = json.loads(values["counts"] or "{}")
     return LedgerRow(
-        **same | {"rows": values["row_count"], "clear_number": values["clear_number"] or 0, "counts": counts}
+        **same
+        | {
+            "rows": values["row_count"],
+            "clear_number": values["clear_number"] or 0,
+            "counts": json.loads(values["counts"] or "{}"),
+            "span": Span.model_validate_json(values["span"]) if values["span"] else None,
+        }
     )
+
+
+def span_values(row: LedgerRow) -> dict[str, str]:
+    """Return the columns of what an increment has read, as SQL; NULL of other rows."""
+    number, text = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
+    return {"span_number": literal(number, "INT64"), "span": literal(text, "STRING")}
 
 
 def of_stream(target: Place, key: StreamKey) -> str:
     """Return the condition for ledger rows of one stream in one table."""
     return f"target = {literal(target.id)} AND connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
+
+
+def increment_first(day: dt.date) -> str:
+    """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
+    return f"IF(`day` = {literal(day)}, 1, 0) DESC, `span_number` DESC"
 
 
 @dataclass(frozen=True)
@@ -133,10 +154,20 @@ class BigQueryLedger(Ledger):
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the day's newest publish; the stream's newest snapshot where one replaces the whole."""
+        """Return the day's newest publish; the stream's newest snapshot, or increment, where that is followed."""
+        if kind == "increment":
+            return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
         rows = self._read_rows(f"AND day IS NOT NULL ORDER BY `day` DESC, {NEWEST_FIRST} LIMIT 1")
+        return ledger_row(rows[0]) if rows else None
+
+    def _newest_increment(self, day: dt.date) -> LedgerRow | None:
+        select = f"SELECT {LEDGER_COLUMNS}"
+        try:
+            rows = self._read(select, f"AND day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1")
+        except ColumnError:  # no preflight has brought the ledger up to date yet, so there is none
+            return self.row(day)
         return ledger_row(rows[0]) if rows else None
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:

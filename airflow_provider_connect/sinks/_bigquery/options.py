@@ -258,6 +258,11 @@ class BigQueryOptions(Options):
         return kind == "snapshot" and self.snapshot == "replace" and self.write_mode != "append"
 
     @property
+    def keeps_spans(self) -> bool:
+        """Whether a publish is compared with the one before it, in one table: not where it only adds."""
+        return self.write_mode != "append" and self.tables is None
+
+    @property
     def reloads(self) -> bool:
         """Whether a day may be published again: ``write_mode="append"`` would double it."""
         return self.write_mode != "append"

@@ -38,6 +38,11 @@ class LedgerStep:
     replaces_whole: bool = False
 
     @property
+    def follows_stream(self) -> bool:
+        """Whether it follows a publish of whatever day: a snapshot, or an increment."""
+        return self.replaces_whole or self.publish.kind == "increment"
+
+    @property
     def key(self) -> StreamKey:
         """The stream."""
         return self.publish.key

@@ -55,6 +55,11 @@ def preflight(
             f"table {target.id}: write_mode='append' only adds rows, so a snapshot cannot take the place of the one "
             "before: set snapshot='daily' to add the snapshot of each day, or write_mode='replace'"
         ]
+    if kind == "increment" and options.write_mode == "merge" and options.newest_by is None:
+        return [
+            f"table {target.id}: increments need not come in the order of their days, so write_mode='merge' cannot "
+            "tell which of two rows is newer: name the column in newest_by"
+        ]
     whole = options.replaces_whole(kind)
     load_method(options, "", schema, columns(schema))
     if found := problems(api, tables, schema):

@@ -37,7 +37,7 @@ from airflow_provider_connect.sinks._bigquery.decision import (
     unfenced,
     whens,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append
+from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append, span_values
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY, TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
@@ -45,6 +45,7 @@ from airflow_provider_connect.sinks._bigquery.snapshot import (
     delete_vanished,
     kept_rows,
     newest_day,
+    newest_increment,
     refused_rows,
 )
 from airflow_provider_connect.stage.manifest import Manifest, Polled
@@ -98,7 +99,7 @@ DECLARE kept_rows, vanished INT64 DEFAULT 0;
 DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, day_rows INT64,
   strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
 {begin(plan)}
-{_look_for_snapshots(plan)}SET seen = (
+{_look_for_newest(plan)}SET seen = (
 {_look(plan)}
 );
 SET outcome = CASE
@@ -195,7 +196,10 @@ def _look(plan: PublishPlan) -> str:
   FROM {ledger_rows(plan)}"""
 
 
-def _look_for_snapshots(plan: PublishPlan) -> str:
+def _look_for_newest(plan: PublishPlan) -> str:
+    if plan.publish.kind == "increment":
+        newest = newest_increment(plan.ledger, plan.target, plan.key, plan.publish.day.date)
+        return f"SET {NEWEST_DAY} = {newest};\n"
     if not plan.replaces_whole:
         return ""
     kept = kept_rows(plan.target, plan.write_mode, plan.filter_column)
@@ -322,6 +326,7 @@ def _ledger_row(plan: PublishPlan) -> str:
     }
     if plan.parts is not None:
         values["tables"] = texts(part.name for part in plan.parts if part.has_rows)
+    values |= span_values(row)
     selected = ", ".join(values.values())
     return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
 
@@ -329,7 +334,7 @@ def _ledger_row(plan: PublishPlan) -> str:
 def _generation(plan: PublishPlan) -> str:
     """Return SQL for the generation to be: one more than the day's newest."""
     newest = "seen.newest"
-    if plan.replaces_whole:
+    if plan.follows_stream:
         newest = f"IF({NEWEST_DAY} = {literal(plan.row.day)}, seen.newest, 0)"
     return f"COALESCE({newest}, 0) + 1"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery.ledger import WriteMode, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import WriteMode, increment_first, of_stream
 from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.merge import Merge
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
     from airflow_provider_connect.stage.manifest import Seen
+
+
+def newest_increment(ledger: Place, target: Place, key: StreamKey, day: dt.date) -> str:
+    """Return SQL for the day whose increment a day's next one follows: its own, else that of the stream's newest."""
+    rows = f"{of_stream(target, key)} AND day IS NOT NULL"
+    return f"(SELECT day FROM {ledger.sql} WHERE {rows} ORDER BY {increment_first(day)} LIMIT 1)"
 
 
 def newest_day(ledger: Place, target: Place, key: StreamKey) -> str:
@@ -54,8 +60,8 @@ def refused_rows(target: Place, rows: int, newest: dt.date | None) -> ConfigErro
     )
 
 
-def snapshot_moved_on(seen: Seen) -> str:
-    """Return the condition under which the newest snapshot is not the one that was seen before the poll."""
+def stream_moved_on(seen: Seen) -> str:
+    """Return the condition under which the newest snapshot, or increment, is not the one seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
     same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"

@@ -17,7 +17,14 @@ from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.late import erased_transactions, late_transactions
-from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, details, snapshot_transaction, transactions
+from airflow_provider_connect.sinks._delta.ledger import (
+    LedgerView,
+    app_id,
+    details,
+    increment_transaction,
+    snapshot_transaction,
+    transactions,
+)
 from airflow_provider_connect.sinks._delta.log import (
     delta_errors,
     log_errors,
@@ -100,7 +107,7 @@ class Commit:
 
     def _generation(self, view: LedgerView) -> int:
         """Compare what the attempt saw before it polled with this version; return the generation to publish."""
-        day = view.before(self.publish.day.date, replaces_whole=self.replaces_whole)
+        day = view.before(self.publish.day.date, self.publish.kind, replaces_whole=self.replaces_whole)
         return next_generation(self.publish, self._newest(view, day), erased=erase_version(view.table))
 
     def _newest(self, view: LedgerView, day: dt.date) -> LedgerRow | None:
@@ -126,6 +133,8 @@ class Commit:
             recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
         if self.replaces_whole:
             recorded |= snapshot_transaction(row, self.publish.key)
+        if row.span is not None and view.transaction(row.day) is None:
+            recorded |= increment_transaction(row, self.publish.key)
         table.create_write_transaction(
             [add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files],
             mode="overwrite",

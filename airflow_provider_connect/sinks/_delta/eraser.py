@@ -137,7 +137,8 @@ class TableEraser:
             polled = self._staged(view, day, erased, attempt)
             if not (gone := polled.rows_read - polled.rows_written):
                 return 0
-            newest = view.newest(view.before(day.date, replaces_whole=self.options.replaces_whole(kind)))
+            before = view.before(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
+            newest = view.newest(before)
             manifest = Manifest(
                 day=day,
                 attempt=attempt,
@@ -146,6 +147,7 @@ class TableEraser:
                 seen=seen_in(newest, erase_version(view.table)),
                 # The source was not asked: whether to look back at the day must not change.
                 polled_at=view.polled_at(day.date),
+                span=view.spans.get(day.date),
             )
             intent = Intent(token=attempt, run=erase_run(erased.version))
             schema = _schema(view, (path for date, path, _ in view.files if date == day.date))

@@ -18,6 +18,7 @@ from airflow_provider_connect.sinks._delta.log import log_errors, open_table, se
 from airflow_provider_connect.sinks._delta.table import OWNER
 from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
 from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_SPAN = re.compile(rf"(?P<day>{_DATE.pattern})/span/(?P<number>\d+)/(?P<ends>.*)", re.DOTALL)
 
 _CONFIRMATION = ("checks", "token", "run", "clear_number", "polled_at")
 """What a confirmation changes in a row."""
@@ -65,6 +67,7 @@ def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
         f"{app}/run/{row.run}": row.generation,
         attempt_id(key, row.attempt or ""): row.generation,
         **_of_answer(row, app),
+        **_of_span(row, app),
     }
 
 
@@ -108,6 +111,14 @@ def _of_answer(row: LedgerRow, app: str) -> dict[str, int]:
     }
 
 
+def _of_span(row: LedgerRow, app: str) -> dict[str, int]:
+    """Return what an increment has read, in the id itself: a version is a number. A reload writes the same id again."""
+    if row.span is None:
+        return {}
+    ends = json.dumps([row.span.after, row.span.to], separators=(",", ":"))
+    return {f"{app}/span/{row.span.number}/{ends}": row.generation}
+
+
 def _check(generation: int, checks: int) -> int:
     """Return a number of checks that says of which generation: a new one begins at none, and writes nothing for it."""
     return generation << _CHECKS_BITS | checks
@@ -121,9 +132,19 @@ def snapshot_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
     return {f"{app_prefix(key)}snapshot": int(f"{row.day:%Y%m%d}")}
 
 
+def increment_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
+    """Return the application transaction of an increment that follows another day's, beside its day's own.
+
+    All such commits write it, so Delta lets only one of two pass that follow the same one.
+    """
+    assert row.span is not None
+    return {f"{app_prefix(key)}increment": row.span.number}
+
+
 def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
     """Return the commit's metadata: the row, for people, and for :meth:`LedgerView.row` while the log has it."""
-    return _metadata(row.model_dump(mode="json") | {"counts": json.dumps(row.counts)}, publish)
+    texts = {"counts": json.dumps(row.counts), "span": None if row.span is None else row.span.model_dump_json()}
+    return _metadata(row.model_dump(mode="json") | texts, publish)
 
 
 def confirming_details(row: LedgerRow, publish: Publish) -> dict[str, str]:
@@ -177,12 +198,26 @@ class LedgerView:
             return {}
         return recorded_transactions(self.folder, self.table.version(), app_prefix(self.key))
 
-    def before(self, day: dt.date, *, replaces_whole: bool) -> dt.date:
+    def before(self, day: dt.date, kind: SourceKind, *, replaces_whole: bool) -> dt.date:
         """Return the day whose newest publish the next one of ``day`` must follow.
 
-        That is ``day`` itself, or the stream's newest day where a snapshot replaces the whole table.
+        That is ``day`` itself, or the stream's newest day where a snapshot replaces the whole table. The first
+        increment of a day follows the stream's newest.
         """
+        if kind == "increment" and self.transaction(day) is None:
+            return max(self.spans, key=lambda other: self.spans[other].number, default=day)
         return max(self.days(), default=day) if replaces_whole else day
+
+    @cached_property
+    def spans(self) -> dict[dt.date, Span]:
+        """What the increment of each day has read; nothing of other days."""
+        found = {}
+        for app in self.recorded:
+            match = _SPAN.fullmatch(app.removeprefix(app_prefix(self.key)))
+            if match is not None:
+                after, to = json.loads(match["ends"])
+                found[dt.date.fromisoformat(match["day"])] = Span(number=int(match["number"]), after=after, to=to)
+        return found
 
     @property
     def replaced_until(self) -> dt.date:
@@ -215,6 +250,7 @@ class LedgerView:
             clear_number=self.transaction(day, "/clear") or 0,
             answer=self.answer(day, generation),
             counts=erased_counts(self.transaction, day),
+            span=self.spans.get(day),
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
@@ -244,7 +280,8 @@ class LedgerView:
         for commit in self._commits_of(day, generation=generation):
             if "connect.counts" in commit:
                 found = _fields(commit, LedgerRow.model_fields)
-                return LedgerRow.model_validate(found | {"counts": json.loads(commit["connect.counts"])})
+                parsed = {name: json.loads(found[name]) for name in ("counts", "span") if name in found}
+                return LedgerRow.model_validate(found | parsed)
         return None
 
     def _confirmation(self, day: dt.date, **wanted: Any) -> dict[str, Any] | None:
@@ -332,7 +369,7 @@ class DeltaLedger(Ledger):
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a day's next one must follow; without details that only the history has."""
         view = self._view()
-        row = view.newest(view.before(day, replaces_whole=self.options.replaces_whole(kind)))
+        row = view.newest(view.before(day, kind, replaces_whole=self.options.replaces_whole(kind)))
         return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
 
     def erased(self) -> EraseList:

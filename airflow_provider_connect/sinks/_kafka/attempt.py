@@ -28,6 +28,13 @@ from airflow_provider_connect.stage.manifest import Seen, StagedFile
 _MAX_BATCH_BYTES = 1_000_000
 
 
+def _name(plan: Plan) -> str:
+    """Return what has one transactional id: a day, or all days of which each builds on the one before."""
+    if plan.publish.kind == "increment":
+        return "increment"
+    return "snapshot" if plan.content == "changes" else str(plan.publish.day)
+
+
 class Attempt(ABC):
     """Publishes one day, in the way that its subclass stands for. The driver makes one, and so does each ``put``.
 
@@ -45,8 +52,7 @@ class Attempt(ABC):
         self.topics = sorted(set(plan.routes.values()))
         self.ledger = ledger or cluster.ledger
         self.key = self.ledger.about(self.publish.day.date)
-        day = "snapshot" if plan.content == "changes" else str(self.key.day)  # each snapshot builds on the one before
-        self.names = (*self.key[:3], day)
+        self.names = (*self.key[:3], _name(plan))
         self.id = transactional_id(*self.names)
         self.claims = Claims(self.options, self.ledger, plan)
 

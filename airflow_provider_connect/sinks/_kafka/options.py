@@ -272,6 +272,11 @@ class KafkaOptions(Sink):
             groups=self.topic_groups,
         )
 
+    @property
+    def keeps_spans(self) -> bool:
+        """Whether one transaction decides about a publish, and so whether an increment follows the last one."""
+        return self.delivery == "exactly_once" and self.atomicity == "day"
+
     def replaces(self, kind: SourceKind) -> bool:
         """Tell whether a publish replaces; days in a compacted topic only bring keys up to date, an empty one none."""
         return kind == "snapshot" or self.cleanup != "compact"

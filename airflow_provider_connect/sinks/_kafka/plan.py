@@ -87,7 +87,7 @@ class Planner:
     def snapshot_problems(self, kind: SourceKind) -> list[str]:
         """Say why the rows of a snapshot cannot be compared with what the topic holds."""
         options = self.options
-        if kind == "day" or options.cleanup == "delete":
+        if kind != "snapshot" or options.cleanup == "delete":
             return []
         whole = options.delivery == "exactly_once" and options.atomicity == "day"
         if whole and options.route_column is None and options.headers:
@@ -159,7 +159,7 @@ class Planner:
         :raises ConfigError: the sink cannot compare a snapshot with its topic.
         :raises DataError: the source has set rows aside, whose keys would count as vanished.
         """
-        if publish.kind == "day" or self.options.cleanup == "delete":
+        if publish.kind != "snapshot" or self.options.cleanup == "delete":
             return "rows"
         if problems := self.snapshot_problems(publish.kind):
             raise ConfigError("; ".join(problems))

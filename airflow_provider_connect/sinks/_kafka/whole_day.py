@@ -117,8 +117,8 @@ class WholeDay(Attempt):
         return replace(sent, entry=entry)
 
     def _must_follow(self, standing: Entry | None) -> LedgerRow | None:
-        """Return the publish before this one: the day's own newest, or the stream's newest snapshot."""
-        if self.plan.content == "changes":
+        """Return the publish before this one: the day's own newest, or the stream's newest snapshot or increment."""
+        if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
         return standing.row if standing else None
 

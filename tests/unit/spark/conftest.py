@@ -20,10 +20,10 @@ def tiny_connectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         room = package.__name__.rpartition(".")[2]
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(CONNECTORS / room)])
     yield
-    for package in (sources, sinks):
-        sys.modules.pop(f"{package.__name__}.tiny", None)
-        if hasattr(package, "tiny"):
-            delattr(package, "tiny")
+    for package, name in ((sources, "tiny"), (sources, "growing"), (sinks, "tiny")):
+        sys.modules.pop(f"{package.__name__}.{name}", None)
+        if hasattr(package, name):
+            delattr(package, name)
 
 
 @pytest.fixture

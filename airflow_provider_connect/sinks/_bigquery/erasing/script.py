@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, texts, timestamp
-from airflow_provider_connect.sinks._bigquery.ledger import NEWEST_FIRST, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import NEWEST_FIRST, of_stream, span_values
 from airflow_provider_connect.stage.late import LATE_COUNTS
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ def _ledger_values(target: Place, key: StreamKey, row: LedgerRow) -> dict[str, s
         "polled_at": timestamp(row.polled_at),
         "published_at": "CURRENT_TIMESTAMP()",
         "checks": "0",
+        **span_values(row),
     }
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 _DAY = b',"day"]'
+_SPAN = b'"span":{'
+"""In the record of an increment; others are not worth parsing."""
 
 
 Undecided = Literal["wait", "leave", "ignore"]
@@ -92,7 +94,12 @@ class KafkaLedger(Ledger):
         return [parsed(Entry, value, self.name).row for value in values]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the day's newest publish; the stream's newest snapshot where one replaces the whole."""
+        """Return the day's newest publish; the stream's newest snapshot, or increment, where that is followed."""
+        if kind == "increment":
+            # Increments share a transactional id, so what one of them has open is ended by who reads here.
+            view = self.current(lambda key: self._mine(key, "day"), "wait", self._of_target)
+            values = (view.value(raw) for raw in (self.about(day).encoded(), *self._last_increment()))
+            return next((parsed(Entry, value, self.name).row for value in values if value is not None), None)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
         found = self.newest_entries(1, "wait")
@@ -118,6 +125,15 @@ class KafkaLedger(Ledger):
         keys = nlargest(days, view.keys("day", self.begin()))
         return [parsed(Entry, value, self.name) for raw in keys if (value := view.value(raw)) is not None]
 
+    def _last_increment(self) -> list[bytes]:
+        """Return the key of the stream's newest increment, as far as the ledger was read; [] if it has none."""
+        numbers: dict[bytes, int] = {}
+        for raw in self.view.keys("day", self.begin()):
+            value = self.view.value(raw)
+            if value is not None and _SPAN in value and (span := parsed(Entry, value, self.name).row.span):
+                numbers[raw] = span.number
+        return sorted(numbers, key=numbers.__getitem__)[-1:]
+
     def has_claims(self) -> bool:
         """Tell whether anybody ever began to publish a day of this stream."""
         behind = self.undecided(lambda key: self._mine(key, "claim"))
@@ -132,7 +148,7 @@ class KafkaLedger(Ledger):
     def handed(self, day: dt.date) -> Handed:
         """Return what an executor needs to go on reading where this process stands, to publish a day."""
         view = self.view
-        newest = nlargest(1, view.keys("day", self.begin()))
+        newest = [*nlargest(1, view.keys("day", self.begin())), *self._last_increment()]
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
         return view.handed([self.about(day).encoded(), *view.keys("part", self.begin(day)), *newest])
 

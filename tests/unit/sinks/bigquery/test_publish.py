@@ -209,7 +209,7 @@ def test_a_day_of_many_streams_fits_and_the_ledger_keeps_their_number() -> None:
 def answered(outcome: str) -> dict[str, Any]:
     found = {"day": DAY, "generation": 3, "token": "t", "run": "dag/run/task", "clear_number": 0, "attempt": "a0"}
     more: dict[str, Any] = {"row_count": 7, "digest": "0" * 32, "counts": '{"rows_read":7}', "polled_at": NOON}
-    more |= dict.fromkeys(("reference", "link", "published_at"))
+    more |= dict.fromkeys(("reference", "link", "published_at", "span"))
     looked = {"staged_rows": 6, "staged_rejects": 0, "keyless_rows": 2, "kept_rows": 4, "newest": 3, "erased": 0}
     return {"outcome": outcome} | looked | found | more
 

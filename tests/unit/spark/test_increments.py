@@ -1,0 +1,129 @@
+"""Increments through the driver: each run reads what came behind the last one, whatever its day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.sink import Intent, LedgerRow, StreamKey
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.window import ONE_DAY, Day
+from tests.equipment.spark.here import drive
+
+MONDAY = dt.date(2026, 10, 5)
+TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
+
+
+class Stream:
+    """A file that grows, and the table that its lines are loaded into."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.file, self.path = root, root / "lines", str(root / "table")
+        self.file.write_text("")
+        self._runs = 0
+
+    def grow(self, *lines: str) -> None:
+        with self.file.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def run(self, *dates: dt.date, **source: Any) -> list[DayReport]:
+        """Run a job of an intent of its own, in the window of these days."""
+        self._runs += 1
+        job = JobConfig(
+            source_name="growing",
+            source={"file": str(self.file)} | source,
+            sink_name="delta",
+            sink={"path": self.path},
+            days=tuple(Day(date=date) for date in dates),
+            intent=Intent(token=f"{self._runs:032x}", run=f"dag/run-{self._runs}/task"),
+            attempt=f"{self._runs:016x}-1",
+            report=str(self.root / f"run-{self._runs}" / "report.json"),
+            progress_seconds=1,
+        )
+        return list(drive(job, {"growing": Connection(conn_id="growing")}).days)
+
+    def rows(self) -> list[tuple[dt.date, str]]:
+        found = DeltaTable(self.path).to_pyarrow_table(columns=["day", "line"]).to_pylist()
+        return sorted((row["day"], row["line"]) for row in found)
+
+    def row(self, date: dt.date) -> LedgerRow:
+        with DeltaSink(path=self.path).open(StreamKey(connector="growing", stream="lines"), {}) as publisher:
+            found = publisher.ledger.row(date)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Stream:
+    return Stream(tmp_path)
+
+
+def test_each_run_reads_what_came_behind_the_last_one_whatever_its_day(stream: Stream) -> None:
+    stream.grow("a", "b")
+    assert [report.rows_written for report in stream.run(TUESDAY)] == [2]
+    stream.grow("c")
+    assert [report.rows_written for report in stream.run(MONDAY)] == [1]
+    assert [report.rows_written for report in stream.run(WEDNESDAY)] == [0]
+    assert stream.rows() == [(MONDAY, "c"), (TUESDAY, "a"), (TUESDAY, "b")]
+    spans = [stream.row(date).span for date in (TUESDAY, MONDAY, WEDNESDAY)]
+    assert [(span.number, span.after, span.to) for span in spans if span] == [
+        (1, None, "2"),
+        (2, "2", "3"),
+        (3, "3", "3"),
+    ]
+
+
+def test_a_day_that_is_loaded_again_reads_what_it_has_read_before(stream: Stream) -> None:
+    stream.grow("a", "b")
+    stream.run(MONDAY)
+    stream.grow("c")
+    stream.run(TUESDAY)
+    stream.grow("d")
+    (report,) = stream.run(MONDAY)
+    assert (report.status, report.generation, report.rows_written) == ("published", 2, 2)
+    assert [report.rows_written for report in stream.run(WEDNESDAY)] == [1]
+    assert [line for _, line in stream.rows()] == ["a", "b", "c", "d"]
+
+
+def test_the_days_of_a_window_come_one_after_the_other(stream: Stream) -> None:
+    stream.grow("a", "b")
+    reports = stream.run(MONDAY, TUESDAY, WEDNESDAY, parallel_days=4)
+    assert [(report.status, report.rows_written) for report in reports] == [("published", rows) for rows in (2, 0, 0)]
+
+
+def test_of_two_runs_at_once_the_one_that_comes_later_reads_on_from_the_other(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.grow("a")
+    poller = type(registry.source_class("growing").of({"file": ""}).open(Connection(conn_id="growing")))
+    planned: Callable[..., Any] = poller.plan
+    others: list[DayReport] = []
+
+    def plan(*args: Any) -> Any:
+        if not others:
+            others.append(DayReport.of(Day(date=TUESDAY), "not_started"))  # its own plans go on
+            others.extend(stream.run(TUESDAY))
+            stream.grow("b")
+        return planned(*args)
+
+    monkeypatch.setattr(poller, "plan", plan)
+    (report,) = stream.run(MONDAY)
+    assert (report.status, report.rows_written) == ("published", 1)
+    assert stream.rows() == [(MONDAY, "b"), (TUESDAY, "a")]
+
+
+def test_a_stream_that_was_one_of_days_has_no_position_to_go_on_from(stream: Stream) -> None:
+    stream.grow("a")
+    stream.run(MONDAY, has_days=True)
+    (report,) = stream.run(MONDAY)
+    assert report.failure is not None
+    assert report.failure.type == "ConfigError"
+    assert "was no increment" in report.failure.message
