@@ -155,8 +155,12 @@ class Attempt(ABC):
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
         if (own := self.own(standing)) is None:
-            next_generation(self.publish, standing.row if standing else None)
+            self.next_generation(standing.row if standing else None)
         return own
+
+    def next_generation(self, newest: LedgerRow | None, used: int = 0) -> int:
+        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger was just read."""
+        return next_generation(self.publish, newest, used, erased=self.ledger.known_erased().version)
 
     def entry(self, generation: int, sent: Sent, standing: Entry | None = None, built_on: Seen | None = None) -> Entry:
         """Return the ledger's record of what was sent.
@@ -189,7 +193,7 @@ class Attempt(ABC):
         :param standing: the day's newest.
         :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
         """
-        row = confirmed(self.publish, standing.row if standing else None)
+        row = confirmed(self.publish, standing.row if standing else None, self.ledger.known_erased().version)
         assert standing is not None
         return standing.confirmed(row, in_transaction=in_transaction)
 

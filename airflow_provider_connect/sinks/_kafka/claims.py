@@ -90,7 +90,8 @@ class Claims:
         :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
         :raises OvertakenError: somebody else has published the day since this attempt looked.
         """
-        free = next_generation(self.plan.publish, newest, _used(claim))
+        erased = self.ledger.known_erased().version
+        free = next_generation(self.plan.publish, newest, _used(claim), erased=erased)
         return claim.generation if claim and claim.generation and self.is_same_try(claim) else free
 
     def is_same_try(self, claim: Claim | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publi
 from airflow_provider_connect.sinks._kafka.acknowledged import AtLeastOnce
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
+from airflow_provider_connect.sinks._kafka.erasing.eraser import KafkaEraser
 from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.parts import Parts
@@ -23,6 +25,7 @@ from airflow_provider_connect.sinks._kafka.put import Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
 from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
+from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -114,6 +117,15 @@ class KafkaPublisher(Publisher):
             except UndecidedError:  # the next try finds out what became of it
                 if not patience.again():
                     raise
+
+    def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the keys that :meth:`erase` would bury, by the day that wrote their value."""
+        return KafkaEraser(self._cluster, column).find(values)
+
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+        """Put people on the stream's list, and a tombstone on each of their keys, in one transaction."""
+        self._require_whole()
+        return KafkaEraser(self._cluster, column).erase(values)
 
     def _patience(self) -> Patience:
         """Return how often a delivery is tried. Two that took one id from each other must not come back together."""

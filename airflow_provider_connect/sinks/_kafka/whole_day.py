@@ -10,7 +10,6 @@ from typing import ClassVar
 from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, Transaction
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.publishing import next_generation
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
@@ -30,7 +29,7 @@ class WholeDay(Attempt):
     def begin(self, standing: Entry | None) -> Plan:
         """Claim the day; the transaction itself finds its generation."""
         if self.own(standing) is None:
-            next_generation(self.publish, self._must_follow(standing))
+            self.next_generation(self._must_follow(standing))
         self.claims.write(self.claims.newest())
         return self.plan
 
@@ -99,11 +98,15 @@ class WholeDay(Attempt):
         standing = self.standing()
         if standing is not None and (own := self.own(standing)) is not None:
             return Sent.from_entry(standing.model_copy(update={"row": own}))
-        generation = next_generation(self.publish, self._must_follow(standing), self.claims.used_before())
+        newest = self._must_follow(standing)
+        generation = self.next_generation(newest, self.claims.used_before())
         sender = Sender(self.options, self.plan, transaction, files, generation)
         sender.prepare()
         if turn is not None:
             turn.take()
+            # An erase takes turns as well. Whatever was published before it, it has found; the rest must know of it.
+            self.ledger.erased()
+            self.next_generation(newest)
         before = self.cluster.ends(self.topics)
         snapshot = None
         if self.plan.content == "changes":

@@ -126,6 +126,18 @@ def test_only_what_changed_is_sent_and_what_vanished_gets_a_tombstone(shop: Shop
     assert len(shop.sent()) == len(before) + 3
 
 
+def test_who_is_erased_stays_out_of_later_snapshots_and_does_not_vanish_twice(shop: Shop) -> None:
+    shop.snapshot(FIRST, {"apple": 1, "pear": 2}, order=1)
+    with connectors.sink_class("kafka").of(shop.options).open(KEY, shop.connections) as publisher:
+        assert dict(publisher.erase("item", ["apple"], "snapshot").rows) == {FIRST: 1}
+    assert shop.state() == {"pear": 2}
+    sent = len(shop.sent())
+    report = shop.snapshot(SECOND, {"apple": 1, "pear": 2}, order=2)
+    assert (report.status, report.failure, report.rows_written) == ("published", None, 1)
+    assert (report.counts["erased"], shop.counts(SECOND)) == (1, (1, 0))
+    assert len(shop.sent()) == sent
+
+
 @pytest.mark.parametrize("name", ["json", "avro", "json_schema", "protobuf"])
 def test_a_row_has_the_same_key_in_every_snapshot_whatever_is_registered_meanwhile(
     shop: Shop, registry: SchemaRegistry, name: str

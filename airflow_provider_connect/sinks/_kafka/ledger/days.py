@@ -7,6 +7,8 @@ A record's key says what it is about (:class:`.LedgerKey`). The newest record of
 * ``part``: the same for one staged file, where each has a transaction of its own;
 * ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
 
+Of the stream there is ``erased``: its erase list.
+
 The topic is read once from its beginning in a process, and on from there at every later question. A transaction of
 *another* day that is open in the ledger's partition holds back everything behind it from readers of committed records,
 also a day that was committed long ago. So a reader looks behind that point as one of uncommitted records: if nothing of
@@ -28,8 +30,17 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, Claim, Entry, LedgerKey, What, parsed
+from airflow_provider_connect.sinks._kafka.ledger.records import (
+    NO_DAY,
+    WHATS,
+    Claim,
+    Entry,
+    LedgerKey,
+    What,
+    parsed,
+)
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, view_of
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
 if TYPE_CHECKING:
@@ -105,6 +116,17 @@ class KafkaLedger(Ledger):
         found = self.newest_entries(1, "wait")
         return found[0].row if found else None
 
+    def erased(self) -> EraseList:
+        """Return whose rows are kept out of the stream."""
+        key = self.about(NO_DAY, "erased")
+        self.current(lambda seen: seen == key)
+        return self.known_erased()
+
+    def known_erased(self) -> EraseList:
+        """Return the same, as far as the ledger was read."""
+        value = self.view.value(self.about(NO_DAY, "erased").encoded())
+        return EraseList() if value is None else parsed(EraseList, value, self.name)
+
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent, None if nothing was."""
         entry = self.entry(day)
@@ -150,7 +172,8 @@ class KafkaLedger(Ledger):
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.begin())), *self._last_increment()]
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
-        return view.handed([self.about(day).encoded(), *view.keys("part", self.begin(day)), *newest])
+        own = [self.about(day).encoded(), self.about(NO_DAY, "erased").encoded()]
+        return view.handed([*own, *view.keys("part", self.begin(day)), *newest])
 
     def outdone(self, day: dt.date) -> Entry | None:
         """Return a day's last record where an earlier one counts, as far as the ledger was read."""

@@ -13,7 +13,8 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.wire import Wire
 
-What = Literal["day", "part", "claim"]
+What = Literal["day", "part", "claim", "erased"]
+NO_DAY = dt.date.min
 WHATS: tuple[What, ...] = get_args(What)
 _MOST_COVERED = 50
 """Of how many earlier generations a day's record keeps the intents: clears and reloads of one day, newest first."""
@@ -22,7 +23,10 @@ W = TypeVar("W", bound=Wire)
 
 
 class LedgerKey(NamedTuple):
-    """What a ledger record is about; ``part`` is the staged file's number in its day, None for a whole day."""
+    """What a ledger record is about; ``part`` is the staged file's number in its day, None for a whole day.
+
+    Of a stream's erase list the day is :data:`NO_DAY`. A version of this package that knows no such list fails at it.
+    """
 
     connector: str
     stream: str

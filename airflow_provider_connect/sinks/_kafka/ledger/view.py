@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 TURNS = b'["","",'
 """How the keys of turn records begin (:mod:`.turns.queue`)."""
 _KEY = re.compile(
-    rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim)"(?:,\d+)?\]'
+    rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
 """Nearly all keys look like this; any other is parsed."""
+_ENDS: dict[What, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
 _MOST_VIEWS = 8
 
 
@@ -146,7 +147,7 @@ class View:
 
 def kind_of(raw: bytes) -> What:
     """Return what a key's record is about."""
-    return "day" if raw.endswith(b'"day"]') else "claim" if raw.endswith(b'"claim"]') else "part"
+    return next((kind for kind, end in _ENDS.items() if raw.endswith(end)), "part")
 
 
 def checked_key(message: Message, topic: str) -> LedgerKey:

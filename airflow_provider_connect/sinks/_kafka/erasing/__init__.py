@@ -1,0 +1,1 @@
+"""Takes people out of what a stream has published into a compacted topic."""

@@ -1,0 +1,202 @@
+"""Erases people from a compacted topic whose keys name them: a tombstone for each, and the list that keeps them out.
+
+Both are written in one transaction, in the topic's turn. Whatever was published before that turn the erase finds in the
+topic. Whoever takes a later turn reads the list again before its first record, and if it polled under an older one, it
+is refused and polls anew (:mod:`.stage.erasing`). So no turn, no erase: the options that do without are refused.
+
+The topic is read once, from its beginning, for the partitions where these keys lie: their number may have grown since.
+Memory holds an entry for each key that is looked for. Kafka itself removes what a tombstone covers when it compacts:
+``min.cleanable.dirty.ratio`` and ``max.compaction.lag.ms`` of the topic say when.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.kafka.outbox import Headers
+from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError, transactional_id
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
+from airflow_provider_connect.sinks._kafka.cluster import Cluster
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY
+from airflow_provider_connect.sinks._kafka.records import written_by
+from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
+from airflow_provider_connect.stage.erasing import EraseList, Erasure, erase_run
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_TRIES = 5
+_PAUSES = doubling(0.5, 8.0)
+_MOST_LIST_BYTES = 900_000
+"""A topic takes records of a megabyte by default (``message.max.bytes``), the ledger's as well."""
+
+_Place = tuple[bytes, int]
+"""A key, and the partition where it lies."""
+
+
+@dataclass(frozen=True)
+class KafkaEraser:
+    """Finds and erases the records of some keys.
+
+    :param column: whose values are the keys.
+    """
+
+    cluster: Cluster
+    column: str
+
+    def find(self, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the keys that have a value, by the day that wrote it.
+
+        :raises ConfigError: the topic's keys do not name people, or the sink takes no turns.
+        """
+        self._require_keys()
+        return _by_day(self._live(values, self.cluster.ends([self.topic], committed=True)[self.topic]))
+
+    def erase(self, values: Sequence[str]) -> Erasure:
+        """Write list and tombstones; safe to repeat.
+
+        :raises ConfigError: as above, or the list becomes too long.
+        :raises RetriableError: the broker is away, or it is not this erase's turn in time.
+        """
+        self._require_keys()
+        rows: dict[dt.date, int] = {}
+        patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
+        while True:
+            try:
+                erased = self._try(values, rows)
+                return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
+            except (UndecidedError, PassedOverError):  # the next try finds out what became of it, or queues again
+                if not patience.again():
+                    raise
+
+    @property
+    def topic(self) -> str:
+        """The stream's one topic."""
+        return self.cluster.options.topic
+
+    def _require_keys(self) -> None:
+        """Check that keys name people, and that no publish can pass by.
+
+        :raises ConfigError: naming every reason.
+        """
+        options, problems = self.cluster.options, []
+        if options.route_column is not None:
+            problems.append("it is a template of several topics")
+        if options.key_fields != (self.column,) or options.key_converter != "string":
+            problems.append(
+                f"the records' keys are not the texts of {self.column!r} alone (key_fields=({self.column!r},), "
+                "key_converter='string'), so no tombstone could name a person's records"
+            )
+        if options.delivery != "exactly_once" or options.atomicity != "day" or options.turns == "off":
+            problems.append("a publish at the same time could not be kept from it without turns")
+        if not options.headers:
+            problems.append("without headers the records do not say which stream wrote them")
+        if not problems and not self.cluster.topics().limits(self.topic).compacted:
+            problems.append("it is not compacted: a tombstone would take nothing out of it")
+        if problems:
+            raise ConfigError(
+                f"nothing can be erased from topic {self.topic!r}: {'; '.join(problems)}. See 'Deleting people' in "
+                "docs/kafka.md for what to do instead"
+            )
+
+    def _try(self, values: Sequence[str], rows: dict[dt.date, int]) -> EraseList:
+        """Erase in one transaction, unless all is done; return the list.
+
+        :param rows: gets what was taken out, by day.
+        """
+        cluster, options = self.cluster, self.cluster.options
+        names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
+        times = options.timeout_seconds, options.transaction_timeout_seconds
+        who = f"an erase of {cluster.key} from {self.topic!r}"
+        cluster.ledger.erased()  # reads the ledger on; the queue is followed from there
+        with Turn(
+            cluster.connection,
+            cluster.ledger.view,
+            transactional_id(*names),
+            [self.topic],
+            who,
+            uuid.uuid4().hex,
+            options.transaction_timeout_seconds,
+            options.timeout_seconds,
+        ) as turn:
+            turn.wait_for_own_day()
+            transaction = Transaction(cluster.connection, turn.id, *times, what=who)
+            try:
+                with transaction:
+                    turn.end_fenced()
+                    turn.take()
+                    listed = cluster.ledger.erased()
+                    erased = listed.with_values(self.column, values)
+                    found = self._live(values, cluster.ends([self.topic])[self.topic])
+                    if erased is not listed or found:
+                        rows.update(_by_day(found))  # now: if the commit's answer is lost, the next try finds none
+                        self._write(transaction, erased, found)
+            finally:
+                turn.leave(is_over=transaction.is_over)
+        return erased
+
+    def _write(self, transaction: Transaction, erased: EraseList, found: dict[_Place, dt.date]) -> None:
+        """Commit the list and a tombstone for each key.
+
+        :raises ConfigError: the list would be too large for a record.
+        """
+        key, options = self.cluster.key, self.cluster.options
+        text = erased.model_dump_json().encode()
+        if len(text) > _MOST_LIST_BYTES:
+            raise ConfigError(
+                f"the erase list of {key} would have {len(erased.digests):,} entries in {len(text):,} bytes, and a "
+                f"record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, and load "
+                "the days again into a new topic"
+            )
+        constant: Headers = [
+            ("connect.connector", key.connector.encode()),
+            ("connect.stream", key.stream.encode()),
+            ("connect.run", erase_run(erased.version).encode()),
+        ]
+        transaction.begin()
+        transaction.send(options.ledger_topic, self.cluster.ledger.about(NO_DAY, "erased").encoded(), text, [])
+        for record_key, partition in found:
+            transaction.send(self.topic, record_key, None, constant, partition)
+        transaction.flush()
+        transaction.commit()
+
+    def _live(self, values: Sequence[str], ends: dict[int, int]) -> dict[_Place, dt.date]:
+        """Return where this stream has a value for one of the keys, and the day that wrote it."""
+        wanted = {value.encode("utf-8", "surrogatepass") for value in values}
+        found: dict[_Place, dt.date] = {}
+        for record_key, partition, day in self._records(wanted, ends):
+            if day is None:
+                found.pop((record_key, partition), None)
+            else:
+                found[record_key, partition] = day
+        return found
+
+    def _records(self, wanted: set[bytes], ends: dict[int, int]) -> Iterator[tuple[bytes, int, dt.date | None]]:
+        """Yield key, partition and day of this stream's committed records of some keys; no day of a tombstone."""
+        timeout_seconds = self.cluster.options.timeout_seconds
+        with reading(self.cluster.connection, self.topic, timeout_seconds) as partitions:
+            for messages in partitions.batches(dict.fromkeys(ends, 0), ends):
+                for message in messages:
+                    record_key = message.key()
+                    if not isinstance(record_key, bytes) or record_key not in wanted:
+                        continue
+                    headers = message.headers()
+                    if written_by(headers, self.cluster.key):
+                        yield record_key, message.partition() or 0, _day(message)
+
+
+def _day(message: Message) -> dt.date | None:
+    """Return the day of one of our records; None of a tombstone."""
+    written = dict(message.headers() or [])["connect.day"] if message.value() is not None else None
+    return dt.date.fromisoformat(written.decode()) if isinstance(written, bytes) else None
+
+
+def _by_day(found: dict[_Place, dt.date]) -> dict[dt.date, int]:
+    return dict(sorted(Counter(found.values()).items()))

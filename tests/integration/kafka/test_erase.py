@@ -1,0 +1,147 @@
+"""People are taken out of a compacted topic, and stay out: whoever polled before it polls again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError
+from airflow_provider_connect.errors import ConfigError, OvertakenError
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.stage.erasing import Eraser
+from airflow_provider_connect.window import ONE_DAY
+from tests.equipment.frozen import MONDAY, SCHEMA, events
+from tests.equipment.kafka.scene import Scene, scene_of
+
+pytestmark = pytest.mark.slow
+
+TUESDAY = MONDAY + ONE_DAY
+
+
+@pytest.fixture
+def scene(broker: Any, tmp_path: Path) -> Scene:
+    made = scene_of(broker.bootstrap, tmp_path, cleanup="compact", partitions=3)
+    assert made.preflight() == []
+    return made
+
+
+def staged(scene: Scene, day: dt.date, *names: str, order: int) -> Publish:
+    """Stage what a poll brings that leaves out whom the list names."""
+    listed = scene.ledger.erased()
+    kept = [Eraser(listed, SCHEMA).without(batch) for batch in events(*names).to_batches()]
+    seen = seen_in(scene.ledger.newest(day, "day"), listed.version)
+    return scene.stage(day, pa.Table.from_batches(kept, schema=SCHEMA), order=order, seen=seen)
+
+
+def live(scene: Scene) -> list[str]:
+    """Return the keys that a reader has at the end of the topic."""
+    newest = {record.key: record.value for record in sorted(scene.records(), key=lambda each: each.offset)}
+    return sorted(key.decode() for key, value in newest.items() if key is not None and value is not None)
+
+
+def test_people_are_counted_erased_and_kept_out(scene: Scene) -> None:
+    scene.publish(staged(scene, MONDAY, "ann", "bob", "cat", order=1))
+    scene.publish(staged(scene, TUESDAY, "ann", "dan", order=2))
+    assert scene.publisher.find("event", ["ann", "bob", "eve"]) == {MONDAY: 1, TUESDAY: 1}
+    assert (live(scene), scene.ledger.erased().version) == (["ann", "bob", "cat", "dan"], 0)
+
+    done = scene.publisher.erase("event", ["ann", "bob", "eve"], "day")
+    assert (dict(done.rows), done.version) == ({MONDAY: 1, TUESDAY: 1}, 1)
+    assert live(scene) == ["cat", "dan"]
+    assert scene.publisher.find("event", ["ann", "bob", "eve"]) == {}
+    tombs = [record for record in scene.records() if record.value is None]
+    assert sorted((record.key, record.headers["connect.run"]) for record in tombs) == [
+        (b"ann", "erase/1"),
+        (b"bob", "erase/1"),
+    ]
+
+    again = scene.publisher.erase("event", ["ann"], "day")
+    assert (dict(again.rows), again.version) == ({}, 1)
+    assert len([record for record in scene.records() if record.value is None]) == 2, "said again, it writes nothing"
+
+    row = scene.publish(staged(scene, MONDAY, "ann", "bob", "cat", "fay", order=3))
+    assert (row.generation, row.rows) == (2, 2)
+    assert live(scene) == ["cat", "dan", "fay"]
+
+
+def test_a_day_that_was_staged_before_an_erase_is_refused(scene: Scene) -> None:
+    stale = staged(scene, MONDAY, "ann", "bob", order=1)
+    scene.publisher.erase("event", ["ann"], "day")
+    with pytest.raises(OvertakenError, match="rows were erased since") as caught:
+        scene.publish(stale)
+    assert caught.value.is_erase
+    scene.publish(staged(scene, MONDAY, "ann", "bob", order=1))
+    assert live(scene) == ["bob"]
+
+
+def test_an_erase_while_a_publish_waits_for_its_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its driver has begun, and its executor has decided: only the look behind its turn can tell."""
+    from airflow_provider_connect.sinks._kafka.turns.turn import Turn
+
+    token = scene.begin(stale := staged(scene, MONDAY, "ann", "bob", order=1))
+    taken = Turn.take
+
+    def take(turn: Turn) -> None:
+        if "erase" not in turn.who:
+            scene.publisher.erase("event", ["ann"], "day")
+        taken(turn)
+
+    monkeypatch.setattr(Turn, "take", take)
+    with pytest.raises(OvertakenError, match="rows were erased since"):
+        scene.put(token, stale)
+    assert scene.records() == []
+
+
+def test_an_erase_whose_commit_was_not_answered_is_done_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.publish(staged(scene, MONDAY, "ann", "bob", order=1))
+    committed = Transaction.commit
+    lost: list[Transaction] = []
+
+    def commit(transaction: Transaction) -> None:
+        committed(transaction)
+        if not lost:
+            lost.append(transaction)
+            raise UndecidedError("no answer")
+
+    monkeypatch.setattr(Transaction, "commit", commit)
+    done = scene.publisher.erase("event", ["ann"], "day")
+    assert (dict(done.rows), done.version) == ({MONDAY: 1}, 1)
+    assert len([record for record in scene.records() if record.value is None]) == 1
+
+
+def test_two_erases_at_once_are_both_done(scene: Scene) -> None:
+    scene.publish(staged(scene, MONDAY, "ann", "bob", "cat", order=1))
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda name: scene.publisher.erase("event", [name], "day"), ["ann", "bob"]))
+    assert sorted(each.version or 0 for each in done) == [1, 2]
+    assert live(scene) == ["cat"]
+    assert len(scene.ledger.erased().digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "column", "told"),
+    [
+        ({}, "n", r"keys are not the texts of 'n' alone"),
+        ({"turns": "off"}, "event", "without turns"),
+        ({"headers": False}, "event", "without headers"),
+        ({"atomicity": "partition"}, "event", "without turns"),
+        ({"key_fields": ("event", "n")}, "event", "are not the texts of 'event' alone"),
+    ],
+)
+def test_what_cannot_be_erased_is_refused(scene: Scene, options: dict[str, Any], column: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        scene.having(**options).publisher.erase(column, ["ann"], "day")
+    assert scene.ledger.erased().version == 0
+
+
+def test_a_topic_that_keeps_every_record_is_refused(broker: Any, tmp_path: Path) -> None:
+    scene = scene_of(broker.bootstrap, tmp_path)
+    assert scene.preflight() == []
+    with pytest.raises(ConfigError, match="it is not compacted"):
+        scene.publisher.find("event", ["ann"])
