@@ -2,7 +2,8 @@
 
 The driver asks before each publish; nothing here reads anything. Four rules, the first three for every source:
 
-* ``on_empty``: an answer without rows for a day that has rows in the ledger;
+* ``on_empty``: an answer without rows for a day that has rows in the ledger, or because nothing could be had for any of
+  its parents;
 * ``on_shrink``: an answer that lacks more than ``shrink_percent`` of the rows that it would replace;
 * ``row_bounds``: an answer far from the mean of the days before;
 * ``reconcile``: an answer far from the vendor's own count of the day.
@@ -101,7 +102,9 @@ def findings(
     :param before: what the ledger has of the days before, for ``row_bounds``.
     """
     rows = polled.rows_written
-    found = [emptied(day, polled, replaced, on_empty)] if replaced is not None else []
+    found = [all_ignored(day, polled, on_empty)]
+    if replaced is not None and not any(found):
+        found.append(emptied(day, polled, replaced, on_empty))
     if earlier is not None and not any(found) and (rows or on_empty == "fail"):
         found.append(shrunk(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
     if rules.row_bounds is not None:
@@ -124,6 +127,23 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
         "the operator's on_empty='accept' and clear the task",
         is_fatal=True,
     )
+
+
+def all_ignored(day: dt.date, polled: Polled, on_empty: OnEmpty) -> Finding | None:
+    """Refuse a day without a row because nothing could be had for any of its parents, unless the operator accepts it.
+
+    One parent that is gone is one thing; if all are, a right is missing more often than not.
+    """
+    parents = polled.counts.get("parents", 0)
+    if not parents or polled.counts.get("ignored_parents", 0) < parents:
+        return None
+    text = (
+        f"day {day}: there is not a row, as the answers for all its {parents:,} parents were such as errors says to "
+        "ignore: check the credentials' rights, as some APIs answer as if nothing were there where a right is missing; "
+    )
+    if on_empty == "fail":
+        return Finding(text + "if it is right, set the operator's on_empty='accept' and clear the task", is_fatal=True)
+    return Finding(text + "it is published all the same, as on_empty='accept' says", is_fatal=False)
 
 
 def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:

@@ -63,13 +63,20 @@ class QuotaError(RetriableError):
 
     :param said: of a vendor's refusal: how many requests it counted, its limit, and how many seconds to wait it asked
         for; None if it was the job's own part.
+    :param needs: how many requests the poll takes at the least, if the quota ended half way; 0 if nobody knows.
     """
 
     def __init__(
-        self, message: str, *, said: tuple[int, int, float] | None = None, retry_after_seconds: float | None = None
+        self,
+        message: str,
+        *,
+        said: tuple[int, int, float] | None = None,
+        retry_after_seconds: float | None = None,
+        needs: int = 0,
     ) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
         self.said = said
+        self.needs = needs
 
 
 class DataError(ConnectError):
@@ -118,7 +125,7 @@ class Failure(Wire):
 
     :param type: the name of a class of this module.
     :param retry_after_seconds: only of a :class:`RetriableError`, like ``request_budget_spent``.
-    :param said: only of a :class:`QuotaError`.
+    :param said: only of a :class:`QuotaError`, like ``needs``.
     :param overtaken_by: only of an :class:`OvertakenError`, like ``may_poll_again``.
     """
 
@@ -129,6 +136,7 @@ class Failure(Wire):
     overtaken_by: str | None = None
     may_poll_again: bool | None = None
     said: tuple[int, int, float] | None = None
+    needs: int = 0
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
@@ -149,6 +157,7 @@ class Failure(Wire):
             overtaken_by=getattr(error, "by", None),
             may_poll_again=getattr(error, "may_poll_again", None),
             said=getattr(error, "said", None),
+            needs=getattr(error, "needs", 0),
         )
 
     @property
@@ -164,7 +173,7 @@ class Failure(Wire):
             kwargs["retry_after_seconds"] = self.retry_after_seconds
             kwargs["request_budget_spent"] = self.request_budget_spent
         if cls is QuotaError:
-            kwargs = {"retry_after_seconds": self.retry_after_seconds, "said": self.said}
+            kwargs = {"retry_after_seconds": self.retry_after_seconds, "said": self.said, "needs": self.needs}
         if cls is OvertakenError:
             kwargs = {"by": self.overtaken_by or "", "may_poll_again": bool(self.may_poll_again)}
         return cls(self.message, **kwargs)

@@ -217,6 +217,7 @@ class JobReport(Wire):
     :param lost: how many more may have been sent: Spark lost the tasks that knew.
     :param failed: like :class:`Allowance`'s, after this job.
     :param needs: by day, how many requests it takes, if it was planned in vain: the job had fewer left.
+    :param ran_out: by day, how many requests it takes at the least, if the vendor refused more half way.
     :param counted: when the requests of the vendor's counts were sent, in seconds since 1970.
     :param to_count: days that have to be counted before they are planned, if the job ended for want of requests.
     :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
@@ -231,6 +232,7 @@ class JobReport(Wire):
     lost: int = 0
     failed: dict[dt.date, int] = Field(default_factory=dict)
     needs: dict[dt.date, int] = Field(default_factory=dict)
+    ran_out: dict[dt.date, int] = Field(default_factory=dict)
     counted: tuple[float, ...] = ()
     to_count: tuple[dt.date, ...] = ()
     count_said: tuple[int, int, float] | None = None

@@ -214,6 +214,12 @@ class Poller(Closable, ABC):
     days_per_plan: int = 1
     """How many consecutive days one plan may take together, because one request serves them."""
 
+    polls_at_once: int | None = None
+    """How many polls of the job may run at the same time, each in a process of its own; None if nobody knows.
+
+    Set on the executor, before the first poll: limits for a second, or at once, are shared by so many.
+    """
+
     def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
         """Return how many of them the next plan should take; by default as many as it may. Driver, before each plan.
 

@@ -38,7 +38,8 @@ TABLES = os.environ.get("CONNECT_DEMO_TABLE", "/tmp/github")  # noqa: S108  # a 
 FIRST_DAY = dt.date.fromisoformat(os.environ.get("CONNECT_DEMO_FIRST_DAY", "2026-11-01"))
 
 HEADERS = {"X-GitHub-Api-Version": "2022-11-28"}
-SINCE = Bounds(start="exclusive")  # "last updated after the given time": asked for a second earlier, nothing is lost
+# "Last updated after the given time", which GitHub has to the second: asked for a second earlier, nothing is lost.
+SINCE = Bounds(start="exclusive", granularity="second")
 PAGES = LinkHeader(ends="no_token")
 # An issue that changes while pages are read keeps its place by its creation. By its change it would leave one, and the
 # next issue slip onto a page that was read already.

@@ -65,6 +65,7 @@ class Left:
     :param failed: by day, how many requests went into polls that failed.
     :param idle_jobs: how many jobs in a row sent nothing before their part of the quota lapsed.
     :param least: with fewer requests no day can begin, as jobs have found out.
+    :param one_by_one: whether days are polled one after the other: one of them ran out of requests half way.
     :param to_count: days that have to be counted before they are planned, as jobs have found out.
     :param done: what became of the days that earlier jobs have settled: their reports, as plain JSON.
     """
@@ -73,6 +74,7 @@ class Left:
     failed: dict[str, int] = field(default_factory=dict)
     idle_jobs: int = 0
     least: int = 0
+    one_by_one: bool = False
     to_count: list[str] = field(default_factory=list)
     done: list[dict[str, Any]] = field(default_factory=list)
 
@@ -221,11 +223,14 @@ class Rationed:
             rest = _rest(self.order.all_days, replace(self.left, done=done))
             needs = [report.needs[day.date] for day in rest if day.date in report.needs]
             _require_hour(self.turns.quota, max(needs, default=0), "a day takes {} requests")
+            ran_out = [report.ran_out[day.date] for day in rest if day.date in report.ran_out]
+            needs += self._after_running_out(ran_out, some_done=len(done) > len(self.left.done))
+            one_by_one = self.left.one_by_one or bool(ran_out)
             needed = self.order.source.requests_for(rest) + sum(needs) - len(needs)
             least = max([min(needed, self.want.least), *needs])
             failed = {str(day): count for day, count in report.failed.items()}
             to_count = sorted({*self.left.to_count, *map(str, report.to_count)} & {str(day.date) for day in rest})
-            self.left = Left(needed, failed, idle_jobs, max(needs, default=0), to_count, done)
+            self.left = Left(needed, failed, idle_jobs, max(needs, default=0), one_by_one, to_count, done)
             width = _width(self.order.source, self.order.all_days, self.left)
             self.want = replace(self.want, requests=needed, least=least, width=width)
             self.counts = _counts_of(self.order, self.want, self.left)
@@ -236,6 +241,24 @@ class Rationed:
             self.turns.tell(*error.said)
             self._defer(self.turns.wait(self.want), error)
         self.order.log.info("Goes on with %d more requests: %s", self.want.requests, error)
+
+    def _after_running_out(self, spent: Sequence[int], *, some_done: bool) -> list[int]:
+        """Return what to reserve for days that the vendor refused half way: they begin again at their first page.
+
+        Twice as much, as nobody knows how many pages there are; at the most a whole hour.
+
+        :param spent: how many requests each took before that.
+        :param some_done: whether the job has settled other days before, so that these had less than it.
+        :raises QuotaError: a whole hour was not enough, and will not be the next time.
+        """
+        most = self.turns.quota.requests
+        if spent and self.left.one_by_one and self.left.least >= most and not some_done:
+            raise QuotaError(
+                f"a day ran out of requests after {max(spent):,}, though all of {self.turns.quota.describe()} were "
+                "reserved for it: the service allows fewer than are declared, somebody outside this Airflow asks it, "
+                "too, or the day has more pages than that. Correct the declared limits, or ask for larger pages"
+            )
+        return [min(2 * each, most) for each in spent]
 
     def _defer(self, wait: Wait, error: QuotaError | None = None, ration: Ration | None = None) -> NoReturn:
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
@@ -258,6 +281,8 @@ def _rest(days: Sequence[Day], left: Left) -> list[Day]:
 
 def _width(source: Source, days: Sequence[Day], left: Left) -> int:
     """Return how many requests may be under way at once: a day that is split has several."""
+    if left.one_by_one:
+        return 1
     return max(source.requests_at_once(days), source.parts_at_once if left.to_count else 1)
 
 

@@ -43,7 +43,8 @@ comes twice. Where the API cannot be asked for exactly the day, as with dates in
 
 **Paging.** ``single``, ``link_header``, ``next_link``, ``cursor`` (query, header or body), ``offset``, ``page_number``,
 ``last_key``; each with its end rule: ``empty_page``, ``no_token``, ``short_page``, ``flag`` or ``total``. Nothing is
-detected by a guess. A token, or the rows of a page, that come a second time end the poll with an error.
+detected by a guess. A token, or the rows of a page, that come a second time end the poll with an error. ``cap`` says
+where the API ends a listing without a word, and how to go on from there.
 
 **Rows**: the declared columns, and ours; those of the example above are
 
@@ -68,8 +69,8 @@ parents, ignored_parents, and what is dropped of parents, as parent_duplicates.
 and never collected; with ``partitions`` above 1 each partition reads all pages of the parents, and takes those whose
 key falls to it. A day is whole only if the children of every parent are.
 
-**Limits.** ``limits`` says how often the API may be asked. One page is in memory at a time, and may have
-``max_page_bytes``; ``max_pages`` ends what has no end.
+**Limits.** ``limits`` says how often the API may be asked; a day of more pages than ``per_hour`` fails. One page is in
+memory at a time, and may have ``max_page_bytes``; ``max_pages`` ends what has no end.
 
 **Errors.** Retriable: an answer that is cut or of another shape, 408, 425, 429 (with the time to wait) and 5xx; a page
 that does not fit its end rule; a loop. A page that fails is asked for again alone, for half of ``retry_budget_seconds``
@@ -95,6 +96,7 @@ from airflow_provider_connect.sources._rest.declared.bounds import Bounds
 from airflow_provider_connect.sources._rest.declared.counting import Count
 from airflow_provider_connect.sources._rest.declared.ends import EmptyPage, Flag, NoToken, ShortPage, Total
 from airflow_provider_connect.sources._rest.declared.paging import (
+    Cap,
     Cursor,
     LastKey,
     LinkHeader,
@@ -105,10 +107,11 @@ from airflow_provider_connect.sources._rest.declared.paging import (
 )
 from airflow_provider_connect.sources._rest.declared.records import Column, Records
 from airflow_provider_connect.sources._rest.declared.request import Request
-from airflow_provider_connect.sources._rest.options import RestOptions, option_problems
+from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
 
 __all__ = [
     "Bounds",
+    "Cap",
     "Column",
     "Count",
     "Cursor",
@@ -179,8 +182,11 @@ class RestSource(RestOptions):
 
     @property
     def stream_key(self) -> str:
-        """Connection and stream: the same declaration at another connection is another stream."""
-        return f"{self.conn_id}.{self.stream}"
+        """Connection and stream: the same declaration at another connection is another stream.
+
+        A dot of the connection's is doubled: else connection a.b with stream c would be a with stream b.c.
+        """
+        return f"{self.conn_id.replace('.', '..')}.{self.stream}"
 
     @property
     def timezone(self) -> str:
@@ -188,10 +194,10 @@ class RestSource(RestOptions):
         return self.zone
 
     def check(self, connection: Connection) -> list[str]:
-        """Return what is wrong with the connection; [] if nothing is."""
+        """Return what is wrong with the connection, or with what is asked of it; [] if nothing is."""
         from airflow_provider_connect.clients.http.access import problems  # noqa: PLC0415  # too much for a DAG file
 
-        return problems(connection)
+        return [*problems(connection), *endless_problems(self)]
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the declared limit that all who name the connection share; None if none is declared."""

@@ -57,6 +57,7 @@ class Dealer:
     :ivar failed: by day, how many went into polls that failed, those of earlier jobs of the same try included.
     :ivar counts: the requests for the vendor's own counts.
     :ivar needs: by day, how many it takes, if there were fewer left.
+    :ivar ran_out: by day, how many it takes at the least, if the vendor refused more half way.
     """
 
     def __init__(self, allowance: Allowance | None = None, count_allowance: Allowance | None = None) -> None:
@@ -70,6 +71,7 @@ class Dealer:
         self.lost = 0
         self.failed: dict[dt.date, int] = dict(allowance.failed) if allowance else {}
         self.needs: dict[dt.date, int] = {}
+        self.ran_out: dict[dt.date, int] = {}
 
     @property
     def width(self) -> int:
@@ -106,8 +108,9 @@ class Dealer:
         if self._allowance is None:
             return {}
         with self._lock:
-            needs = {"needs": dict(self.needs)} if self.needs else {}
-            return {"sent": tuple(self.sent), "lost": self.lost, "failed": dict(self.failed)} | needs
+            more = {"needs": dict(self.needs)} if self.needs else {}
+            more |= {"ran_out": dict(self.ran_out)} if self.ran_out else {}
+            return {"sent": tuple(self.sent), "lost": self.lost, "failed": dict(self.failed)} | more
 
     def _deal(self, parts: Sequence[InputPartition], expected: int, allowance: Allowance) -> Hand:
         cost = max(expected, len(parts))
@@ -115,7 +118,9 @@ class Dealer:
             if cost > self._left:
                 if len(parts) > 1:
                     self.needs |= {parts[0].days[0].date: cost}
-                raise QuotaError(f"the job may send {self._left} more of its {allowance.requests} requests")
+                # Pages that follow each other are counted, too, and nobody knows before how many there are.
+                left = max(0, self._left)
+                raise QuotaError(f"the job may send {left} more of its {allowance.requests} requests")
             if time.time() >= allowance.until:
                 raise QuotaError("the reservation of the job's requests has lapsed")
             self._needed -= expected  # the parts of a large day take nothing from what the other days need
@@ -142,9 +147,13 @@ class Dealer:
             if hand.outcomes is None:
                 self.lost += hand.total
                 return
+            needs = [outcome.failure.needs if outcome.failure else 0 for outcome in hand.outcomes]
+            if any(needs):
+                spent = sum(need or len(outcome.sent) for need, outcome in zip(needs, hand.outcomes, strict=True))
+                self.ran_out |= dict.fromkeys((day.date for part in parts for day in part.days), spent)
             for part, outcome in zip(parts, hand.outcomes, strict=False):
                 self.sent += outcome.sent
-                if outcome.failure is not None:
+                if outcome.failure is not None and not outcome.failure.needs:
                     # One that the vendor's quota refused is no sign of trouble.
                     in_vain = len(outcome.sent) - (outcome.failure.said is not None)
                     for day in part.days:

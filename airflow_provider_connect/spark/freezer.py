@@ -72,6 +72,7 @@ class Freezer:
     :param dealer: deals out the requests that the job may send.
     :param counts: the vendor's own, which some plans need.
     :param parts_at_once: how many partitions of a plan may be polled at the same time.
+    :param plans_at_once: how many plans are under way at the same time; None if nobody knows.
     """
 
     job: JobConfig
@@ -85,6 +86,7 @@ class Freezer:
     dealer: Dealer = field(default_factory=Dealer)
     counts: Counts | None = None
     parts_at_once: int = sys.maxsize
+    plans_at_once: int | None = None
 
     def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
@@ -180,7 +182,10 @@ class Freezer:
         firsts = {part.index: part.days[0] for part in parts}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
         with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days[:1])) as hand:
-            tasks = [self._task(part, attempts, known, hand, ends_late=ends_late) for part in parts]
+            at_once = min(len(parts), self.parts_at_once) * self.plans_at_once if self.plans_at_once else None
+            tasks = [
+                self._task(part, attempts, known, hand, ends_late=ends_late, polls_at_once=at_once) for part in parts
+            ]
             outcomes = hand.outcomes = self._outcomes(tasks)
         for part, outcome in zip(parts, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
@@ -228,7 +233,14 @@ class Freezer:
         return outcomes
 
     def _task(
-        self, part: InputPartition, attempts: Mapping[Day, str], known: Known, hand: Hand, *, ends_late: bool
+        self,
+        part: InputPartition,
+        attempts: Mapping[Day, str],
+        known: Known,
+        hand: Hand,
+        *,
+        ends_late: bool,
+        polls_at_once: int | None,
     ) -> str:
         return PollTask(
             source_name=self.job.source_name,
@@ -241,6 +253,7 @@ class Freezer:
             erased=known.erased,
             tables=self.sink.tables,
             ends_late=ends_late,
+            polls_at_once=polls_at_once,
             **hand.limits(part),
         ).model_dump_json()
 

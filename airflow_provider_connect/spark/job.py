@@ -117,6 +117,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 dealer=dealer,
                 counts=counts,
                 parts_at_once=max(1, dealer.width // max(1, plans)),
+                plans_at_once=max(1, plans),
             )
             days = Days(
                 job=job,

@@ -54,6 +54,7 @@ class PollTask(BaseModel):
     :param begins: when it may send the first, in seconds since 1970.
     :param ends_late: whether a request that runs into its deadline ends the poll: the driver can ask for less in each.
     :param tables: which table a row belongs to; None where they share one.
+    :param polls_at_once: how many partitions of the job may be polled at the same time.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,6 +73,7 @@ class PollTask(BaseModel):
     begins: float = 0.0
     ends_late: bool = False
     tables: Tables | None = None
+    polls_at_once: int | None = None
 
 
 class PollOutcome(BaseModel):
@@ -132,6 +134,7 @@ def freeze(
     sent = [] if sent is None else sent
     requests = task.failed
     with closing_quietly(source.open(connection), say) as poller:
+        poller.polls_at_once = task.polls_at_once
         while True:
             _require_time(task)
             tally = Tally(task.part.days, task.polled_before)

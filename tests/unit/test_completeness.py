@@ -163,3 +163,21 @@ def test_the_message_names_what_was_erased() -> None:
     assert found is not None
     assert "10 rows besides 30 that were erased since, and 100 are published" in found.text
     assert "60 % fewer" in found.text
+
+
+@pytest.mark.parametrize("on_empty", ["fail", "accept"])
+@pytest.mark.parametrize("earlier", [None, row(9)])
+def test_a_day_all_of_whose_parents_were_ignored_is_told_by_that_and_once(
+    on_empty: OnEmpty, earlier: LedgerRow | None
+) -> None:
+    """At 3 a.m. a token has lost its rights, and an API says 404 to all: that is no day without events."""
+
+    def told(**counts: int) -> list[tuple[str, bool]]:
+        polled = Polled(files=(), counts=counts)
+        found = findings(DAY, polled, on_empty=on_empty, rules=Rules(), replaced=earlier, earlier=earlier)
+        return [(each.text, each.is_fatal) for each in found]
+
+    ((text, is_fatal),) = told(parents=7, ignored_parents=7)
+    assert "all its 7 parents" in text
+    assert is_fatal is (on_empty == "fail")
+    assert not any("parents" in text for text, _ in told(parents=7, ignored_parents=6) + told())

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sources._rest.declared.bounds import Bounds
 from airflow_provider_connect.sources._rest.declared.request import Request, Value
-from airflow_provider_connect.sources._rest.template import DAY, Fill, Slot, all_slots, filled, filled_value
+from airflow_provider_connect.sources._rest.template import (
+    DAY,
+    Fill,
+    Slot,
+    all_slots,
+    filled,
+    filled_value,
+    slots,
+    texts,
+)
 from airflow_provider_connect.sources._rest.times import Which, bound
 from airflow_provider_connect.window import Day
 
@@ -67,9 +76,38 @@ def require_exact(request: Request, day: Day, bounds: Bounds, *, drops_others: b
             form = slot.format or bounds.format
             raise ConfigError(
                 f"day {day} of zone {day.zone}: {{{slot.name}}}, written as {form} in zone {bounds.zone or day.zone} "
-                f"to the {bounds.granularity}, also covers records of another day: set records.day and "
+                f"to the {bounds.granularity or 'second'}, also covers records of another day: set records.day and "
                 "records.outside='drop'"
             )
+
+
+def only_bound(request: Request, bounds: Bounds) -> str | None:
+    """Return the name of the one bound of the day that a request has; None if it has both, or names the day itself.
+
+    A date, and what stands in the path, may well be a whole day.
+    """
+    found = {
+        (slot.name, where == "path" or (slot.format or bounds.format) == "date")
+        for where, text in texts(request)
+        for slot in slots(text)
+        if slot.name in DAY
+    }
+    names = {name for name, _ in found}
+    return names.pop() if len(names) == 1 and not any(is_a_day for _, is_a_day in found) else None
+
+
+def unknown_steps(request: Request, bounds: Bounds) -> list[str]:
+    """Return the bounds that are asked one granularity earlier, though nobody says which."""
+    if bounds.granularity is not None:
+        return []
+    earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
+    return sorted(
+        {
+            slot.name
+            for slot in all_slots(request)
+            if earlier.get(slot.name) and (slot.format or bounds.format) != "date"
+        }
+    )
 
 
 def parent_columns(request: Request) -> set[str]:

@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._rest.declared.counting import Count, Snap
 from airflow_provider_connect.sources._rest.declared.paging import Cursor, Paging
 from airflow_provider_connect.sources._rest.declared.records import Records, known
 from airflow_provider_connect.sources._rest.declared.request import Request
-from airflow_provider_connect.sources._rest.filling import names_day, parent_columns
+from airflow_provider_connect.sources._rest.filling import names_day, only_bound, parent_columns, unknown_steps
 from airflow_provider_connect.sources._rest.template import problems as unfillable
 from airflow_provider_connect.window import SourceKind
 
@@ -132,6 +132,7 @@ def option_problems(options: RestOptions) -> list[str]:
         for name in options.records.key
         if name not in columns
     ]
+    found += _bounds_problems(options)
     found += _day_problems(options)
     if options.count is not None and parent is not None:
         found.append("count: with a parent there is a count for each of its rows, and none for the day")
@@ -196,6 +197,24 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
     return found
 
 
+_UNKNOWN_STEPS = {
+    "day.start": "leaves out its start. Say how large that step is: with too large a one the day before's come, too",
+    "day.end": "includes its end. Say how large that step is: with too large a one the day's last moments are lost",
+}
+
+
+def _bounds_problems(options: RestOptions) -> list[str]:
+    requests = [options.request, *([options.count.request] if options.count and options.count.request else [])]
+    found = {name for request in requests for name in unknown_steps(request, options.bounds)}
+    if options.records.outside == "drop":
+        found.discard("day.start")  # what comes beyond the day is dropped
+    return [
+        f"bounds.granularity: {{{name}}} is asked one step earlier, as the API {_UNKNOWN_STEPS[name]}. It is 'second' "
+        "if the API cuts times to the second before it compares, else 'millisecond' or 'microsecond'"
+        for name in sorted(found)
+    ]
+
+
 def _day_problems(options: RestOptions) -> list[str]:
     drops = options.records.day is not None and options.records.outside == "drop"
     asks = names_day(options.request) or (options.parent is not None and names_day(options.parent.request))
@@ -211,3 +230,18 @@ def _day_problems(options: RestOptions) -> list[str]:
     if options.snapshot is not None and options.parent is not None and options.parent.snapshot is None:
         return ["parent.snapshot: a snapshot has the children of all parents, and these are a day's: set it there, too"]
     return []
+
+
+def endless_problems(options: RestOptions) -> list[str]:
+    """Say why each day may load the rows of others, too; [] if none does. Of parents that is right."""
+    if options.snapshot is not None or options.parent is not None or options.records.day is not None:
+        return []
+    name = only_bound(options.request, options.bounds)
+    if name is None:
+        return []
+    other, side = ("day.end", "since") if name == "day.start" else ("day.start", "up to")
+    return [
+        f"request: {{{name}}} is its only bound. An API that answers all {side} then would load the same rows each "
+        f"day: name {{{other}}}, too, or set records.day with outside='drop', which leaves out what is another day's. "
+        f"If the API takes the one moment for its whole day, write it as a date, {{{name}:date}}, or into the path"
+    ]

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
 from airflow_provider_connect.polling.asking.asker import Asker
 from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -17,12 +17,13 @@ from airflow_provider_connect.polling.places import MISSING
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, VendorCount
 from airflow_provider_connect.sources._rest.columns import schema
-from airflow_provider_connect.sources._rest.declared.paging import LastKey, Single
+from airflow_provider_connect.sources._rest.declared.paging import Single, last_place
 from airflow_provider_connect.sources._rest.declared.records import RECORD_KEY
 from airflow_provider_connect.sources._rest.filling import asked, parent_columns, require_exact
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.reading import PageCutter
 from airflow_provider_connect.sources._rest.rows import RowMaker
+from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
 from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import Day
@@ -121,6 +122,13 @@ class RestPoller(Poller):
         :raises DataError: if what came is bad, and not tolerated.
         """
         options, (day,) = self._options, part.days
+        try:
+            yield from self._rows(part, tally)
+        except QuotaError as error:
+            raise _ran_out(error, options, day, tally) from None
+
+    def _rows(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        options, (day,) = self._options, part.days
         with ExitStack() as stack:
             reading = _Reading(options, day, stack.enter_context(self._asker(options)), stack=stack, tally=tally)
             for parent in self._parents(stack, part, tally):
@@ -134,7 +142,7 @@ class RestPoller(Poller):
             self._connection,
             errors=options.errors,
             limits=mine.limits,
-            share=mine.partitions * mine.parallel_days,
+            share=self.polls_at_once or mine.partitions * mine.parallel_days,
             max_bytes=mine.max_page_bytes,
             # The rest of the task's budget is for days that begin again.
             patience_seconds=min(_LONGEST_PATIENCE_SECONDS, mine.retry_budget_seconds / 2),
@@ -165,6 +173,21 @@ class RestPoller(Poller):
             tally.counts[f"parent_{name}"] += count
 
 
+def _ran_out(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
+    """Return the error of a poll whose quota ended half way. The next try begins again at the first page."""
+    pages = tally.counts["pages"]
+    hourly = None if options.limits is None else options.limits.per_hour
+    if hourly is not None and pages >= hourly:
+        return ConfigError(
+            f"{options.stream}: day {day} has more than {pages:,} pages, and limits.per_hour allows {hourly:,} "
+            "requests: each try would begin at the first page and never come to the last. Ask for larger pages, or "
+            f"raise limits.per_hour if the API allows more. The API said: {error}"
+        )
+    return QuotaError(
+        str(error), said=error.said, retry_after_seconds=error.retry_after_seconds, needs=pages + 1 if pages else 0
+    )
+
+
 class _Reading:
     """Reads all pages of one source, for one parent after the other.
 
@@ -188,6 +211,7 @@ class _Reading:
         self._tally = tally
         paging = options.paging
         self._cutter = PageCutter(options.records, places(paging))
+        self._siblings = Siblings.of(options, stack)
         self._maker = RowMaker(
             options.records,
             options.of_parent,
@@ -196,6 +220,7 @@ class _Reading:
             tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
             tally=tally if rows_to is None else rows_to,
             slices=self._cutter.slices,
+            siblings=self._siblings,
         )
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -204,8 +229,17 @@ class _Reading:
         :raises RetriableError: the pages come to no end, or not to the one that is declared.
         """
         options = self._options
-        paging = options.paging
-        walk = Walk(paging, asked(options.request, self._day, options.bounds, parent), options.stream)
+        if self._siblings is not None:
+            self._siblings.begin()
+        walk: Walk | None = Walk(
+            options.paging, asked(options.request, self._day, options.bounds, parent), options.stream
+        )
+        while walk is not None:
+            yield from self._listed(walk, parent)
+            walk = walk.beyond()
+
+    def _listed(self, walk: Walk, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        paging = self._options.paging
 
         def fetch(token: str | None) -> _Page:
             return self._page(walk, token, parent)
@@ -234,6 +268,6 @@ class _Reading:
             return _Page(None, None, None)
         cut = self._cutter.cut(reply.body, call.about)
         rows = self._maker.rows(cut, parent, call.about)
-        paging = self._options.paging
-        last = self._cutter.last(cut, paging.field) if isinstance(paging, LastKey) else None
+        place = last_place(self._options.paging)
+        last = None if place is None else self._cutter.last(cut, place)
         return _Page(rows.batch, rows.mark, PageFacts(len(cut.records), cut.head, reply.headers, reply.url, last))

@@ -13,6 +13,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._rest.columns import ParentColumn, arrow_type, schema
 from airflow_provider_connect.sources._rest.declared.records import DOCUMENT, RECORD_KEY, Records
 from airflow_provider_connect.sources._rest.reading import Cut, Slices
+from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.typed import made
 from airflow_provider_connect.sources._rest.values import Decoder
 from airflow_provider_connect.stage.rejects import Reject
@@ -40,6 +41,7 @@ class RowMaker:
 
     :param seen: the keys of the rows so far.
     :param day: which they should be of; None for a snapshot.
+    :param siblings: looks at what is dropped as a duplicate of another parent's record; None where that cannot be.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class RowMaker:
         tolerance: Tolerance,
         tally: Tally,
         slices: Slices,
+        siblings: Siblings | None = None,
     ) -> None:
         self._records = records
         self._parents = parents
@@ -61,6 +64,7 @@ class RowMaker:
         self._tally = tally
         self._schema = schema(records, parents)
         self._decoder = Decoder(records, slices)
+        self._siblings = siblings
 
     def rows(self, cut: Cut, of_parent: Mapping[str, Any], about: str) -> Rows:
         """Return the rows of a page that are kept.
@@ -90,7 +94,7 @@ class RowMaker:
         mark = hashlib.blake2b(cut.listed if bad else key_bytes, digest_size=16).digest()
         columns[RECORD_KEY] = as_hex(key_bytes)
         self._keep_day(columns, keep, about)
-        self._keep_first(key_bytes, keep)
+        self._keep_first(key_bytes, columns, keep, about)
         batch = pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in self._schema], schema=self._schema
         )
@@ -190,11 +194,13 @@ class RowMaker:
             inside = pc.equal(times, pa.scalar(self._day.date, times.type))
         return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
 
-    def _keep_first(self, key_bytes: bytes, keep: Any) -> None:
+    def _keep_first(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
         import numpy as np
 
         halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
         first = self._seen.add(halves[keep, 0], halves[keep, 1])
+        if self._siblings is not None and len(first):
+            self._siblings.require_same(columns, keep, first, about)
         if not first.all():
             self._tally.counts["duplicates"] += int((~first).sum())
             keep[keep] = first

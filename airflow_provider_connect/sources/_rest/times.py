@@ -43,7 +43,7 @@ def bound(day: Day, which: Which, bounds: Bounds, form: str | None = None) -> Bo
     """
     form = form or bounds.format
     tz = zone(bounds.zone or day.zone)
-    fine = "day" if form == "date" else bounds.granularity
+    fine = "day" if form == "date" else bounds.granularity or "second"
     written = _WRITES.get(form, "second")
     if which == "start":
         instant = _floor(day.start, fine, tz)

@@ -25,7 +25,9 @@ from airflow_provider_connect.sources._rest.declared.paging import (
 from airflow_provider_connect.sources._rest.filling import Asked
 
 EMPTY_PAGES = 10
-"""How many pages without records may follow each other while the API's total says that there are more."""
+"""How many pages without records may follow each other while a total or a flag says that there are more."""
+EMPTY_PAGES_WITH_TOKENS = 100
+"""The same where each names the next one by a token of its own: searches may skip much before they find something."""
 _MAY_RUN_OUT = ("empty_page", "short_page")
 _LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
 _REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
@@ -36,7 +38,7 @@ class PageFacts(NamedTuple):
 
     :param served: how many records the page has, before any is dropped.
     :param head: what stands at the places that the paging names.
-    :param last_key: of the last record; None if there is none.
+    :param last_key: what stands in the last record at :func:`.last_place`; None if there is nothing.
     """
 
     served: int
@@ -59,7 +61,13 @@ def places(paging: Paging) -> list[str]:
 class Walk:
     """One way through the pages of one answer."""
 
-    def __init__(self, paging: Paging, asked: Asked, about: str) -> None:
+    def __init__(self, paging: Paging, asked: Asked, about: str, *, begun_at: tuple[str, ...] = ()) -> None:
+        """Begin before the first page.
+
+        :param begun_at: where listings before this one ended at their cap, and this one begins.
+        """
+        self._begun_at = begun_at
+        self._end: Any = None
         self._paging = paging
         self._asked = asked
         self._about = about
@@ -123,11 +131,18 @@ class Walk:
         self._pages += 1
         self._served += page.served
         self._url = page.url
-        if isinstance(paging, Single) or self._is_last(page):
+        self._empty_pages = 0 if page.served else self._empty_pages + 1
+        if isinstance(paging, Single):
             return None
-        if paging.ends.rule == "no_token" and not isinstance(paging, Offset | PageNumber | LastKey):
-            return self._token(page)
+        if self._is_capped:
+            self._end = page.last_key
+            return None
+        if self._is_last(page):
+            return None
         token = self._token(page)
+        if token is None and paging.ends.rule == "no_token":
+            return None
+        self._require_progress(paging.ends.rule)
         if token is None:
             raise self._odd(
                 f"names no next page, though its end rule {paging.ends.rule!r} says that there is one; if a missing "
@@ -135,19 +150,67 @@ class Walk:
             )
         return token
 
+    @property
+    def _is_capped(self) -> bool:
+        cap = None if isinstance(self._paging, Single | LastKey) else self._paging.cap
+        return cap is not None and self._served >= cap.records
+
+    def beyond(self) -> Walk | None:
+        """Return the way through what lies beyond the cap, once this one has come to its end; None if it is whole.
+
+        :raises ConfigError: it reached the cap, and what lies beyond cannot be had as it is declared.
+        :raises RetriableError: the last record does not say where to go on.
+        """
+        paging = self._paging
+        if isinstance(paging, Single | LastKey) or paging.cap is None or not self._is_capped:
+            return None
+        cap = paging.cap
+        reached = f"{self._about}: {self._served:,} records came, and the API lists {cap.records:,} at the most"
+        if cap.param is None or cap.field is None:
+            raise ConfigError(
+                f"{reached}: what lies beyond is missing. Ask for less at once, or set cap.param and cap.field, by "
+                "which the listing goes on"
+            )
+        if isinstance(self._end, bool) or not isinstance(self._end, str | int) or self._end == "":
+            raise self._odd(
+                f"has neither text nor a whole number in its last record at {cap.field!r}, from where to go on"
+            )
+        begin = str(self._end)
+        if begin in self._begun_at:
+            raise ConfigError(
+                f"{reached}: they end with the same {cap.field!r} with which a listing before them ended. Either the "
+                f"listing is not sorted by it, or {cap.param!r} is not where it begins, or more records than that are "
+                "alike there: ask for less at once"
+            )
+        params = [(name, value) for name, value in self._asked.params if name != cap.param]
+        asked = self._asked._replace(params=(*params, (cap.param, begin)))
+        about = f"{self._about.partition(', listing')[0]}, listing {len(self._begun_at) + 2}"
+        return Walk(paging, asked, about, begun_at=(*self._begun_at, begin))
+
     def require_end(self, *, may_run_out: bool) -> None:
         """Make sure that an answer which is declared to have no records may be the end here.
 
         :param may_run_out: whether it may, under an end rule that knows no other end than running out.
         :raises RetriableError: the page before it promised more.
         """
-        if not self._pages or isinstance(self._paging, Single):
+        if isinstance(self._paging, Single):
+            return
+        if not self._pages and (may_run_out or not self._begun_at):
             return
         if not may_run_out or self._paging.ends.rule not in _MAY_RUN_OUT:
             self._pages += 1
             raise self._odd(
                 f"is an answer without records by a rule of errors, though the end rule {self._paging.ends.rule!r} "
                 "said that there is more"
+            )
+
+    def _require_progress(self, rule: str) -> None:
+        most = EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else EMPTY_PAGES
+        if self._empty_pages >= most:
+            raise self._odd(
+                f"has no records, and neither had the {most - 1} before it, though by the end rule {rule!r} there are "
+                "more: reading would never end. The next try begins at the first page; if it happens again, another "
+                "rule tells the last page"
             )
 
     def _is_last(self, page: PageFacts) -> bool:
@@ -180,7 +243,6 @@ class Walk:
         total = whole_number(told)
         if total is None:
             raise self._odd(f"says no total in {ends.at or ends.header!r}; if it need not, use another rule")
-        self._empty_pages = 0 if page.served else self._empty_pages + 1
         reached = self._served if ends.of == "records" else self._pages
         if reached < total and (
             self._empty_pages >= EMPTY_PAGES

@@ -98,7 +98,8 @@ class XSearchPoller(Poller):
             day,
             tally,
             quota=quota_of(self._connection, endpoint),
-            share=part.params["parts"] * options.parallel_days,  # its other parts and days ask, too
+            # its other parts and days ask, too
+            share=self.polls_at_once or part.params["parts"] * options.parallel_days,
         )
         searching = Searching(options, there, Piece(endpoint, start, end), tally.for_day(day))
         results = [searching.hits(number) for number in range(len(options.queries))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -49,6 +50,10 @@ class Peer:
         """Send the same forever, as fast as the client reads."""
         while not self._stop.is_set():
             self.say(data)
+
+    def reset(self) -> None:
+        """End the connection without a goodbye."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def start_tls(self, context: ssl.SSLContext) -> None:
         self._socket = context.wrap_socket(self._socket, server_side=True)

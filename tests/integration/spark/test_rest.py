@@ -1,14 +1,16 @@
-"""A declared REST source under a real spark-submit: days and children of parents in Delta, whole or not at all."""
+"""A declared REST source under a real spark-submit, into each sink: days and children, whole or not at all."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.sources.rest import PageNumber
+from tests.equipment.kafka import fixtures
 from tests.equipment.rest_api.items import items_of
 from tests.equipment.rest_api.reading import BOUNDS, declared, records
 from tests.equipment.rest_api.server import Answer, Request, RestApi
@@ -81,3 +83,32 @@ def test_days_and_children_of_parents_are_in_delta_whole_or_not_at_all(submit: A
         assert children.process.returncode == 0, children.output
         table = DeltaTable(str(submit.tmp / "children")).to_pyarrow_table(columns=["id"])
         assert sorted(table["id"].to_pylist()) == sorted(each for ids in expected.values() for each in ids)
+
+
+def test_a_day_into_bigquery(submit: Any, bigquery_target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit.source_name, submit.sink_name, submit.sink_connections = "rest", "bigquery", bigquery_target.connections
+    submit.staging.mkdir()
+    monkeypatch.setattr(submit, "sink_options", lambda: {"table": bigquery_target.sink.table})
+    items = items_of(dt.date.fromisoformat(DAYS[0]), 25)
+    with RestApi(items) as api:
+        ended = submit.run(DAYS[:1], source=BY_PAGE, connection=api.connection)
+    assert ended.process.returncode == 0, ended.output
+    rows = bigquery_target.query(
+        "SELECT id, CAST(amount AS STRING) AS amount, TO_JSON_STRING(document) AS document FROM {table} ORDER BY id"
+    )
+    assert [(row["id"], float(row["amount"])) for row in rows] == [(each["id"], each["amount"]) for each in items]
+    assert [json.loads(row["document"])["name"] for row in rows] == [each["name"] for each in items]
+
+
+def test_a_day_into_kafka(submit: Any, kafka_target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit.source_name, submit.sink_name, submit.sink_connections = "rest", "kafka", kafka_target.connections
+    sink = kafka_target.sink
+    options = {"topic": sink.topic, "ledger_topic": sink.ledger_topic, "key_fields": ["id"]}
+    monkeypatch.setattr(submit, "sink_options", lambda: options)
+    items = items_of(dt.date.fromisoformat(DAYS[0]), 25)
+    with RestApi(items) as api:
+        ended = submit.run(DAYS[:1], source=BY_PAGE, connection=api.connection)
+    assert ended.process.returncode == 0, ended.output
+    sent = [json.loads(record.value) for record in fixtures.records(kafka_target.bootstrap, sink.topic)]
+    assert sorted((row["id"], float(row["amount"])) for row in sent) == [(each["id"], each["amount"]) for each in items]
+    assert sorted(row["document"]["name"] for row in sent) == sorted(each["name"] for each in items)

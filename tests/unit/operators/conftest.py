@@ -175,5 +175,12 @@ def task(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger) 
     return Task(ledger)
 
 
+def once(first: str, then: str) -> str:
+    """Return a script that ends otherwise at its second run."""
+    first, then = (text.strip().replace("\n", "\n    ") for text in (first, then))
+    mark = '(pathlib.Path(sys.argv[0]).parent / "once")'
+    return f"\nif {mark}.exists():\n    {then}\nelse:\n    {mark}.touch()\n    {first}\n"
+
+
 SECRET = uuid.UUID(int=0x5EC12E7 << 90).hex + "'\"%{{"
 DONE = 'publish("2026-10-05"); report(dict(day="2026-10-05", status="published", generation=1, rows_written=10))'

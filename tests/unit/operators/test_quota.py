@@ -22,7 +22,7 @@ from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Grant, Turns
 from airflow_provider_connect.window import Day
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
-from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, dag_run, task_instance
+from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, dag_run, once, task_instance
 
 QUOTA = Quota("tiny", requests=3)
 
@@ -146,6 +146,55 @@ def test_what_the_vendor_says_is_noted_for_all_and_the_task_waits(counted: Task,
     assert caught.value.kwargs["left"]["failed"] == {"2026-10-05": 1}
     (said,) = book().said
     assert (said.used, said.limit) == (4, 3)
+
+
+def ran_out(after: int, *, has_all: bool = False) -> str:
+    """Return a job whose day the vendor refused half way."""
+    check = f'assert job["allowance"]["requests"] == {QUOTA.requests}, job["allowance"]' if has_all else ""
+    return f"""{check}
+failure = dict(type="QuotaError", message="no more", needs={after})
+report(dict(day="2026-10-05", status="not_started", failure=failure), failure=failure, sent=[1.0],
+       ran_out={{"2026-10-05": {after}}})
+sys.exit(75)
+"""
+
+
+def test_a_day_that_ran_out_half_way_gets_more_in_its_next_job(counted: Task, spark_submit: SparkSubmit) -> None:
+    """It begins again at its first page: with as few it would never come to the last one."""
+    check = f'assert job["allowance"]["requests"] == {QUOTA.requests}, job["allowance"]'
+    spark_submit.does(once(ran_out(2), f"{check}\n{SENT.strip()}"))
+    assert counted.run()["days"][0]["status"] == "published"
+
+
+def test_a_day_that_a_whole_hour_is_too_short_for_ends_with_what_to_do(
+    counted: Task, spark_submit: SparkSubmit
+) -> None:
+    spark_submit.does(once(ran_out(2), ran_out(3, has_all=True)))
+    with pytest.raises(TryAgainError, match=r"ran out of requests after 3, though all of 3 requests an hour .* limits"):
+        counted.run()
+
+
+def test_days_of_which_one_ran_out_are_polled_one_after_the_other(counted: Task, spark_submit: SparkSubmit) -> None:
+    """At once they would take the hour from each other again; and one that had only what others left goes on."""
+    counted.operator.days = "2026-10-05..2026-10-06"
+    first = ran_out(2).replace("report(", 'assert job["allowance"]["width"] == 2\nreport(')
+    second = """
+assert (job["allowance"]["requests"], job["allowance"]["width"]) == (3, 1), job["allowance"]
+failure = dict(type="QuotaError", message="no more", needs=2)
+report(dict(day="2026-10-05", status="published", generation=1, rows_written=10),
+       dict(day="2026-10-06", status="not_started", failure=failure), failure=failure, sent=[1.0],
+       ran_out={"2026-10-06": 2})
+sys.exit(75)
+"""
+    third = """
+publish("2026-10-05")
+publish("2026-10-06")
+report(dict(day="2026-10-05", status="already_published", generation=1, rows_written=10),
+       dict(day="2026-10-06", status="published", generation=1, rows_written=5), sent=[1.0])
+"""
+    rest = once(second, third).replace('"once"', '"twice"')
+    spark_submit.does(once(first, rest))
+    assert [day["status"] for day in counted.run()["days"]] == ["published", "published"]
 
 
 def test_jobs_that_never_come_to_send_anything_end_in_a_retry(counted: Task, spark_submit: SparkSubmit) -> None:

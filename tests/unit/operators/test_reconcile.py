@@ -21,7 +21,7 @@ from airflow_provider_connect.polling.quota.turns import Grant, Turns
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource
-from tests.unit.operators.conftest import SparkSubmit, Supervisor, Task
+from tests.unit.operators.conftest import SparkSubmit, Supervisor, Task, once
 
 QUOTA, COUNTS = Quota("tiny", requests=30), Quota("counts", requests=30, per_second=2)
 
@@ -75,13 +75,6 @@ failure = dict(type="QuotaError", message="wants more")
 report(dict(day="2026-10-05", status="not_started", failure=failure), failure=failure, {fields})
 sys.exit(75)
 """
-
-
-def once(first: str, then: str) -> str:
-    """Return a script that ends otherwise at its second run."""
-    first, then = (text.strip().replace("\n", "\n    ") for text in (first, then))
-    mark = '(pathlib.Path(sys.argv[0]).parent / "once")'
-    return f"\nif {mark}.exists():\n    {then}\nelse:\n    {mark}.touch()\n    {first}\n"
 
 
 def test_both_quotas_are_reserved_and_what_was_not_sent_is_given_back(counted: Task, spark_submit: SparkSubmit) -> None:

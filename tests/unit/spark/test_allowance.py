@@ -51,6 +51,18 @@ def test_days_get_what_they_cost_and_the_first_what_is_to_spare() -> None:
     assert dealer.figures()["sent"] == (1.0, 2.0, 3.0, 4.0)
 
 
+def test_a_day_that_the_vendor_refused_half_way_says_how_far_it_came_and_has_failed_in_nothing() -> None:
+    dealer = Dealer(allowance(2))
+    parts = [InputPartition(days=(DAYS[0],), index=index) for index in range(2)]
+    with dealer.dealt(parts, 2) as hand:
+        refused = Failure.of(QuotaError("no more", said=(0, 9, 60.0), needs=4))
+        hand.outcomes = [PollOutcome(sent=(1.0, 2.0, 3.0, 4.0), failure=refused), PollOutcome(sent=(1.0, 2.0))]
+    assert dealer.figures()["ran_out"] == {DAYS[0].date: 6}
+    assert dealer.figures()["failed"] == {}
+    with pytest.raises(QuotaError, match="may send 0 more of its 2"):
+        deal(dealer, DAYS[1])
+
+
 def test_the_parts_of_a_large_day_take_nothing_from_what_other_days_need() -> None:
     dealer = Dealer(allowance(10))
     dealer.expect(4, most_each=5)

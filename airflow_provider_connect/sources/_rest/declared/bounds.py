@@ -26,9 +26,10 @@ class Bounds(Declared):
         description="Whether the API returns what lies exactly at the end. If so, it is asked up to one granularity "
         "earlier.",
     )
-    granularity: Granularity = Field(
-        default="second",
-        description="The finest step at which the API compares: it cuts what is finer from a record's time.",
+    granularity: Granularity | None = Field(
+        default=None,
+        description="The finest step at which the API compares: it cuts what is finer from a record's time. Required "
+        "where a bound is asked one step earlier, unless it is a date.",
     )
     format: TimeFormat = Field(
         default="iso",

@@ -44,7 +44,37 @@ class Single(Declared):
     kind: Literal["single"] = "single"
 
 
-class LinkHeader(_Paged):
+class Cap(Declared):
+    """How many records the API lists at the most: there its pages end as if there were no more, as Pardot's do."""
+
+    records: int = Field(ge=1, description="How many records a listing has at the most, whatever there is.")
+    param: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Name in the query of where the listing begins. At the cap it is asked for again, from the last "
+        "record's field on. Unless that is unique, what lies exactly there has to come again; it is loaded once. By "
+        "default a day that reaches the cap fails.",
+    )
+    field: Place | None = Field(
+        default=None, description="Where that value stands in the record; the listing has to be sorted by it, rising."
+    )
+
+    @model_validator(mode="after")
+    def _restart_is_whole(self) -> Self:
+        if (self.param is None) != (self.field is None):
+            raise ValueError("param and field go together")
+        return self
+
+
+class _Listing(_Paged):
+    """What all kinds have whose pages belong to one listing."""
+
+    cap: Cap | None = Field(
+        default=None, description="Where the API ends a listing without a word; by default it does not."
+    )
+
+
+class LinkHeader(_Listing):
     """The header Link names the next page (RFC 8288), as GitHub's does."""
 
     fits = ("no_token", "empty_page", "flag", "total")
@@ -52,7 +82,7 @@ class LinkHeader(_Paged):
     rel: str = Field(default="next", description="Relation of the link that is followed.")
 
 
-class NextLink(_Paged):
+class NextLink(_Listing):
     """A field of the body holds the address of the next page, whole or relative."""
 
     fits = _TOKENS
@@ -60,7 +90,7 @@ class NextLink(_Paged):
     at: Place = Field(description="Where the address stands, such as @odata.nextLink or /links/next.")
 
 
-class Cursor(_Paged):
+class Cursor(_Listing):
     """The answer holds a token, which the next request sends in its query, as a header or in its body."""
 
     fits = _TOKENS
@@ -82,7 +112,7 @@ class Cursor(_Paged):
         return self
 
 
-class Offset(_Paged):
+class Offset(_Listing):
     """The next page begins after as many records as have come: those served, not those asked for."""
 
     fits = _COUNTED
@@ -99,7 +129,7 @@ class Offset(_Paged):
         return self
 
 
-class PageNumber(_Paged):
+class PageNumber(_Listing):
     """Pages have numbers."""
 
     fits = _COUNTED
@@ -123,6 +153,14 @@ class LastKey(_Paged):
     kind: Literal["last_key"] = "last_key"
     param: str = Field(min_length=1, description="Name in the query, such as starting_after.")
     field: Place = Field(default="id", description="Where the value stands in the record.")
+
+
+def last_place(paging: Paging) -> str | None:
+    """Return the place in a page's last record that decides how to go on; None if none does."""
+    if isinstance(paging, LastKey):
+        return paging.field
+    cap = None if isinstance(paging, Single) else paging.cap
+    return None if cap is None else cap.field
 
 
 def _kind(value: Any) -> Any:

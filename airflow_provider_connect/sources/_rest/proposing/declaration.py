@@ -85,7 +85,9 @@ def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str
             "# was there. Is there one? Then no snapshot, and: request: {params: {since: '{day.start}'}}",
         ]
     else:
-        lines += ["bounds: {start: inclusive, end: exclusive}  # guess: does the API include its end? then: inclusive"]
+        lines += [
+            "bounds: {start: inclusive, end: exclusive}  # guess: if the end is included: inclusive, and granularity"
+        ]
     lines += [f"paging: {_text(paging.value)}  # guess: {paging.why}", "records:"]
     lines += [f"  at: {_text(shape.at)}"] if shape.at else []
     lines += [f"  key: {_text([key.value['is']])}  # guess: {key.why}", "  columns:"]

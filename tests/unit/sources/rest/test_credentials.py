@@ -70,6 +70,22 @@ def test_the_polls_of_a_process_share_one_token() -> None:
     assert api.tokens == 1
 
 
+def test_a_refresh_token_that_is_good_once_is_refused_and_no_run_is_locked_out() -> None:
+    """airbyte #3990, #18035, #82783: two operations with the same stored token, and the second one lost the account."""
+
+    def rotates(heard: Heard) -> Said:
+        if heard.path == "/token":
+            return Said({"access_token": "t", "refresh_token": f"{CANARY}-next", "expires_in": 3600})
+        return Said({"items": [], "next": None})
+
+    with AnsweringServer(rotates) as server:
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="it rotates them") as caught:
+                read(server, {"auth": "oauth2_refresh_token", "auth_url": "/token", "refresh_token": CANARY})
+            assert CANARY not in str(caught.value)
+        assert [heard.path for heard in server.heard] == ["/token"], "a refusal is not asked for again"
+
+
 def test_a_token_that_is_refused_at_once_is_a_person_s_matter() -> None:
     api = Api(0)
     with AnsweringServer(api) as server, pytest.raises(ConfigError, match="it refuses the credentials") as caught:

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._rest import poller as polling
@@ -20,6 +23,7 @@ from tests.equipment.rest_api.items import DATE, items_of, parents
 from tests.equipment.rest_api.reading import DAY, declared, ids, read, records
 from tests.equipment.rest_api.server import RestApi
 
+CONNECTION = Connection(conn_id="api", conn_type="http", host="https://api.example")
 PAGE = Path(__file__).parents[4] / "docs" / "any-api.md"
 MINIMAL: dict[str, Any] = {
     "conn_id": "api",
@@ -65,6 +69,27 @@ def test_a_file_declares_the_same_as_a_dag_file(tmp_path: Path) -> None:
     assert RestSource.from_file(tmp_path / "items.json") == made
     assert made.request.params == {"since": "{day.start}", "until": "{day.end}", "per_page": 100, "draft": False}
     assert made.records.columns["user_id"].at == "/user/id"
+
+
+NAMES = st.text("ab.", min_size=1, max_size=5)
+STREAMS = NAMES.filter(lambda name: name[0] != ".")
+
+
+def key_of(conn_id: str, stream: str) -> str:
+    return RestSource(**MINIMAL | {"conn_id": conn_id, "stream": stream}).stream_key
+
+
+@given(conn_ids=st.tuples(NAMES, NAMES), streams=st.tuples(STREAMS, STREAMS))
+def test_two_streams_never_share_a_ledger(conn_ids: tuple[str, str], streams: tuple[str, str]) -> None:
+    """Connection a.b with stream c had the ledger of connection a with stream b.c."""
+    one, other = zip(conn_ids, streams, strict=True)
+    assert (key_of(*one) == key_of(*other)) == (one == other)
+
+
+def test_a_stream_of_a_connection_without_a_dot_keeps_the_key_that_it_had() -> None:
+    assert key_of("github", "issues") == "github.issues"
+    assert key_of("github", "airflow.issues") == "github.airflow.issues"
+    assert key_of("a.b", "c") != key_of("a", "b.c")
 
 
 def test_a_file_is_found_beside_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +159,15 @@ def test_the_schema_for_editors_knows_every_kind_and_its_short_forms() -> None:
         ({"records": {"key": ["id"], "columns": {"id": "bigint", "a b": "json"}}}, "'a b' is no name"),
         ({"records": {"key": ["id"], "columns": {"id": "bigint"}, "day": "id"}}, "neither timestamp nor date"),
         ({"records": {"key": ["id"], "columns": {"id": "bigint"}, "outside": "drop"}}, "needs day"),
+        ({"bounds": {"end": "inclusive"}}, "bounds.granularity: {day.end} is asked one step earlier"),
+        ({"bounds": {"start": "exclusive"}}, "bounds.granularity: {day.start} is asked one step earlier"),
+        (
+            {
+                "bounds": {"end": "inclusive", "format": "date"},
+                "count": {"request": {"path": "/n/{day.end:iso}"}, "at": "n"},
+            },
+            "bounds.granularity: {day.end} is asked",
+        ),
         ({"records": {"at": "/a~2", "key": ["id"], "columns": {"id": "bigint"}}}, "'~' is written as '~0'"),
         ({"zone": "Mars/Base"}, "unknown time zone 'Mars/Base'"),
         ({"snapshot": "replace"}, "but the request names a day"),
@@ -153,6 +187,47 @@ def test_a_wrong_declaration_is_refused_with_what_to_do(changes: dict[str, Any],
     with pytest.raises(ConfigError) as caught:
         RestSource(**MINIMAL | changes)
     assert told in str(caught.value)
+
+
+def one_bound(**changes: Any) -> RestSource:
+    return RestSource(**MINIMAL | {"request": {"path": "/x", "params": {"since": "{day.start}"}}} | changes)
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"path": "/x", "params": {"since": "{day.start}"}}, "all since then would load the same rows each day"),
+        ({"path": "/x", "method": "POST", "body": {"q": ["to:{day.end:epoch_s}"]}}, "all up to then"),
+        ({"path": "/x", "headers": {"If-Modified-Since": "{day.start}"}}, "{day.start} is its only bound"),
+    ],
+)
+def test_a_request_with_one_bound_is_refused_before_each_day_has_the_rows_of_all(
+    request_: dict[str, Any], told: str
+) -> None:
+    (problem,) = one_bound(request=request_).check(CONNECTION)
+    assert told in problem
+    assert "records.day with outside='drop'" in problem
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"request": {"path": "/x", "params": {"on": "{day.start:date}"}}},
+        {"request": {"path": "/x/{day.start:epoch_s}"}},
+        {"request": {"path": "/x", "params": {"q": "{day.start}..{day.end}"}}},
+        OF_A_DAY | {"request": {"path": "/x", "params": {"since": "{day.start}"}}},
+        {"request": {"path": "/x"}, "snapshot": "daily"},
+        with_children(request={"path": "/x/{parent.id}", "params": {"since": "{day.start}"}}),
+    ],
+)
+def test_a_request_that_names_its_day_otherwise_is_not(changes: dict[str, Any]) -> None:
+    assert RestSource(**MINIMAL | changes).check(CONNECTION) == []
+
+
+@pytest.mark.parametrize("bounds", [{"granularity": "second"}, {"format": "date"}, {"end": "exclusive"}])
+def test_how_fine_an_api_compares_is_asked_for_where_it_matters(bounds: dict[str, str]) -> None:
+    assert RestSource(**MINIMAL | {"bounds": {"end": "inclusive"} | bounds}).bounds.granularity in (None, "second")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from airflow_provider_connect.sources.rest import (
     ShortPage,
     Total,
 )
-from tests.equipment.rest_api.items import DATE, item, items_of, parents
+from tests.equipment.rest_api.items import DATE, item, items_of
 from tests.equipment.rest_api.reading import counts, declared, ids, read, records
 from tests.equipment.rest_api.server import Answer, Quirk, Request, RestApi
 
@@ -48,13 +48,21 @@ def test_a_short_page_was_taken_for_the_end_where_the_api_cuts_rows_after_paging
         assert ids(read(there, source)) == [number for number in ALL if number % 3]
 
 
-def test_a_filter_of_the_client_makes_no_page_short() -> None:
-    """airbyte-python-cdk #1073, #1074, #484: what is dropped as another day's still counts as served."""
-    source = declared("/pages", PageNumber(ends="short_page"), records=records(day="at", outside="drop"), params={})
-    source = RestSource(
-        **source.serialize() | {"request": {"path": "/pages"}},
-    )
+@pytest.mark.parametrize(
+    ("path", "paging"),
+    [
+        ("/pages/totals", PageNumber(ends="short_page")),
+        ("/offset", Offset(ends="short_page")),
+        ("/cursor", Cursor(at="/meta/next", param="cursor", ends="empty_page")),
+    ],
+)
+def test_a_filter_of_the_client_makes_no_page_short(path: str, paging: Any) -> None:
+    """airbyte-python-cdk #1073, #484, #1074: what is dropped as another day's still counts as served."""
+    kept = records("items", day="at", outside="drop")
+    source = declared("", paging, request={"path": path}, records=kept)
     with RestApi([*items_of(DATE - dt.timedelta(days=1), 25, 100), *items_of(DATE, 10)]) as there:
+        if path == "/cursor":
+            there.quirks.add("always_a_token")
         polled = read(there, source)
     assert ids(polled) == ALL[:10]
     assert counts(polled)["other_day"] == 25
@@ -175,6 +183,44 @@ def test_new_tokens_for_the_same_rows_end() -> None:
         read(there, declared("/cursor", paging, at="items"))
 
 
+@pytest.mark.parametrize(
+    ("path", "paging", "empty_pages"),
+    [
+        ("/pages/totals", PageNumber(ends=Flag(at="more", last=False)), 10),
+        ("/cursor", Cursor(at="/meta/next", param="cursor", ends=Flag(at="more", last=False)), 10),
+        ("/cursor", Cursor(at="/meta/next", param="cursor", ends="no_token"), 100),
+        ("/linked", LinkHeader(ends="no_token"), 100),
+    ],
+)
+def test_empty_pages_that_always_promise_more_come_to_an_end(path: str, paging: Any, empty_pages: int) -> None:
+    """dlt #2816, #3358: a flag or a token says for ever that there is more; each page is new, and none has a row."""
+
+    def promise(asked: Request) -> Answer | None:
+        found = there.served(asked)
+        found.document |= {"more": True}
+        return found
+
+    with api("always_a_token") as there:
+        there.faults.append(promise)
+        with pytest.raises(RetriableError, match="there are more: reading would never end"):
+            read(there, declared(path, paging, at="items"))
+        assert len(there.asked) == 4 + empty_pages
+
+
+def test_nine_empty_pages_in_the_middle_are_no_end() -> None:
+    """X answers like that: an empty page with a next token says only that there was nothing here."""
+
+    def seldom(asked: Request) -> Answer | None:
+        page = int(asked.first("page"))
+        items = [] if page % 10 else items_of(DATE, 3, page)
+        return Answer({"items": items, "more": page < 40})
+
+    with api() as there:
+        there.faults.append(seldom)
+        source = declared("/pages", PageNumber(ends=Flag(at="more", last=False)), at="items")
+        assert ids(read(there, source)) == [10, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42]
+
+
 def test_the_query_of_a_next_link_is_not_added_a_second_time() -> None:
     """dlt #1514."""
     with api() as there:
@@ -197,14 +243,20 @@ def test_a_path_that_was_meant_by_dots_is_told_and_does_not_load_one_page(paging
         read(there, declared("/linked", paging, at="items"))
 
 
-def test_an_api_that_ends_without_a_word_at_its_cap_does_not_make_a_short_day() -> None:
-    """airbyte #66592, Pardot: the answers end at a cap, with an error that is declared as empty, or with a 400."""
-    past_the_cap = ErrorRule(status=400, at="code", values=("invalid_page",), then="empty")
-    source = declared("/pages/totals", PageNumber(ends=Flag(at="more", last=False)), at="items", errors=(past_the_cap,))
+def test_a_record_of_the_moment_at_which_the_last_read_ended_is_in_the_next_read() -> None:
+    """airbyte #14732: equal values of the cursor, added after the read. A day knows no cursor: all is asked for."""
     with api() as there:
-        there.faults.append(lambda asked: Answer({"code": "invalid_page"}, 400) if asked.first("page") == "3" else None)
-        with pytest.raises(RetriableError, match=r"page 3 is an answer without records .* said that there is more"):
-            read(there, source)
+        source = declared("/pages", NUMBERED)
+        assert ids(read(there, source)) == ALL
+        there.items.append(item(99, dt.datetime.fromisoformat(there.items[-1]["at"])))
+        assert ids(read(there, source)) == [*ALL, 99]
+
+
+def test_an_api_that_wants_both_bounds_gets_both_on_each_page() -> None:
+    """dlt #3223."""
+    with api() as there:
+        there.authorize = lambda asked: bool(asked.first("since") and asked.first("until"))
+        assert ids(read(there, declared("/pages", NUMBERED))) == ALL
 
 
 def test_a_page_past_the_end_that_is_a_400_is_an_empty_page_where_that_is_declared() -> None:
@@ -219,7 +271,7 @@ def test_a_page_past_the_end_that_is_a_400_is_an_empty_page_where_that_is_declar
 @pytest.mark.parametrize("quirks", [(), ("inclusive_end",)])
 def test_the_last_second_of_a_day_is_in_that_day_alone(quirks: Sequence[Quirk]) -> None:
     """airbyte #20322 and its fix: a slice that begins one step late loses, one that begins early doubles."""
-    bounds = Bounds(end="inclusive" if quirks else "exclusive")
+    bounds = Bounds(end="inclusive" if quirks else "exclusive", granularity="second")
     midnight = dt.datetime.combine(DATE + dt.timedelta(days=1), dt.time(), dt.UTC)
     late = [item(90, midnight - dt.timedelta(milliseconds=1)), item(91, midnight)]
     with RestApi([*items_of(DATE, 35), *late], quirks=quirks) as there:
@@ -259,32 +311,6 @@ def test_a_next_page_is_asked_with_the_credentials_and_tried_again() -> None:
         assert len(there.asked) == 5
 
 
-def test_children_of_all_parents_are_read_not_only_of_those_on_the_first_page() -> None:
-    """airbyte #40734."""
-    with api() as there:
-        polled = read(there, children())
-        assert sorted(ids(polled)) == ALL
-        assert counts(polled)["parents"] == len(parents())
-
-
-def test_the_first_child_is_asked_for_before_the_second_page_of_parents() -> None:
-    """airbyte PR #46343: all parents read before the first child, and time-outs."""
-    with api() as there:
-        read(there, children())
-        paths = [(request.path, request.first("page")) for request in there.asked]
-    assert paths.index(("/parents", "2")) > paths.index(("/parents/p%2F0/items", "1"))
-
-
-def test_an_ignored_answer_ends_one_parents_children_not_the_reading() -> None:
-    """dlt: an ignored reply ends the whole paging."""
-    gone = ErrorRule(status=404, then="ignore")
-    with api() as there:
-        there.faults.append(lambda asked: Answer("gone", 404) if "p%2F3" in asked.path else None)
-        polled = read(there, children(errors=(gone,)))
-    assert sorted(ids(polled)) == [number for number in ALL if number % 7 != 3]
-    assert counts(polled)["ignored_parents"] == 1
-
-
 @pytest.mark.parametrize("more", [None, "yes", 1])
 def test_a_flag_that_is_no_flag_is_told(more: Any) -> None:
     with api() as there:
@@ -293,30 +319,12 @@ def test_a_flag_that_is_no_flag_is_told(more: Any) -> None:
             read(there, declared("/pages/totals", PageNumber(ends=Flag(at="more", last=False)), at="items"))
 
 
-def test_an_ignored_answer_may_be_empty() -> None:
-    """dlt #1849: the log parsed its body as JSON."""
-    gone = ErrorRule(status=404, then="ignore")
-    with api() as there:
-        there.faults.append(lambda asked: Answer(status=404, raw=b"") if "p%2F3" in asked.path else None)
-        assert len(ids(read(there, children(errors=(gone,))))) == 30
-
-
 def test_a_page_larger_than_it_may_be_is_refused_before_it_is_in_memory() -> None:
     """H24: a few kilobytes of gzip that become a gigabyte."""
     with api() as there:
         there.faults.append(lambda _: Answer(raw=b"[" + b" " * (8 << 20) + b"]"))
         with pytest.raises(ConfigError, match="ask for smaller pages"):
             read(there, declared("/pages", NUMBERED, max_page_bytes=1 << 20))
-
-
-def test_a_parent_that_vanishes_between_two_pages_of_its_children_is_not_half_loaded() -> None:
-    gone = ErrorRule(status=404, then="ignore")
-    with api() as there:
-        there.faults.append(
-            lambda asked: Answer("gone", 404) if "p%2F3" in asked.path and asked.first("page") == "2" else None
-        )
-        with pytest.raises(RetriableError, match="page 2 is an answer without records by a rule of errors"):
-            read(there, children(errors=(gone,)))
 
 
 def test_a_last_record_without_its_key_is_told() -> None:
@@ -357,18 +365,6 @@ def test_an_answer_that_is_no_json_is_never_an_empty_day() -> None:
             with pytest.raises(RetriableError) as caught:
                 read(there, declared("/pages", NUMBERED, **AT_ONCE))
         assert "log in" not in str(caught.value)
-
-
-def children(**options: Any) -> RestSource:
-    parent = RestSource(
-        conn_id="api",
-        stream="parents",
-        request={"path": "/parents"},
-        paging=PageNumber(ends="empty_page"),
-        records={"key": ["id"], "columns": {"id": "string"}},
-        snapshot="replace",
-    )
-    return declared("/parents/{parent.id}/items", PageNumber(ends="empty_page"), parent=parent, **options)
 
 
 def only_first(page: int, answer: Callable[[Request], Answer]) -> Callable[[Request], Answer | None]:
