@@ -28,7 +28,7 @@ $(READY): constraints.txt pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest or x_search; SINK=delta, or bigquery and kafka for mixpanel).
+demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest, sql or x_search; SINK=delta, or bigquery and kafka for mixpanel).
 	@exec $(BIN)/python -m airflow_provider_connect.demo --source "$(SOURCE)" --sink "$(SINK)"
 
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
@@ -44,7 +44,7 @@ check: $(READY)  ## Format, lint, the walls between the rooms, types and the fas
 
 test: check integration system  ## Everything: the above, then real Spark and a real Airflow.
 
-integration: $(READY)  ## Real Spark, Kafka, stores and a BigQuery emulator.
+integration: $(READY)  ## Real Spark, Kafka, PostgreSQL, MariaDB, stores and a BigQuery emulator.
 	@$(BIN)/pytest -q $(TWO) --durations=25 $(SLOW) tests/integration tests/conformance
 
 system: $(READY)  ## A real Airflow that runs whole pipelines.

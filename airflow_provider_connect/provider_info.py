@@ -21,6 +21,7 @@ _NETWORK: dict[str, Any] = {
 _INTEGRATIONS = (
     ("Mixpanel", "https://developer.mixpanel.com/reference/raw-data-export-api", "service"),
     ("REST APIs", "https://www.rfc-editor.org/rfc/rfc9110", "protocol"),
+    ("SQL databases", "https://www.iso.org/standard/76583.html", "protocol"),
     ("X search", "https://docs.x.com/x-api/posts/search/introduction", "service"),
     ("Delta Lake", "https://delta.io/", "software"),
     ("Google BigQuery", "https://cloud.google.com/bigquery/", "gcp"),

@@ -28,6 +28,7 @@ from pydantic import Field
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.polling.quota.limits import Quota
     from airflow_provider_connect.polling.tally import Tally
+
+
+class PlanGoneError(RetriableError):
+    """What a plan was made on is gone, such as a snapshot that its partitions share: only a new plan helps."""
 
 
 Sizes = Callable[[], Sequence[int]]
@@ -213,6 +218,8 @@ class Poller(Closable, ABC):
 
     days_per_plan: int = 1
     """How many consecutive days one plan may take together, because one request serves them."""
+    is_closed_before_polls: bool = False
+    """Set by who plans and closes the poller before the partitions are polled: nothing can be kept open for them."""
 
     polls_at_once: int | None = None
     """How many polls of the job may run at the same time, each in a process of its own; None if nobody knows.
@@ -275,6 +282,8 @@ class Poller(Closable, ABC):
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
         """Refuse a day that was polled in several partitions, if they are good each and not together. Driver.
+
+        All of them are polled by now: what :meth:`plan` left open for them may be closed.
 
         :param counts: of all of them, by name.
         :raises DataError: for example, too many records were set aside.

@@ -30,6 +30,13 @@ from tests.equipment.bigquery.fixtures import bigquery_target, dataset, emulator
 from tests.equipment.kafka.fixtures import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402
 from tests.equipment.kafka.java import kafka_java  # noqa: E402
 from tests.equipment.kafka.registry import registry  # noqa: E402
+from tests.equipment.sql.fixtures import (  # noqa: E402
+    either,
+    mariadb,
+    mariadb_server,
+    postgresql,
+    postgresql_server,
+)
 from tests.equipment.time_limits import (  # noqa: E402
     pytest_collection_modifyitems,
     pytest_configure,
@@ -59,12 +66,17 @@ __all__ = [
     "bigquery_target",
     "broker",
     "dataset",
+    "either",
     "emulator",
     "google_connection",
     "kafka_connection",
     "kafka_java",
     "kafka_proxy",
     "kafka_target",
+    "mariadb",
+    "mariadb_server",
+    "postgresql",
+    "postgresql_server",
     "proxied",
     "proxy",
     "pytest_collection",

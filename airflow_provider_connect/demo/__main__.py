@@ -29,11 +29,12 @@ from airflow_provider_connect.demo.local_airflow import MARK, LocalAirflow, stop
 from airflow_provider_connect.demo.mixpanel_origin import TARGETS, MixpanelOrigin
 from airflow_provider_connect.demo.origin import Origin
 from airflow_provider_connect.demo.rest_origin import RestOrigin
+from airflow_provider_connect.demo.sql_origin import SqlOrigin
 from airflow_provider_connect.demo.target import Target
 from airflow_provider_connect.demo.x_origin import XOrigin
 
 FOLDER = Path(".demo")
-ORIGINS: dict[str, type[Origin]] = {origin.name: origin for origin in (MixpanelOrigin, RestOrigin, XOrigin)}
+ORIGINS: dict[str, type[Origin]] = {origin.name: origin for origin in (MixpanelOrigin, RestOrigin, SqlOrigin, XOrigin)}
 DAYS = 7
 STANDIN_VARIABLE = "CONNECT_DEMO_SECRET"  # name of an environment variable
 TIMEOUT_SECONDS = 900

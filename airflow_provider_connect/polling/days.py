@@ -1,4 +1,4 @@
-"""Which days can be polled: those of the source's own zone that are over."""
+"""Which days can be polled: those of the source's own zone that are over, and for snapshots those that have begun."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.window import Day
 
 _SOON = dt.timedelta(hours=1)
+_LATE = dt.timedelta(days=1)
 
 
 def require_over(day: Day, zone: str, now: dt.datetime | None = None) -> None:
@@ -25,3 +26,27 @@ def require_over(day: Day, zone: str, now: dt.datetime | None = None) -> None:
         raise ConfigError(message)
     if rest > dt.timedelta(0):
         raise RetriableError(message, retry_after_seconds=rest.total_seconds())
+
+
+def require_begun(day: Day, zone: str, now: dt.datetime) -> None:
+    """Make sure that a day is one of ``zone`` and does not lie ahead: a snapshot may be taken while its day lasts.
+
+    :raises ConfigError: it is another zone's, or begins later.
+    """
+    if day.zone != zone:
+        raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
+    if day.start > now:
+        raise ConfigError(f"day {day} lies ahead in {zone}: it begins at {day.start.isoformat()}")
+
+
+def require_recent(day: Day, now: dt.datetime, what_there_is: str) -> None:
+    """Make sure that what there is now may be taken for what a day left: it ended a day ago at most.
+
+    :param what_there_is: such as "the API has".
+    :raises ConfigError: it ended earlier.
+    """
+    if now - day.end > _LATE:
+        raise ConfigError(
+            f"day {day}: snapshot='daily' takes what {what_there_is} now, and the day ended more than a day ago: what "
+            "was there then cannot be had any more"
+        )

@@ -128,6 +128,7 @@ class SourceReader(spark_api.DataSourceReader):
         :raises ConnectError: as :meth:`read` does.
         """
         with _opened(self._source, self._connection) as poller:
+            poller.is_closed_before_polls = True
             together = poller.days_together(self._days, lambda: ()).days  # no day's size is known here
             return [
                 spark_api.InputPartition(part.model_dump_json())

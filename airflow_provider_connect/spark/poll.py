@@ -26,7 +26,7 @@ from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
 from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.contents import Contents
@@ -175,7 +175,9 @@ def freeze(
 
 
 def _is_no_use(task: PollTask, error: RetriableError) -> bool:
-    """Whether not to try again here: the task waits for room, and the driver asks for less in each request."""
+    """Whether not to try again here: the task waits for room, and the driver asks for less in each request or plans."""
+    if isinstance(error, PlanGoneError):
+        return True
     waits = task.requests is not None and isinstance(error, QuotaError)
     return waits or (task.ends_late and isinstance(error, DeadlineError))
 

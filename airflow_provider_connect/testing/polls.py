@@ -190,6 +190,7 @@ class PollCases:
         assert (brought is not None and not _rows_apart(brought, whole)) or isinstance(error, RetriableError), error
         assert not secrets_in(error, there)
 
+    @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
     def test_a_server_in_trouble_is_tried_again_later(self, source: Source, there: Served, status: str) -> None:
         """Any other error ends the task for good, though an hour later all would be well."""
@@ -201,6 +202,7 @@ class PollCases:
             assert error.retry_after_seconds == 7, "the answer's Retry-After: nobody should ask before"
         assert not secrets_in(error, there)
 
+    @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
     def test_credentials_that_are_refused_are_for_a_person(self, source: Source, there: Served, status: str) -> None:
         """Trying again with a wrong password locks the account, and nobody hears of it for hours."""

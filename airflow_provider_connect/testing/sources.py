@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.testing.connectors import (
     LOGIN,
     PASSWORD,
@@ -48,6 +48,10 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     * ``served``, a :class:`.Served`: a server with a day of data. Without one, no case polls.
     * ``page``: the text that has the DDL of the rows; by default the docstring of the source's module. It may have that
       of other streams too.
+    * ``place``: the connection's fields that say where the server is, without the port; by default its host is
+      ``http://127.0.0.1``.
+    * ``described``: a connection with which the source can say its columns and plan a day; by default one at which
+      nobody answers, as most sources ask nobody. One whose columns are those of what is there gives a real one.
     * ``extra``: the fields of the connection's extra that the source knows, each with a good value, or None for one
       that need not be set.
     """
@@ -83,9 +87,21 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
             yield holder
 
     @pytest.fixture
-    def connection(self, source: Source, deaf: socket.socket, extra: Mapping[str, str | None]) -> Connection:
+    def place(self) -> Mapping[str, str]:
+        """Return this machine, as the connection names it."""
+        return {"host": "http://127.0.0.1"}
+
+    @pytest.fixture
+    def connection(
+        self, source: Source, deaf: socket.socket, extra: Mapping[str, str | None], place: Mapping[str, str]
+    ) -> Connection:
         """Return a good connection to a port of this machine, at which nobody answers."""
-        return _connection_to(source, deaf, extra)
+        return _connection_to(source, deaf, extra, place)
+
+    @pytest.fixture
+    def described(self, connection: Connection) -> Connection:
+        """Return a connection with which columns and plans can be made: the one at which nobody answers."""
+        return connection
 
     # What it says of itself
 
@@ -97,9 +113,9 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert re.fullmatch(r"[\w.-]+", source.stream_key)
         zone(source.timezone)
 
-    def test_columns_have_names_and_types_that_spark_knows(self, source: Source, connection: Connection) -> None:
+    def test_columns_have_names_and_types_that_spark_knows(self, source: Source, described: Connection) -> None:
         """A column that Spark or the stage cannot hold fails the first day of every user."""
-        with source.open(connection) as poller:
+        with source.open(described) as poller:
             schema = poller.schema()
         lower = [name.lower() for name in schema.names]
         assert len(set(lower)) == len(lower) > 0
@@ -108,11 +124,11 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert all(field.type.unit == "us" for field in schema if pa.types.is_timestamp(field.type))
         assert all((field.metadata or {}).get(b"comment") for field in schema), "every column needs a comment"
 
-    def test_the_documented_columns_are_the_real_ones(self, source: Source, connection: Connection, page: str) -> None:
+    def test_the_documented_columns_are_the_real_ones(self, source: Source, described: Connection, page: str) -> None:
         """Users write their queries from the page."""
         blocks = [_columns_of(block) for block in _DDL.findall(page)]
         assert blocks, "the page has no DDL: '.. code-block:: sql', an empty line, and a column a line"
-        with source.open(connection) as poller:
+        with source.open(described) as poller:
             real = columns(poller.schema())
         assert max(blocks, key=lambda block: len(set(block) & set(real))) == real
 
@@ -148,10 +164,10 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     # The plan
 
-    def test_a_plan_is_the_same_every_time_and_plain_data(self, source: Source, connection: Connection) -> None:
+    def test_a_plan_is_the_same_every_time_and_plain_data(self, source: Source, described: Connection) -> None:
         """A retry plans anew: a piece that is cut otherwise is polled twice, or never."""
         day = _long_ago(source)
-        with source.open(connection) as poller:
+        with source.open(described) as poller:
             parts = poller.plan([day])
             assert parts == poller.plan([day])
         assert [part.index for part in parts] == list(range(len(parts)))
@@ -165,7 +181,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     @pytest.mark.parametrize("days_ahead", [0, 1, 400])
     def test_a_day_that_is_not_over_is_refused_before_any_request(
-        self, source: Source, extra: Mapping[str, str | None], days_ahead: int
+        self, source: Source, extra: Mapping[str, str | None], place: Mapping[str, str], days_ahead: int
     ) -> None:
         """A day polled before its end is published short, and nobody polls it again."""
         if source.kind != "day":
@@ -173,7 +189,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         day = Day(date=_today(source) + days_ahead * ONE_DAY, zone=source.timezone)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(0)
-            poller = source.open(_connection_to(source, listener, extra))
+            poller = source.open(_connection_to(source, listener, extra, place))
             with poller, pytest.raises((ConfigError, RetriableError), match=str(day)):
                 poller.plan([day])
             with pytest.raises(BlockingIOError):  # nobody came
@@ -192,17 +208,21 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         self, source: Source, connection: Connection
     ) -> None:
         """An outage must end the poll, not the task for good; and it must not print the credentials."""
-        with source.open(connection) as poller:
-            parts = poller.plan([_long_ago(source)])
-            started = time.monotonic()
-            with pytest.raises(RetriableError) as caught:
-                list(poller.poll(parts[0], Tally(parts[0].days)))
+        started = time.monotonic()
+        with source.open(connection) as poller, pytest.raises(RetriableError) as caught:
+            _poll_first(poller, _long_ago(source))
         assert time.monotonic() - started < SECONDS_TO_FAIL
         error: BaseException | None = caught.value
         while error is not None:  # a traceback shows causes too
             assert not _holds_a_secret(str(error))
             assert not _holds_a_secret(repr(error))
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _poll_first(poller: Poller, day: Day) -> None:
+    """Poll the first partition of a day; some sources ask already to plan it."""
+    (part, *_) = poller.plan([day])
+    list(poller.poll(part, Tally(part.days)))
 
 
 def _columns_of(block: str) -> list[str]:
@@ -223,15 +243,17 @@ def _holds_a_secret(text: str) -> bool:
     return any(secret in text for secret in secrets_of([]))
 
 
-def _connection_to(source: Source, holder: socket.socket, extra: Mapping[str, str | None]) -> Connection:
+def _connection_to(
+    source: Source, holder: socket.socket, extra: Mapping[str, str | None], place: Mapping[str, str]
+) -> Connection:
     return Connection(
         conn_id=getattr(source, "conn_id", "default"),
         conn_type=source.connection_types[0],
-        host="http://127.0.0.1",
         port=holder.getsockname()[1],
         login=SecretStr(LOGIN),
         password=SecretStr(PASSWORD),
         extra={name: value for name, value in extra.items() if value is not None},
+        **place,
     )
 
 

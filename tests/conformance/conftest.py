@@ -26,6 +26,7 @@ from airflow_provider_connect.demo.x.server import StandIn as XStandIn
 from airflow_provider_connect.provider_info import get_provider_info
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.sources.x_search import XSearchSource
 from airflow_provider_connect.testing import Served, Target
 from airflow_provider_connect.window import Day
@@ -33,11 +34,14 @@ from tests.equipment.mixpanel import NEEDED
 from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.server import Answer, RestApi
 from tests.equipment.rest_api.server import Request as RestRequest
+from tests.equipment.sql.orders import write_orders
 
 EXAMPLE_NUMBER = "12345"
 DOCS = Path(__file__).parents[2] / "docs"
 
-STREAM_OPTIONS = {("mixpanel", stream): options for stream, options in NEEDED.items()}
+STREAM_OPTIONS = {("mixpanel", stream): options for stream, options in NEEDED.items()} | {
+    ("sql", ""): {"table": "orders", "day_column": "created_at"}
+}
 """By source and stream, the options without which the stream cannot be read."""
 
 
@@ -139,6 +143,16 @@ def rest_served() -> Iterator[Served]:
 
         api.faults.append(page)
         yield Served(api.connection, Day(date=DATE), rows=45)
+
+
+@pytest.fixture
+def sql_served(source: SqlSource, tmp_path: Path) -> Served:
+    """The table of the source's page, in SQLite: two days of it."""
+    file, day = tmp_path / "shop.db", Day(date=DATE)
+    by_day = {day: 45, Day(date=DATE + dt.timedelta(days=1)): 30}
+    rows = sum(by_day.values()) if source.kind == "snapshot" else by_day[day]
+    write_orders(file, {each.date: count for each, count in by_day.items()})
+    return Served(Connection(conn_id=source.conn_id, conn_type="sqlite", host=str(file)), day, rows)
 
 
 @pytest.fixture(scope="session")

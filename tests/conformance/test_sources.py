@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.testing import Served, SourceConformance
 from tests.conformance.conftest import DOCS, STREAM_OPTIONS, example, form_extra
@@ -26,22 +27,32 @@ def streams() -> list[tuple[str, str]]:
 PARAMS = [pytest.param(each, id="-".join(each)) for each in streams()]
 # One whose requests serve several days.
 PARAMS.append(pytest.param(("mixpanel", "export", {"days_per_request": 3}), id="mixpanel-export-together"))
+PARAMS.append(pytest.param(("sql", "", {"snapshot": "replace", "day_column": None}), id="sql-snapshot"))
 
 
 class TestSources(SourceConformance):
     @pytest.fixture(params=PARAMS)
     def source(self, request: pytest.FixtureRequest, tmp_path: Path) -> Source:
         name, stream, *more = request.param
-        options = {"stream": stream} | STREAM_OPTIONS.get((name, stream), {}) if stream else {}
+        options = ({"stream": stream} if stream else {}) | STREAM_OPTIONS.get((name, stream), {})
         if name == "rest":
             options["retry_budget_seconds"] = 0  # a page that fails is not asked for again
-        return example(registry.source_class(name), tmp_path, **options, **(more[0] if more else {}))
+        return example(registry.source_class(name), tmp_path, **options | (more[0] if more else {}))
 
     @pytest.fixture
     def page(self, source: Source) -> str:
         more = DOCS / f"{source.name}.md"
         face = importlib.import_module(type(source).__module__).__doc__ or ""
         return face + (more.read_text(encoding="utf-8") if more.exists() else "")
+
+    @pytest.fixture
+    def place(self, source: Source) -> dict[str, str]:
+        return {"host": "127.0.0.1", "path": "shop"} if source.name == "sql" else {"host": "http://127.0.0.1"}
+
+    @pytest.fixture
+    def described(self, source: Source, connection: Connection, request: pytest.FixtureRequest) -> Connection:
+        served: Served | None = request.getfixturevalue("served") if source.name == "sql" else None
+        return connection if served is None else served.connection
 
     @pytest.fixture
     def extra(self, source: Source) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
 from airflow_provider_connect.polling.asking.asker import Asker
-from airflow_provider_connect.polling.days import require_over
+from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.paging import pages
 from airflow_provider_connect.polling.places import MISSING
@@ -31,7 +31,6 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LATE = dt.timedelta(days=1)
 _LONGEST_PATIENCE_SECONDS = 300.0
 
 
@@ -71,17 +70,11 @@ class RestPoller(Poller):
     def _require_day(self, day: Day) -> None:
         options = self._options
         if options.kind == "snapshot":
-            if day.zone != options.zone:
-                raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {options.zone}")
-            if day.start > now():
-                raise ConfigError(f"day {day} lies ahead in {options.zone}: it begins at {day.start.isoformat()}")
+            require_begun(day, options.zone, now())
             return
         require_over(day, options.zone, now())
-        if options.snapshot == "daily" and now() - day.end > _LATE:
-            raise ConfigError(
-                f"day {day}: snapshot='daily' takes what the API has now, and the day ended more than a day ago: what "
-                "was there then cannot be had any more"
-            )
+        if options.snapshot == "daily":
+            require_recent(day, now(), "the API has")
         for one in (options, options.parent):
             if one is not None and one.snapshot is None:
                 require_exact(one.request, day, one.bounds, drops_others=one.records.outside == "drop")

@@ -75,3 +75,19 @@ def test_a_foreign_error_is_told_without_its_text(lab: Lab, monkeypatch: pytest.
     with pytest.raises(ConnectError, match="unexpected RuntimeError") as caught:
         rows(made)
     assert SECRET not in str(caught.value)
+
+
+def test_a_poller_is_told_that_it_is_closed_before_its_partitions_are_read(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it held open for them, such as a snapshot that they share, would be gone."""
+    told: list[bool] = []
+    made, poller = reader(lab, DAY)
+    plan = poller.plan
+
+    def telling(self: Poller, days: Sequence[Day]) -> list[InputPartition]:
+        told.append(self.is_closed_before_polls)
+        return plan(self, days)
+
+    monkeypatch.setattr(poller, "plan", telling)
+    assert (rows(made), told) == (3, [True])

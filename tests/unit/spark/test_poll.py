@@ -107,6 +107,14 @@ def test_retriable_errors_are_polled_again_and_only_the_last_try_counts(bed: Bed
     assert all("tiny says RetriableError" in note for note in bed.notes)
 
 
+def test_what_only_a_new_plan_mends_is_not_polled_again(bed: Bed) -> None:
+    """A snapshot that partitions shared does not come back: ten minutes of tries would all end the same."""
+    (outcome,) = run([bed.task("PlanGoneError").model_dump_json()], schema=SCHEMA, connection=CONNECTION)
+    failure = PollOutcome.model_validate_json(outcome).failure
+    assert failure is not None
+    assert (failure.type, bed.polls) == ("RetriableError", 1)
+
+
 def test_it_waits_as_long_as_it_is_asked(bed: Bed) -> None:
     bed.freeze("wait:30", "wait:0")
     assert 30 <= bed.slept[0] <= 45

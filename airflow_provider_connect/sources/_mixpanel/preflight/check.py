@@ -11,10 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
+from airflow_provider_connect.polling.findings import Finding, Level, lines, passed
 from airflow_provider_connect.polling.quota.book import Book, prefix_of
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store, Turns
@@ -28,31 +29,8 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime import Reading,
 from airflow_provider_connect.sources._mixpanel.single import NoRoomError, counting, one_request, tell
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 
-Level = Literal["ok", "note", "problem", "unknown"]
-"""``note``: it works, but somebody should know. ``unknown``: it could not be seen."""
-
 _CLOCK_SECONDS = 5.0
 _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", "app": "the App API"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One row of a report.
-
-    :param about: what was looked at.
-    :param found: what was found: no secret, and no record's value.
-    :param todo: what a person should do; "" for nothing.
-    """
-
-    about: str
-    level: Level
-    found: str
-    todo: str = ""
-
-    def __str__(self) -> str:
-        """Return the row as a line."""
-        todo = f" To do: {self.todo}." if self.todo else ""
-        return f"{self.level.upper()} {self.about}: {self.found}.{todo}"
 
 
 @dataclass(frozen=True)
@@ -69,15 +47,12 @@ class Report:
     @property
     def passed(self) -> bool:
         """Whether nothing stands in the way of a run."""
-        return not any(finding.level == "problem" for finding in self.findings)
+        return passed(self.findings)
 
     def __str__(self) -> str:
         """Return the report as text, problems first; each line is a sentence, also where lines are joined."""
-        order = ("problem", "note", "unknown", "ok")
-        rows = sorted(self.findings, key=lambda finding: order.index(finding.level))
         sent = ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests.items()) or "none"
-        verdict = "works" if self.passed else "does not work yet"
-        return "\n".join([f"{self.asked} {verdict}.", *map(str, rows), f"Requests sent: {sent}."])
+        return "\n".join([*lines(self.asked, self.findings), f"Requests sent: {sent}."])
 
 
 def check(

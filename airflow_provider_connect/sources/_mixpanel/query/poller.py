@@ -7,8 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.days import require_over
+from airflow_provider_connect.polling.days import require_begun, require_over
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.sources._mixpanel import asking
@@ -46,10 +45,8 @@ class QueryPoller(Poller):
         zone = self._options.project_timezone
         if self._stream.kind == "day":
             require_over(day, zone, asking.now())
-        elif day.zone != zone:
-            raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
-        elif day.start > asking.now():
-            raise ConfigError(f"day {day} lies ahead in {zone}: it begins at {day.start.isoformat()}")
+        else:
+            require_begun(day, zone, asking.now())
         return InputPartition(days=(day,), index=index)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:

@@ -13,11 +13,13 @@ from pydantic import Field
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.window import Day
 
-ERRORS: dict[str, Any] = {cls.__name__: cls for cls in (ConfigError, DataError, RetriableError, KeyError)}
+ERRORS: dict[str, Any] = {
+    cls.__name__: cls for cls in (ConfigError, DataError, RetriableError, PlanGoneError, KeyError)
+}
 
 
 class TinySource(Source):

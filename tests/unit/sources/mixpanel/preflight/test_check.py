@@ -19,10 +19,11 @@ from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.book import Hold, prefix_of
 from airflow_provider_connect.sources._mixpanel import access
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
-from airflow_provider_connect.sources._mixpanel.preflight.check import Finding, Report, check
+from airflow_provider_connect.sources._mixpanel.preflight.check import Report, check
 from airflow_provider_connect.sources._mixpanel.preflight.probe import clock_difference
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import ENGAGE, connection

@@ -1,0 +1,1 @@
+"""Databases: one session each, read-only, whose rows become Arrow batches exactly or not at all."""

@@ -1,0 +1,182 @@
+"""Rows as a server writes them in CSV, converted to typed Arrow batches: exactly, or not at all.
+
+NULL is nothing, and the empty text is ``""``: PostgreSQL's COPY writes so, and our own expressions for MySQL. Every
+column's type is declared, so nothing is guessed. Arrow's own messages quote the value that failed; ours never do.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.sql.database import ReadColumn
+from airflow_provider_connect.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FAILED = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
+"""How Arrow begins to say which value it could not convert (pyarrow 26)."""
+
+
+def blocks(
+    rows: Iterable[bytes | bytearray | memoryview], block_bytes: int, end: bytes = b""
+) -> Iterator[tuple[bytearray, int]]:
+    """Join whole rows to blocks of about so many bytes; yield each with the number of its parts.
+
+    :param rows: one whole row each, or several.
+    :param end: what each of them lacks at its end.
+    """
+    block, parts = bytearray(), 0
+    for row in rows:
+        block += row
+        block += end
+        parts += 1
+        if len(block) >= block_bytes:
+            yield block, parts
+            block, parts = bytearray(), 0
+    if parts:
+        yield block, parts
+
+
+class Converter:
+    """Converts the blocks of one read, one after another.
+
+    :param columns: in the order of the text.
+    :raises ConfigError: if there is none.
+    """
+
+    def __init__(self, columns: Sequence[ReadColumn]) -> None:
+        import pyarrow as pa
+
+        if not columns:
+            raise ConfigError("no column is to be read: choose at least one")
+        self._columns = columns
+        self._schema = pa.schema([column.field for column in columns])
+        self.rows = 0
+        """How many rows were converted so far."""
+
+    def batch(self, block: bytes | bytearray) -> pa.RecordBatch:
+        """Return the rows of a block.
+
+        :raises DataError: if a value is not what its column declares; it names the column and the row.
+        """
+        import pyarrow as pa
+
+        try:
+            table = _parsed(block, [column.read_type for column in self._columns])
+        except pa.ArrowInvalid as error:
+            raise self._problem(str(error), block) from None
+        arrays = [
+            self._finished(column, values.combine_chunks())
+            for column, values in zip(self._columns, table.columns, strict=True)
+        ]
+        self.rows += table.num_rows
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _finished(self, column: ReadColumn, values: pa.Array) -> pa.Array:
+        if values.null_count and not column.is_nullable:
+            raise DataError(f"{_told(column)} holds NULL, although the database declares that it cannot")
+        if column.form == "hex":
+            return _unhexed(values, column)
+        # A text without a zone, as MySQL writes it, is in UTC: every session's zone.
+        return values if values.type == column.type else values.cast(column.type)
+
+    def _problem(self, said: str, block: bytes | bytearray) -> DataError:
+        """Return the error without what Arrow says of the value."""
+        failed = _FAILED.match(said)
+        position = int(failed[1]) if failed else self._position(block)
+        if position is None:
+            return DataError(
+                f"the rows after row {self.rows:,} of this read are not shaped as they were asked for: "
+                "the table may have changed under it"
+            )
+        column = self._columns[position]
+        row = int(failed[2]) if failed and failed[2] else _row(block, position, [c.read_type for c in self._columns])
+        place = f"row {self.rows + row:,}" if row else f"a row after row {self.rows:,}"
+        return DataError(
+            f"{_told(column)}: {place} of this read holds a value that is no {column.type}"
+            + (f": {column.advice}" if column.advice else "")
+        )
+
+    def _position(self, block: bytes | bytearray) -> int | None:
+        """Return the first column that cannot be converted, where Arrow does not say which: of a decimal."""
+        import pyarrow as pa
+
+        types = [column.read_type for column in self._columns]
+        for position in range(len(types)):
+            try:
+                _parsed(block, types, only=position)
+            except pa.ArrowInvalid as error:
+                if not str(error).startswith("CSV parse error"):
+                    return position
+        return None
+
+
+def _told(column: ReadColumn) -> str:
+    return f"column {column.name!r} ({column.database_type})"
+
+
+def _parsed(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | None = None) -> pa.Table:
+    """Return a block's columns, or one of them alone.
+
+    :raises ArrowInvalid: with a value in its text.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = [str(position) for position in range(len(types))]
+    return csv.read_csv(
+        pa.BufferReader(block),
+        read_options=csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
+        # Of a single column, NULL is an empty line.
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types=dict(zip(names, types, strict=True)),
+            include_columns=None if only is None else [names[only]],
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            true_values=["t", "1"],
+            false_values=["f", "0"],
+        ),
+    )
+
+
+def _row(block: bytes | bytearray, position: int, types: Sequence[pa.DataType]) -> int:
+    """Return the number of the first row, from one, whose text is not of its column's type; 0 if it is not found."""
+    import pyarrow as pa
+
+    texts = _parsed(block, [pa.string() if n == position else kind for n, kind in enumerate(types)], only=position)
+    values = texts.column(0).combine_chunks()
+    good, bad = 0, len(values) + 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            values[:middle].cast(types[position])
+            good = middle
+        except pa.ArrowInvalid:
+            bad = middle
+    return bad if bad <= len(values) else 0
+
+
+def _unhexed(digits: pa.Array, column: ReadColumn) -> pa.Array:
+    """Return bytes of their hexadecimal digits: all at once, as a column's texts lie one behind the other."""
+    import numpy as np
+    import pyarrow as pa
+
+    _, offsets, data = digits.buffers()
+    ends = np.frombuffer(offsets, np.int32)[digits.offset : digits.offset + len(digits) + 1]
+    text = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
+    begun = ends - ends[0]
+    if (begun % 2).any():
+        raise DataError(f"{_told(column)} holds bytes of half a digit pair")
+    try:
+        found = binascii.unhexlify(text)
+    except binascii.Error:
+        raise DataError(f"{_told(column)} holds what are no hexadecimal digits") from None
+    halves = pa.py_buffer((begun // 2).astype(np.int32))
+    valid = pa.array(digits.is_valid()).buffers()[1] if digits.null_count else None
+    return pa.Array.from_buffers(pa.binary(), len(digits), [valid, halves, pa.py_buffer(found)], digits.null_count)

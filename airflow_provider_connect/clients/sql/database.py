@@ -1,0 +1,265 @@
+"""What a database is to its readers: the contract, the same for PostgreSQL, MySQL and SQLite.
+
+A session only reads, and the server itself sees to that. Statements are put together from what the session quotes:
+:meth:`Database.relation`, :meth:`Database.quote` and :meth:`Database.literal`. There are no placeholders, so a ``%`` or
+``?`` in a user's own SQL is what it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from airflow_provider_connect.closing import Closable
+from airflow_provider_connect.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Decimals = Literal["exact", "string", "double"]
+"""How a decimal number is read.
+
+``exact``: as a decimal, or as text where Arrow's and Spark's 38 digits are too few or the column declares no precision.
+``string``: as text, every one. ``double``: as the nearest double.
+"""
+ZeroDates = Literal["fail", "null"]
+"""What MySQL's dates with month or day zero become."""
+BLOCK_BYTES = 2 << 20
+"""About how many bytes of rows one batch is made of."""
+
+
+class Table(NamedTuple):
+    """A table or a view.
+
+    :param schema: a schema of PostgreSQL, a database of MySQL; "" for the one that the session finds by itself.
+    """
+
+    name: str
+    schema: str = ""
+
+
+class Query(NamedTuple):
+    """A user's own SELECT; it may begin with WITH."""
+
+    sql: str
+
+
+class SqlColumn(NamedTuple):
+    """A column as the database describes it: plain data, which travels to tasks.
+
+    :param type: as the database names it: ``numeric(40,2)``, ``bigint unsigned``.
+    :param base: the type that decides how the column is read: a domain's own type, or ``enum``, ``array``,
+        ``composite``, ``range``; otherwise the same as ``type``.
+    :param is_nullable: False only if the database itself refuses NULL; the columns of a query always may be NULL.
+    :param is_generated: whether the database computes it from other columns.
+    """
+
+    name: str
+    type: str
+    base: str
+    is_nullable: bool = True
+    is_generated: bool = False
+
+
+class Index(NamedTuple):
+    """An index over plain columns, in its order."""
+
+    name: str
+    columns: tuple[str, ...]
+    is_unique: bool
+
+
+class Choices(NamedTuple):
+    """What a user decides about values that have no exact home."""
+
+    decimals: Decimals = "exact"
+    zero_dates: ZeroDates = "fail"
+
+
+class ReadColumn(NamedTuple):
+    """How one column is read.
+
+    :param database_type: the type as the database names it, for messages.
+    :param expression: what is selected, quoted already.
+    :param read_type: what the server's text is converted to; the same as ``type``, or what a cast makes it from.
+    :param type: the column's type in the batch.
+    :param form: ``hex`` where the text is bytes in hexadecimal digits, else ``plain``.
+    :param is_json: whether the text is a JSON document that the server itself has checked.
+    :param advice: what to do about a value that cannot be converted; ends a message.
+    """
+
+    name: str
+    database_type: str
+    expression: str
+    read_type: pa.DataType
+    type: pa.DataType
+    form: Literal["plain", "hex"] = "plain"
+    is_nullable: bool = True
+    is_json: bool = False
+    advice: str = ""
+
+    @property
+    def field(self) -> pa.Field:
+        """The column of a schema."""
+        import pyarrow as pa
+
+        return pa.field(
+            self.name, self.type, nullable=self.is_nullable, metadata={"json": "checked"} if self.is_json else None
+        )
+
+
+class Limits(NamedTuple):
+    """How a session is kept from being a burden.
+
+    :param statement_seconds: the server ends a statement that takes longer, its reading included.
+    :param connect_seconds: how long the server may take to let us in.
+    """
+
+    statement_seconds: float = 3600.0
+    connect_seconds: float = 30.0
+
+
+class Database(Closable, ABC):
+    """One session. One thread uses it; :meth:`cancel` alone may come from another.
+
+    Every method raises ``ConfigError`` for what a person must mend (a table that is not there, a missing right, wrong
+    SQL), ``RetriableError`` for what may pass (a server that went away, a timeout, a conflict on a standby) and
+    ``DataError`` for a value that cannot be read. Messages hold the server's code, and never a value.
+    """
+
+    # What the server is
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """The server and its version: ``PostgreSQL 15.18``, ``MariaDB 10.11.19``."""
+
+    @property
+    @abstractmethod
+    def shares_snapshots(self) -> bool:
+        """Whether other sessions can see the rows as one session saw them: :meth:`export_snapshot`."""
+
+    @abstractmethod
+    def lag_seconds(self) -> float | None:
+        """Return by how much a replica is behind its primary; None if this server is no replica."""
+
+    # What is in it
+
+    @abstractmethod
+    def describe(self, what: Table | Query) -> list[SqlColumn]:
+        """Return the columns in order; a query is not run for that.
+
+        :raises ConfigError: if there is no such table, or the query cannot be understood.
+        """
+
+    @abstractmethod
+    def primary_key(self, table: Table) -> list[str]:
+        """Return the primary key's columns in its order; [] without one."""
+
+    @abstractmethod
+    def indexes(self, table: Table) -> list[Index]:
+        """Return the indexes that a range of their first column can use, the primary key's included."""
+
+    @abstractmethod
+    def estimated_rows(self, table: Table) -> int | None:
+        """Return about how many rows there are, as the database's own statistics say; None if they do not."""
+
+    # SQL
+
+    @abstractmethod
+    def quote(self, name: str) -> str:
+        """Return a name as it stands in SQL."""
+
+    @abstractmethod
+    def literal(self, value: object) -> str:
+        """Return a value as it stands in SQL: None, a bool, a number, a text, bytes, a date or a time.
+
+        An instant with a zone is written in UTC, which is every session's zone.
+        """
+
+    def select(
+        self,
+        expressions: Iterable[str],
+        relation: str,
+        *,
+        where: str = "",
+        order_by: str = "",
+        limit: int = -1,
+    ) -> str:
+        """Return a statement. Each part may be a user's own, and end in a comment.
+
+        :param limit: the most rows; all if it is negative.
+        """
+        parts = [f"SELECT {', '.join(expressions)}", f"FROM {relation}"]
+        parts += [f"WHERE {where}"] if where else []
+        parts += [f"ORDER BY {order_by}"] if order_by else []
+        parts += [f"LIMIT {limit:d}"] if limit >= 0 else []
+        return "\n".join(parts)
+
+    def relation(self, what: Table | Query) -> str:
+        """Return what stands after FROM."""
+        if isinstance(what, Query):
+            # On lines of its own: a query may end in a comment.
+            return f"(\n{what.sql.strip().rstrip(';')}\n) AS {self.quote('query')}"
+        return ".".join(self.quote(part) for part in (what.schema, what.name) if part)
+
+    # Reading
+
+    @abstractmethod
+    def begin(self, snapshot: str | None = None) -> None:
+        """Begin a read-only transaction that sees the rows as they are now until :meth:`end`.
+
+        :param snapshot: what another session's :meth:`export_snapshot` returned: see the rows as that one does.
+        :raises RetriableError: if the snapshot is gone because the session that exported it has ended.
+        """
+
+    @abstractmethod
+    def end(self) -> None:
+        """End the transaction, if there is one."""
+
+    @abstractmethod
+    def export_snapshot(self) -> str:
+        """Return the name by which other sessions can share this transaction's snapshot, for as long as it lasts.
+
+        :raises ConfigError: if this database cannot: see :attr:`shares_snapshots`.
+        """
+
+    @abstractmethod
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement and return its few rows as Python's own values: bounds, counts, the server's clock."""
+
+    def one(self, sql: str) -> tuple[Any, ...]:
+        """Run a statement that has exactly one row, and return it."""
+        found = self.rows(sql)
+        if len(found) != 1:
+            raise DataError(f"the database answered {len(found)} rows where one was asked for")
+        return found[0]
+
+    @abstractmethod
+    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+        """Return how to read columns. It asks the server nothing, so that driver and tasks come to the same."""
+
+    @abstractmethod
+    def read(
+        self,
+        columns: Sequence[ReadColumn],
+        relation: str,
+        *,
+        where: str = "",
+        order_by: str = "",
+        block_bytes: int = BLOCK_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, in batches of about so many bytes; memory stays flat. No batch is empty.
+
+        It ends normally only if the server said that these were all. After it was left early the session may be of no
+        use: close it.
+
+        :param relation: :meth:`relation`.
+        :param where: a condition; "" for all rows.
+        :param order_by: a list of expressions; "" for any order.
+        """
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """End the statement that another thread waits for; it raises ``RetriableError`` there."""

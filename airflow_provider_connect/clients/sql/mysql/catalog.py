@@ -1,0 +1,71 @@
+"""What is asked of MySQL's information schema. Names come in as literals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from airflow_provider_connect.clients.sql.database import Index
+from airflow_provider_connect.errors import RetriableError
+
+LAG = "SHOW REPLICA STATUS"
+LAG_OF_MARIADB = "SHOW ALL SLAVES STATUS"
+
+
+def columns(schema: str, table: str) -> str:
+    """Return the query for name, type, nullability and whether it is generated."""
+    return f"""
+SELECT column_name, column_type, is_nullable, extra LIKE '%GENERATED%' AND extra NOT LIKE '%DEFAULT_GENERATED%'
+FROM information_schema.columns
+WHERE table_schema = {schema} AND table_name = {table}
+ORDER BY ordinal_position
+"""
+
+
+def checks(schema: str, table: str) -> str:
+    """Return MariaDB's query for the conditions that a table's rows keep."""
+    return f"""
+SELECT check_clause FROM information_schema.check_constraints
+WHERE constraint_schema = {schema} AND table_name = {table}
+"""
+
+
+def indexes(schema: str, table: str) -> str:
+    """Return the query for the columns of B-trees, in order."""
+    return f"""
+SELECT index_name, column_name, non_unique = 0, sub_part
+FROM information_schema.statistics
+WHERE table_schema = {schema} AND table_name = {table} AND index_type = 'BTREE'
+ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index
+"""
+
+
+def estimate(schema: str, table: str) -> str:
+    """Return the query for the number of rows."""
+    return f"""
+SELECT table_rows FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {table}
+"""
+
+
+def grouped(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
+    """Return indexes of their columns. What follows an expression or the beginning of a text is left out."""
+    found: dict[str, Index] = {}
+    cut: set[str] = set()
+    for name, column, is_unique, length in parts:
+        if column is None or length is not None:
+            cut.add(name)
+        if name not in cut:
+            before = found.get(name, Index(name, (), bool(is_unique)))
+            found[name] = before._replace(columns=(*before.columns, column))
+    return [index._replace(is_unique=index.is_unique and index.name not in cut) for index in found.values()]
+
+
+def lag_seconds(status: list[dict[str, Any]]) -> float | None:
+    """Return the largest lag of a replica's sources.
+
+    :raises RetriableError: if replication stands still.
+    """
+    lags = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in status]
+    if any(lag is None for lag in lags):
+        raise RetriableError("the replica does not replicate at the moment: nobody knows how old its rows are")
+    return max((float(lag) for lag in lags if lag is not None), default=None)

@@ -1,0 +1,138 @@
+"""The types of MySQL and MariaDB and their homes in Arrow: the table, as data.
+
+A row is one line of CSV that the server puts together, so every column is an expression for one item of it. NULL must
+become the empty item: CONCAT_WS leaves NULL out, and all that follows would move.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+from airflow_provider_connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_DIGITS = 38
+"""What Arrow's decimal128, Spark and Delta hold."""
+_TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
+
+_PLAIN = "ifnull({column}, '')"
+# One item of bytes would make the whole line bytes, and then nothing is converted: so every text is, by name.
+_TEXT = """ifnull(concat('"', replace(convert({column} using utf8mb4), '"', '""'), '"'), '')"""
+_DIGITS = """ifnull(concat('"', hex({column}), '"'), '')"""
+# The server prints six digits of a FLOAT, and all of a DOUBLE, which it is when multiplied by one.
+_FLOAT = "ifnull({column} * 1e0, '')"
+_BITS = "ifnull({column} + 0, '')"
+_UNLESS_ZERO = "if(month({column}) = 0 or dayofmonth({column}) = 0, null, {column})"
+
+_NUMBERS = {
+    "tinyint": ("int8", "int16"),
+    "smallint": ("int16", "int32"),
+    "mediumint": ("int32", "int32"),
+    "int": ("int32", "int64"),
+    "bigint": ("int64", "decimal128(20, 0)"),
+}
+"""By name: signed, and unsigned, which Spark and Delta do not have: the next wider one."""
+_TEXTS = {
+    "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
+    "null",
+}  # fmt: skip
+_BYTES = {
+    "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point", "linestring",
+    "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
+}  # fmt: skip
+"""Shapes are read as their own bytes: four of the reference system, then well-known binary."""
+_DATES = {"date": "date32", "datetime": "timestamp", "timestamp": "instant"}
+_ZERO = "a date with month or day zero? zero_dates='null' makes them NULL"
+_ADVICE = {
+    "date": _ZERO,
+    "datetime": _ZERO,
+    "timestamp": _ZERO,
+    "time": "below zero, or 24 hours and more? read it with a query that selects cast(column as char)",
+}
+
+
+def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
+    """Return how to read a column.
+
+    :param quoted: its name as it stands in SQL.
+    :raises ConfigError: if its type is none of the table's.
+    """
+    import pyarrow as pa
+
+    found = _TYPE.match(column.base)
+    name = found["name"] if found else ""
+    nullable = column.is_nullable
+    form, read_type, kind = _TEXT, pa.string(), pa.string()
+    if name in _BYTES:
+        form, kind = _DIGITS, pa.binary()
+    elif name in _DATES:
+        form, kind = _PLAIN, _arrow()[_DATES[name]]
+        read_type = _arrow()["timestamp"] if name == "timestamp" else kind
+        if choices.zero_dates == "null":
+            form, nullable = _PLAIN.format(column=_UNLESS_ZERO), True
+    elif name not in _TEXTS:
+        form, kind = _number(column, found, choices)
+        read_type = kind
+    return ReadColumn(
+        column.name,
+        column.type,
+        form.format(column=quoted),
+        read_type=read_type,
+        type=kind,
+        form="hex" if name in _BYTES else "plain",
+        is_nullable=nullable,
+        is_json=name == "json",
+        advice=_ADVICE.get(name, ""),
+    )
+
+
+def _number(column: SqlColumn, found: re.Match[str] | None, choices: Choices) -> tuple[str, pa.DataType]:
+    import pyarrow as pa
+
+    name, size, scale = (found["name"], int(found["size"] or 0), int(found["scale"] or 0)) if found else ("", 0, 0)
+    if name in _NUMBERS:
+        return _PLAIN, _arrow()[_NUMBERS[name][" unsigned" in column.base]]
+    if name == "decimal":
+        return _PLAIN, _decimal(size, scale, choices)
+    if name == "bit":
+        return _BITS, pa.int64() if size < 64 else pa.decimal128(20, 0)
+    if name in _OTHERS:
+        form, kind = _OTHERS[name]
+        return form, _arrow()[kind]
+    raise ConfigError(
+        f"column {column.name!r} has type {column.type}, which is not read: leave it out, or cast it in a query"
+    )
+
+
+_OTHERS = {
+    "float": (_FLOAT, "float32"),
+    "double": (_PLAIN, "float64"),
+    "year": (_PLAIN, "int16"),
+    "time": (_PLAIN, "time64"),
+}
+
+
+def _decimal(precision: int, scale: int, choices: Choices) -> pa.DataType:
+    import pyarrow as pa
+
+    if choices.decimals == "double":
+        return pa.float64()
+    return pa.decimal128(precision, scale) if choices.decimals == "exact" and precision <= MOST_DIGITS else pa.string()
+
+
+@lru_cache(maxsize=1)
+def _arrow() -> dict[str, pa.DataType]:
+    import pyarrow as pa
+
+    return {
+        **{name: getattr(pa, name)() for name in ("int8", "int16", "int32", "int64", "float32", "float64", "date32")},
+        "decimal128(20, 0)": pa.decimal128(20, 0),
+        "time64": pa.time64("us"),
+        "timestamp": pa.timestamp("us"),
+        "instant": pa.timestamp("us", "UTC"),
+    }

@@ -1,0 +1,82 @@
+"""What an error of MySQL or MariaDB means, told by its number.
+
+Numbers: https://dev.mysql.com/doc/mysql-errors/8.4/en/ and
+https://mariadb.com/docs/server/reference/error-codes (2026-11). A text may quote a value, so only those about names
+and rights are shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
+from airflow_provider_connect.secrets import Secrets, without_tokens
+
+if TYPE_CHECKING:
+    import pymysql
+
+_RIGHTS = {1044, 1045, 1130, 1142, 1143, 1227, 1370, 1449, 1698, 1820, 1862, 3118, 4151}
+_NAMES = {1046, 1049, 1051, 1052, 1054, 1056, 1060, 1103, 1109, 1146, 1176, 1247, 1305, 1356}
+_SQL = {1055, 1064, 1111, 1140, 1149, 1222, 1235, 1241, 1242, 1248, 1267, 1271, 1290, 1295, 1791, 1792}
+_SIGNING_IN = {1251, 1275, 2026, 2054, 2059, 2061}
+_SYNTAX = 1064
+_TIME_UP = {1969, 3024}
+_INTERRUPTED = {1317, 1927}
+_VALUES = {1264, 1292, 1301, 1365, 1366, 1411, 1441, 1690, 1918, 3140, 3141}
+_ADVICE = {
+    1040: "the server has no connection left for us: lower parallel reads, or try later",
+    1203: "the user has no connection left: lower parallel reads, or try later",
+    1226: "the user has used up what it may ask within the hour",
+    1412: "the table was altered since the snapshot began",
+    1792: "the SQL writes, and this session may only read",
+    2013: "if rows were flowing: the server waits net_write_timeout for a reader, and wait_timeout between statements",
+}
+_TOLD = _RIGHTS | _NAMES
+
+
+def number_of(error: pymysql.MySQLError) -> int:
+    """Return an error's number; 0 without one."""
+    found = error.args[0] if error.args else 0
+    return found if isinstance(found, int) else 0
+
+
+def connecting_error(error: pymysql.MySQLError | OSError, place: str, secrets: Secrets) -> ConnectError:
+    """Return what a failed connection means; its text is shown without the password."""
+    import pymysql
+
+    number = number_of(error) if isinstance(error, pymysql.MySQLError) else 0
+    said = " ".join(secrets.struck_from(str(error.args[-1] if error.args else error)).split())
+    message = f"{place}: the MySQL server lets us not in (error {number}): {said}"
+    if number in _RIGHTS | _NAMES | _SIGNING_IN or "CERTIFICATE_VERIFY_FAILED" in said:
+        return ConfigError(f"{message}: correct the connection")
+    return RetriableError(message)
+
+
+def sql_error(
+    error: pymysql.MySQLError, doing: str, *, is_cancelled: bool = False, tells_syntax: bool = False
+) -> ConnectError:
+    """Return what a failed statement means.
+
+    :param tells_syntax: whether the statement holds nothing but a user's own words, which a syntax error quotes.
+    """
+    import pymysql
+
+    number = number_of(error)
+    if isinstance(error, pymysql.InterfaceError):
+        return RetriableError(f"{doing}: the session is closed")
+    if number in _TIME_UP:
+        return DeadlineError(
+            f"{doing}: the MySQL server ended the statement for its time (error {number}): read less at once, or allow "
+            "the statement more time"
+        )
+    if number in _INTERRUPTED and is_cancelled:
+        return RetriableError(f"{doing}: cancelled")
+    kind: type[ConnectError] = RetriableError
+    if number in _RIGHTS | _NAMES | _SQL or isinstance(error, (pymysql.ProgrammingError, pymysql.NotSupportedError)):
+        kind = ConfigError
+    elif number in _VALUES or isinstance(error, pymysql.DataError):
+        kind = DataError
+    tells = number in _TOLD or (tells_syntax and number == _SYNTAX)
+    told = f": {without_tokens(str(error.args[-1]))}" if tells else ""
+    advice = f": {_ADVICE[number]}" if number in _ADVICE else ""
+    return kind(f"{doing}: the MySQL server answers error {number} ({type(error).__name__}){told}{advice}")

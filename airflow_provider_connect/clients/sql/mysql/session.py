@@ -1,0 +1,313 @@
+"""A session with MySQL or MariaDB."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
+from airflow_provider_connect.clients.sql.database import (
+    BLOCK_BYTES,
+    Choices,
+    Database,
+    Index,
+    Limits,
+    Query,
+    ReadColumn,
+    SqlColumn,
+    Table,
+)
+from airflow_provider_connect.clients.sql.mysql import catalog
+from airflow_provider_connect.clients.sql.mysql.columns import read_column
+from airflow_provider_connect.clients.sql.mysql.connection import arguments, problems, secrets
+from airflow_provider_connect.clients.sql.mysql.errors import connecting_error, sql_error
+from airflow_provider_connect.clients.sql.mysql.fields import type_name
+from airflow_provider_connect.clients.sql.mysql.stream import stream
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pymysql
+
+    from airflow_provider_connect.connection import Connection
+
+    Connect = Callable[[], "pymysql.Connection[Any]"]
+
+_CANCEL_SECONDS = 5.0
+_BEYOND_TIMEOUT_SECONDS = 60.0
+"""How much longer than the statement may take a silent server is waited for."""
+# The server's own defaults would change the text of values (sql_mode, time_zone), cut the rows (sql_select_limit), read
+# what was not committed, or hang up on a reader that pauses.
+_SETTINGS = {
+    "sql_mode": "''",
+    "time_zone": "'+00:00'",
+    "sql_select_limit": "18446744073709551615",
+    "net_write_timeout": "3600",
+    "wait_timeout": "86400",
+}
+
+
+class MySQL(Database):
+    """A session of PyMySQL, and how to open another one to end a statement of this one.
+
+    :param place: the connection in words, for messages.
+    :param comment: what every read begins with: an administrator sees it in the list of processes.
+    """
+
+    shares_snapshots = False
+
+    def __init__(self, connect: Connect, place: str, comment: str) -> None:
+        self._connect = connect
+        self._place = place
+        self._comment = comment
+        self._session = connect()
+        self._version = ""
+        self._is_mariadb = False
+        self._id = 0
+        self._is_reading = False
+        self._is_cancelled = False
+        self._is_in_transaction = False
+
+    @classmethod
+    def open(cls, connection: Connection, application_name: str, limits: Limits) -> Self:
+        """Open a session: see :func:`.opening.open_database`."""
+        try:
+            import pymysql
+        except ImportError:
+            raise ConfigError("MySQL is read with PyMySQL: pip install 'airflow-provider-connect[sql]'") from None
+        found = problems(connection)
+        if found:
+            raise ConfigError("; ".join(found))
+        place = f"connection {connection.conn_id!r}"
+        given = arguments(connection, limits.connect_seconds) | {
+            "autocommit": True,
+            "charset": "utf8mb4",
+            "program_name": application_name,
+            "read_timeout": limits.connect_seconds,
+            "write_timeout": limits.connect_seconds,
+        }
+        try:
+            opened = cls(lambda: pymysql.connect(**given), place, f"/* {_harmless(application_name)} */ ")
+        except (pymysql.MySQLError, OSError) as error:
+            raise connecting_error(error, place, secrets(connection)) from None
+        try:
+            opened._prepare(limits)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def _prepare(self, limits: Limits) -> None:
+        # PyMySQL has one timeout, for the answer to a login and for rows.
+        self._session._read_timeout = limits.statement_seconds + _BEYOND_TIMEOUT_SECONDS  # type: ignore[attr-defined]
+        told, self._id = self._rows("SELECT version(), connection_id()", "setting up the session")[0]
+        self._is_mariadb = "mariadb" in told.lower()
+        self._version = f"{'MariaDB' if self._is_mariadb else 'MySQL'} {told.split('-')[0]}"
+        timeout = (
+            f"max_statement_time = {limits.statement_seconds:.3f}"
+            if self._is_mariadb
+            else f"max_execution_time = {max(1, round(limits.statement_seconds * 1000))}"
+        )
+        settings = ", ".join(f"{name} = {value}" for name, value in _SETTINGS.items())
+        self._rows(f"SET SESSION {settings}, {timeout}", "setting up the session")
+        self._rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
+
+    @property
+    def version(self) -> str:
+        """The server and its version."""
+        return self._version
+
+    def lag_seconds(self) -> float | None:
+        """Return a replica's own measure.
+
+        :raises ConfigError: if the user may not ask for it.
+        """
+        asked = catalog.LAG_OF_MARIADB if self._is_mariadb else catalog.LAG
+        return catalog.lag_seconds(self._named_rows(asked, "asking for the replica's lag"))
+
+    def describe(self, what: Table | Query) -> list[SqlColumn]:
+        """Return the columns, asked of the information schema or, for a query, of the optimizer."""
+        if isinstance(what, Query):
+            with (
+                self._told("describing the query", tells_syntax=True),
+                contextlib.closing(stream(self._session)) as rows,
+            ):
+                rows.execute(self.select("*", self.relation(what), limit=0))
+                fields = [(field.name, type_name(field)) for field in rows.fields]
+            return [SqlColumn(name, kind, kind) for name, kind in fields]
+        found = self._rows(catalog.columns(self._schema(what), self.literal(what.name)), f"describing {what.name!r}")
+        if not found:
+            raise ConfigError(
+                f"{self._place}: there is no table {self.relation(what)}, or the user may not see it"
+                + ("" if what.schema else ": is the connection's schema field the right database?")
+            )
+        documents = self._documents(what) if self._is_mariadb else set()
+        return [
+            SqlColumn(name, kind, "json" if name in documents else kind, nullable == "YES", bool(made))
+            for name, kind, nullable, made in found
+        ]
+
+    def _documents(self, table: Table) -> set[str]:
+        """Return the columns whose text MariaDB checks to be JSON: its JSON is a text with a constraint."""
+        clauses = self._rows(
+            catalog.checks(self._schema(table), self.literal(table.name)), "asking for the table's constraints"
+        )
+        return {
+            found[1].replace("``", "`")
+            for (clause,) in clauses
+            if (found := re.fullmatch(r"json_valid\(`((?:[^`]|``)+)`\)", clause))
+        }
+
+    def _schema(self, table: Table) -> str:
+        return self.literal(table.schema) if table.schema else "database()"
+
+    def primary_key(self, table: Table) -> list[str]:
+        """Return the primary key's columns."""
+        return next((list(index.columns) for index in self.indexes(table) if index.name == "PRIMARY"), [])
+
+    def indexes(self, table: Table) -> list[Index]:
+        """Return B-trees over whole columns."""
+        sql = catalog.indexes(self._schema(table), self.literal(table.name))
+        return catalog.grouped(self._rows(sql, f"asking for the indexes of {table.name!r}"))
+
+    def estimated_rows(self, table: Table) -> int | None:
+        """Return the engine's number."""
+        sql = catalog.estimate(self._schema(table), self.literal(table.name))
+        found = self._rows(sql, f"asking for the size of {table.name!r}")
+        return int(found[0][0]) if found and found[0][0] is not None else None
+
+    def quote(self, name: str) -> str:
+        """Return a name in backticks."""
+        if not name or "\0" in name:
+            raise ConfigError(f"{name!r} is no name in MySQL")
+        return "`" + name.replace("`", "``") + "`"
+
+    def literal(self, value: object) -> str:
+        """Return a value as PyMySQL writes it."""
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            value = value.astimezone(dt.UTC).replace(tzinfo=None)
+        with self._told("writing a value"), contextlib.closing(self._session.cursor()) as cursor:
+            return str(cursor.mogrify("%s", (value,)))
+
+    def begin(self, snapshot: str | None = None) -> None:
+        """Begin a transaction with a snapshot of its own."""
+        if snapshot is not None:
+            self.export_snapshot()
+        self._rows("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", "beginning to read")
+        self._is_in_transaction = True
+
+    def end(self) -> None:
+        """Commit, which changes nothing."""
+        if self._is_in_transaction:
+            self._rows("COMMIT", "ending to read")
+            self._is_in_transaction = False
+
+    def export_snapshot(self) -> str:
+        """Refuse: no two sessions share one here."""
+        raise ConfigError(f"{self._place}: {self.version} has no snapshots that sessions can share")
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement."""
+        return self._rows(sql, "asking the database")
+
+    def _rows(self, sql: str, doing: str) -> list[tuple[Any, ...]]:
+        with self._told(doing), contextlib.closing(self._session.cursor()) as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def _named_rows(self, sql: str, doing: str) -> list[dict[str, Any]]:
+        from pymysql.cursors import DictCursor
+
+        with self._told(doing), contextlib.closing(self._session.cursor(DictCursor)) as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+        """Return the items of a line."""
+        return [read_column(column, self.quote(column.name), choices) for column in columns]
+
+    def read(
+        self,
+        columns: Sequence[ReadColumn],
+        relation: str,
+        *,
+        where: str = "",
+        order_by: str = "",
+        block_bytes: int = BLOCK_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """Select the rows as lines, one at a time."""
+        import pymysql
+
+        converter = Converter(columns)
+        line = f"cast(concat_ws(',', {', '.join(column.expression for column in columns)}) as binary)"
+        statement = self._comment + self.select([line], relation, where=where, order_by=order_by)
+        with self._told("reading rows"):
+            rows = stream(self._session)
+            self._is_reading = True
+            try:
+                rows.execute(statement)
+                sent = 0
+                for block, lines in blocks(map(self._line, rows.fetchall_unbuffered()), block_bytes, end=b"\n"):
+                    sent += lines
+                    yield converter.batch(block)
+                if sent != converter.rows:
+                    raise DataError(
+                        f"{self._place}: reading rows: {sent:,} lines came, and they hold {converter.rows:,} rows"
+                    )
+                self._is_reading = False
+            except pymysql.MySQLError:
+                self._is_reading = False  # the server has ended it
+                raise
+            finally:
+                rows.abandon()
+                if self._is_reading:  # what is still on its way would be taken for the answer to another statement
+                    self.close()
+
+    def _line(self, row: tuple[bytes | None]) -> bytes:
+        if row[0] is None:
+            raise DataError(
+                f"{self._place}: a row is longer than the server's max_allowed_packet, and the server sends NULL for "
+                "it: raise max_allowed_packet, or leave its long column out"
+            )
+        return row[0]
+
+    def cancel(self) -> None:
+        """End the statement from a session of its own."""
+        self._is_cancelled = True
+        with self._told("cancelling"), contextlib.closing(self._connect()) as other, other.cursor() as cursor:
+            cursor.execute(f"KILL QUERY {self._id:d}")
+
+    def close(self) -> None:
+        """End the session; a statement that runs would live on while it computes, so it is killed first."""
+        import pymysql
+
+        if not self._session.open:
+            return
+        if self._is_reading:
+            with contextlib.suppress(pymysql.MySQLError), contextlib.closing(self._connect()) as other:
+                other.cursor().execute(f"KILL {self._id:d}")
+        self._session.close()
+
+    @contextlib.contextmanager
+    def _told(self, doing: str, *, tells_syntax: bool = False) -> Iterator[None]:
+        """Raise what PyMySQL raises as our own."""
+        import pymysql
+
+        try:
+            yield
+        except pymysql.MySQLError as error:
+            place = f"{self._place}: {doing}"
+            raise sql_error(error, place, is_cancelled=self._is_cancelled, tells_syntax=tells_syntax) from None
+        except (AttributeError, OSError, ValueError):
+            if self._session.open:
+                raise
+            # As PyMySQL says it of a connection that was closed, here or in another thread.
+            raise RetriableError(f"{self._place}: {doing}: the session is closed") from None
+
+
+def _harmless(name: str) -> str:
+    """Return a name that cannot end a comment, nor be a hint or a command in one."""
+    return re.sub(r"[^\w .:+=@-]", "_", name)

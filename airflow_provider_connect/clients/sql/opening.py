@@ -1,0 +1,48 @@
+"""Opens the session that a connection's type names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.sql.database import Database, Limits
+from airflow_provider_connect.clients.sql.mysql import connection as mysql
+from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
+from airflow_provider_connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.connection import Connection
+
+POSTGRESQL = ("postgres", "postgresql")
+MYSQL = ("mysql", "mariadb")
+
+
+def problems(connection: Connection) -> list[str]:
+    """Return what is wrong with a connection; no network is asked."""
+    if connection.conn_type in POSTGRESQL:
+        return postgresql.problems(connection)
+    return mysql.problems(connection) if connection.conn_type in MYSQL else []
+
+
+def open_database(connection: Connection, *, application_name: str, limits: Limits | None = None) -> Database:
+    """Open a session by the type of the connection: ``postgres``, ``mysql`` or ``sqlite``.
+
+    :param application_name: what a database's administrator sees of the session, such as the DAG and the day.
+    :raises ConfigError: if the connection is wrong, or the package that speaks to this database is missing.
+    :raises RetriableError: if the server cannot be reached, or has no room.
+    """
+    if connection.conn_type in POSTGRESQL:
+        from airflow_provider_connect.clients.sql.postgresql.session import PostgreSQL  # noqa: PLC0415  # one of the two, and heavy
+
+        return PostgreSQL.open(connection, application_name, limits or Limits())
+    if connection.conn_type in MYSQL:
+        from airflow_provider_connect.clients.sql.mysql.session import MySQL  # noqa: PLC0415
+
+        return MySQL.open(connection, application_name, limits or Limits())
+    if connection.conn_type == "sqlite":
+        from airflow_provider_connect.clients.sql.sqlite import SQLite  # noqa: PLC0415
+
+        return SQLite.open(connection, application_name, limits or Limits())
+    raise ConfigError(
+        f"connection {connection.conn_id!r}: type {connection.conn_type!r} is no database that can be read: "
+        "give one of type postgres, mysql or sqlite"
+    )

@@ -1,0 +1,1 @@
+"""PostgreSQL: rows as COPY writes them."""

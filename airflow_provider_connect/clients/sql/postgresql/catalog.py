@@ -1,0 +1,61 @@
+"""What is asked of PostgreSQL's catalog. A relation is given as it stands in SQL, so a view is one, too."""
+
+from __future__ import annotations
+
+COLUMNS = """
+SELECT a.attname, a.atttypid, a.atttypmod, NOT a.attnotnull, a.attgenerated <> ''
+FROM pg_attribute a
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+"""
+
+# A domain is read as the type below it, however deep that lies.
+TYPES = """
+WITH RECURSIVE asked AS (
+  SELECT * FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS u (type, modifier, place)
+), chain AS (
+  SELECT place, type, modifier FROM asked
+  UNION ALL
+  SELECT c.place, t.typbasetype, t.typtypmod
+  FROM chain c JOIN pg_type t ON t.oid = c.type WHERE t.typtype = 'd'
+)
+SELECT format_type(asked.type, asked.modifier),
+  CASE
+    WHEN t.typtype = 'e' THEN 'enum'
+    WHEN t.typtype = 'c' THEN 'composite'
+    WHEN t.typtype IN ('r', 'm') THEN 'range'
+    WHEN t.typcategory = 'A' THEN 'array'
+    ELSE format_type(chain.type, chain.modifier)
+  END
+FROM asked JOIN chain USING (place) JOIN pg_type t ON t.oid = chain.type AND t.typtype <> 'd'
+ORDER BY place
+"""
+
+# Those that a range of their first column can use: whole, valid B-trees that begin with a plain column. What follows
+# an expression is left out.
+INDEXES = """
+SELECT c.relname, k.columns, i.indisunique AND k.plain = i.indnkeyatts, i.indisprimary
+FROM pg_index i
+JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_am m ON m.oid = c.relam AND m.amname = 'btree'
+CROSS JOIN LATERAL (
+  SELECT array_agg(a.attname::text ORDER BY n.place) AS columns, count(*) AS plain
+  FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS n (number, place)
+  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = n.number
+  WHERE n.place <= i.indnkeyatts AND NOT EXISTS (
+    SELECT FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS e (number, place) WHERE e.number = 0 AND e.place < n.place
+  )
+) k
+WHERE i.indrelid = to_regclass(%s) AND i.indisvalid AND i.indpred IS NULL AND k.plain > 0
+ORDER BY NOT i.indisprimary, c.relname
+"""
+
+ESTIMATE = "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)"
+
+# A standby that gets nothing new because nothing new happens is not behind.
+LAG = """
+SELECT CASE WHEN pg_is_in_recovery() THEN
+  CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0
+    ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END
+END
+"""

@@ -1,0 +1,97 @@
+"""PostgreSQL's types and their homes in Arrow: the table, as data.
+
+COPY writes every value with its type's own output function, which loses nothing. A type that is not named here is
+read as that text: uuid, interval, inet, bit, xml, arrays, ranges, composites, enums and whatever an extension adds.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_DIGITS = 38
+"""What Arrow's decimal128, Spark and Delta hold."""
+_IN_PARENTHESES = re.compile(r"\([^()]*\)")
+_NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
+_AS_TEXT = "read it with a query that selects it as text"
+_FAR_DATES = f"infinity, or a year before 1 or after 9999? {_AS_TEXT}, or as nullif(column, 'infinity')"
+_ADVICE = {
+    "date": _FAR_DATES,
+    "timestamp without time zone": _FAR_DATES,
+    "timestamp with time zone": _FAR_DATES,
+    "time without time zone": f"24:00:00? {_AS_TEXT}",
+    "numeric": "NaN or an infinity? decimals='string' and 'double' keep them",
+}
+_JSON = ("json", "jsonb")
+
+
+@lru_cache(maxsize=1)
+def _homes() -> dict[str, pa.DataType]:
+    import pyarrow as pa
+
+    return {
+        "smallint": pa.int16(),
+        "integer": pa.int32(),
+        "bigint": pa.int64(),
+        "oid": pa.int64(),
+        "real": pa.float32(),
+        "double precision": pa.float64(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+        "time without time zone": pa.time64("us"),
+        "timestamp without time zone": pa.timestamp("us"),
+        "timestamp with time zone": pa.timestamp("us", "UTC"),
+    }
+
+
+def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
+    """Return how to read a column.
+
+    :param quoted: its name as it stands in SQL.
+    """
+    import pyarrow as pa
+
+    name = _IN_PARENTHESES.sub("", column.base)
+    read = ReadColumn(
+        column.name,
+        column.type,
+        quoted,
+        read_type=pa.string(),
+        type=pa.string(),
+        is_nullable=column.is_nullable,
+        is_json=name in _JSON,
+        advice=_ADVICE.get(name, ""),
+    )
+    if name == "bytea":
+        # Digits alone, whatever bytea_output is.
+        return read._replace(expression=f"encode({quoted}, 'hex')", form="hex", type=pa.binary())
+    if name == "money":
+        # As a number: its own text has the currency and the separators of lc_monetary.
+        read = read._replace(expression=f"{quoted}::numeric")
+    if name not in ("numeric", "money"):
+        kind = _homes().get(name, pa.string())
+        return read._replace(read_type=kind, type=kind)
+    kind = _number(column.base, choices)
+    if kind == pa.float64():
+        # By the server, which refuses what no double can hold: Arrow would make an infinity of it.
+        read = read._replace(expression=f"{read.expression}::double precision")
+    return read._replace(read_type=kind, type=kind)
+
+
+def _number(base: str, choices: Choices) -> pa.DataType:
+    import pyarrow as pa
+
+    if choices.decimals == "double":
+        return pa.float64()
+    declared = _NUMERIC.fullmatch(base)
+    if choices.decimals == "exact" and declared:
+        precision, scale = int(declared[1]), int(declared[2])
+        if 0 <= scale <= precision <= MOST_DIGITS:
+            return pa.decimal128(precision, scale)
+    return pa.string()

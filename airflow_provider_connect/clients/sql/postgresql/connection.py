@@ -1,0 +1,67 @@
+"""Airflow's own ``postgres`` connection as libpq's parameters.
+
+Names: https://www.postgresql.org/docs/18/libpq-connect.html#LIBPQ-PARAMKEYWORDS and ``PostgresHook`` of
+apache-airflow-providers-postgres (2026-11), whose schema field is the database.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.secrets import Secrets, is_secret_name
+
+PASSED_ON = {
+    "channel_binding", "connect_timeout", "gssencmode", "hostaddr", "keepalives", "keepalives_count",
+    "keepalives_idle", "keepalives_interval", "krbsrvname", "load_balance_hosts", "passfile", "require_auth", "service",
+    "sslcert", "sslcertmode", "sslcrl", "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslpassword",
+    "sslrootcert", "ssl_max_protocol_version", "ssl_min_protocol_version", "target_session_attrs", "tcp_user_timeout",
+}  # fmt: skip
+WITHOUT_MEANING = {"client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
+"""Fields of Airflow's hook that change nothing here."""
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+# A server that vanished is noticed after two minutes, not after the two hours of most systems.
+_UNLESS_GIVEN = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}
+
+
+def problems(connection: Connection) -> list[str]:
+    """Return what is wrong with a connection; no network is asked."""
+    found = []
+    if not connection.path and not connection.extra.get("service"):
+        found.append("its schema field names no database")
+    if connection.extra.get("iam"):
+        found.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
+    for name, value in connection.extra.items():
+        if name in PASSED_ON:
+            if not isinstance(value, (str, int)):
+                found.append(f"extra field {name!r} must be text or a number")
+        elif name not in WITHOUT_MEANING | {"iam"} and value not in (None, "", False):
+            found.append(f"extra field {name!r} is none that libpq gets from here")
+    mode = connection.extra.get("sslmode")
+    if mode and mode not in _SSL_MODES:
+        found.append(f"extra field 'sslmode' must be one of {', '.join(_SSL_MODES)}")
+    return [f"connection {connection.conn_id!r}: {problem}" for problem in found]
+
+
+def parameters(connection: Connection, application_name: str, connect_seconds: float) -> dict[str, Any]:
+    """Return what libpq connects with."""
+    given = {name: str(value) for name, value in connection.extra.items() if name in PASSED_ON and value != ""}
+    return {
+        "host": connection.host or None,
+        "port": connection.port,
+        "dbname": connection.path or None,
+        "user": connection.login.get_secret_value() if connection.login else None,
+        "password": connection.password.get_secret_value() if connection.password else None,
+        "application_name": application_name,
+        "connect_timeout": max(2, round(connect_seconds)),
+        **_UNLESS_GIVEN,
+        **given,
+    }
+
+
+def secrets(connection: Connection) -> Secrets:
+    """Return what no message may show."""
+    password = connection.password.get_secret_value() if connection.password else ""
+    hidden = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]
+    # The path of a key is no secret: messages name it.
+    return Secrets([password, *(value for value in hidden if not value.startswith("/"))])

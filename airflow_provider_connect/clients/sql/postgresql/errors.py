@@ -1,0 +1,81 @@
+"""What an error of PostgreSQL means, told by its SQLSTATE.
+
+Codes: https://www.postgresql.org/docs/18/errcodes-appendix.html (2026-11). A server's text may quote a value, so only
+texts about a statement's own names are shown (class 42 and those of signing in), and the text of a failed connection.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
+from airflow_provider_connect.secrets import Secrets, without_tokens
+
+if TYPE_CHECKING:
+    import psycopg
+
+_CANCELED = "57014"
+# The longest beginning of a code counts.
+_TYPES: dict[str, type[ConnectError]] = {
+    "0A": ConfigError,  # not supported, by this version or on a standby
+    "21": DataError,
+    "22": DataError,
+    "25006": ConfigError,  # a statement that writes
+    "28": ConfigError,
+    "3D": ConfigError,
+    "3F": ConfigError,
+    "42": ConfigError,
+    "54": ConfigError,
+    "57P04": ConfigError,  # the database was dropped
+    "XX001": DataError,  # the table's own files are damaged
+    "XX002": DataError,
+    "F0": ConfigError,
+}
+_ADVICE = {
+    "25006": "the SQL writes, and this session may only read",
+    "40001": "the rows were changed or vacuumed under a query on a standby: try again, or raise "
+    "max_standby_streaming_delay there",
+    "42501": "grant the user SELECT",
+    "53300": "the server has no connection left for us: lower parallel reads, or try later",
+    "57P03": "the server starts or recovers",
+}
+_TOLD_CLASSES = ("28", "3D", "3F", "42", "57P03")
+
+# A refused connection has no SQLSTATE in libpq, and its text is in the server's language. What is not recognised may
+# pass: trying again does no harm.
+_REFUSED_FOR_GOOD = re.compile(
+    r"password authentication failed|no password supplied|authentication failed|no pg_hba\.conf entry"
+    r"|(?:database|role) \".*\" does not exist|permission denied for database|is not permitted to log in"
+    r"|certificate verify failed|server certificate for|root certificate file"
+    r"|could not (?:load|read) .*(?:certificate|key)"
+    r"|server does not support SSL|certificate authentication|invalid (?:sslmode|connection option|port|value)"
+    r"|channel binding|private key file|GSSAPI|SSL negotiation|unsupported startup parameter",
+    re.DOTALL,
+)
+
+
+def connecting_error(error: psycopg.Error, place: str, secrets: Secrets) -> ConnectError:
+    """Return what a failed connection means; its text is shown without the password."""
+    said = " ".join(secrets.struck_from(str(error)).split())
+    refused = _REFUSED_FOR_GOOD.search(said)
+    message = f"{place}: PostgreSQL lets us not in: {said}"
+    return ConfigError(f"{message}: correct the connection") if refused else RetriableError(message)
+
+
+def sql_error(error: psycopg.Error, doing: str, *, is_cancelled: bool = False) -> ConnectError:
+    """Return what a failed statement means."""
+    code = error.sqlstate or ""
+    if not code:
+        return RetriableError(f"{doing}: PostgreSQL's connection is lost ({type(error).__name__})")
+    if code == _CANCELED:
+        if is_cancelled:
+            return RetriableError(f"{doing}: cancelled")
+        return DeadlineError(
+            f"{doing}: PostgreSQL ended the statement (SQLSTATE {code}), for its time or by an administrator's hand: "
+            "read less at once, or allow the statement more time"
+        )
+    kind = next((_TYPES[code[:length]] for length in (5, 2) if code[:length] in _TYPES), RetriableError)
+    told = f": {without_tokens(error.diag.message_primary or '')}" if code.startswith(_TOLD_CLASSES) else ""
+    advice = f": {_ADVICE[code]}" if code in _ADVICE else ""
+    return kind(f"{doing}: PostgreSQL answers SQLSTATE {code} ({type(error).__name__}){told}{advice}")

@@ -1,0 +1,265 @@
+"""A session with PostgreSQL."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
+from airflow_provider_connect.clients.sql.database import (
+    BLOCK_BYTES,
+    Choices,
+    Database,
+    Index,
+    Limits,
+    Query,
+    ReadColumn,
+    SqlColumn,
+    Table,
+)
+from airflow_provider_connect.clients.sql.postgresql import catalog
+from airflow_provider_connect.clients.sql.postgresql.columns import read_column
+from airflow_provider_connect.clients.sql.postgresql.connection import parameters, problems, secrets
+from airflow_provider_connect.clients.sql.postgresql.errors import connecting_error, sql_error
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+
+if TYPE_CHECKING:
+    import psycopg
+    import pyarrow as pa
+
+    from airflow_provider_connect.connection import Connection
+
+_CANCEL_SECONDS = 5.0
+_DUPLICATE = "names two columns {!r}: give each its own name"
+# A role's or a database's defaults would change the text of values, cut a session that waits, or let a killed task's
+# query run on. A server that does not know one of them, as an older version, is left alone.
+_SETTINGS = {
+    "client_encoding": "UTF8",
+    "timezone": "UTC",
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "iso_8601",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "xmlbinary": "base64",
+    "default_transaction_read_only": "on",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+}
+_GONE_AFTER = "10s"
+"""How soon a server that computes notices that its client is gone."""
+
+
+class PostgreSQL(Database):
+    """A session of psycopg 3.
+
+    :param place: the connection in words, for messages.
+    """
+
+    shares_snapshots = True
+
+    def __init__(self, session: psycopg.Connection[tuple[Any, ...]], place: str) -> None:
+        self._session = session
+        self._place = place
+        self._is_cancelled = False
+
+    @classmethod
+    def open(cls, connection: Connection, application_name: str, limits: Limits) -> Self:
+        """Open a session: see :func:`.opening.open_database`."""
+        try:
+            import psycopg
+        except ImportError:
+            raise ConfigError("PostgreSQL is read with psycopg: pip install 'airflow-provider-connect[sql]'") from None
+        found = problems(connection)
+        if found:
+            raise ConfigError("; ".join(found))
+        place = f"connection {connection.conn_id!r}"
+        try:
+            session = psycopg.connect(
+                **parameters(connection, application_name, limits.connect_seconds), autocommit=True
+            )
+        except psycopg.Error as error:
+            raise connecting_error(error, place, secrets(connection)) from None
+        opened = cls(session, place)
+        try:
+            opened._prepare(limits)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def _prepare(self, limits: Limits) -> None:
+        settings = _SETTINGS | {"statement_timeout": f"{max(1, round(limits.statement_seconds * 1000))}"}
+        self._rows(
+            "SELECT set_config(s.name, w.value, false) FROM unnest(%s::text[], %s::text[]) AS w (name, value)"
+            " JOIN pg_settings s ON lower(s.name) = w.name",
+            "setting up the session",
+            (list(settings), list(settings.values())),
+        )
+        with contextlib.suppress(ConfigError, RetriableError):  # not before version 14, nor on every system
+            self._rows(f"SET client_connection_check_interval = '{_GONE_AFTER}'", "setting up the session")
+
+    @property
+    def version(self) -> str:
+        """The server and its version."""
+        return f"PostgreSQL {(self._session.info.parameter_status('server_version') or '?').split()[0]}"
+
+    def lag_seconds(self) -> float | None:
+        """Return how old what a standby replayed last is; 0 if it has replayed all that it gets."""
+        lag = self._rows(catalog.LAG, "asking for the standby's lag")[0][0]
+        return None if lag is None else float(lag)
+
+    def describe(self, what: Table | Query) -> list[SqlColumn]:
+        """Return the columns, asked of the catalog or, for a query, of the planner."""
+        if isinstance(what, Table):
+            found = self._rows(catalog.COLUMNS, f"describing {what.name!r}", (self.relation(what),))
+            if not found:
+                raise ConfigError(
+                    f"{self._place}: there is no table {self.relation(what)}, or the user may not see it: "
+                    "names are as in the catalog, capitals and all"
+                )
+            described = [(name, oid, modifier, nullable, made) for name, oid, modifier, nullable, made in found]
+        else:
+            described = [(name, oid, modifier, True, False) for name, oid, modifier in self._planned(what)]
+        types = self._types([(oid, modifier) for _, oid, modifier, *_ in described])
+        return [
+            SqlColumn(name, kind, base, nullable, made)
+            for (name, _, _, nullable, made), (kind, base) in zip(described, types, strict=True)
+        ]
+
+    def _planned(self, query: Query) -> list[tuple[str, int, int]]:
+        with self._told("describing the query"), self._session.cursor() as cursor:
+            cursor.execute(self.select("*", self.relation(query), limit=0).encode())
+            result = cursor.pgresult
+            described = cursor.description or []
+            found = [
+                (column.name, column.type_code, result.fmod(position) if result else -1)
+                for position, column in enumerate(described)
+            ]
+        names = [name for name, *_ in found]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"{self._place}: the query {_DUPLICATE.format(name)}")
+        return found
+
+    def _types(self, asked: list[tuple[int, int]]) -> list[tuple[str, str]]:
+        oids, modifiers = [oid for oid, _ in asked], [modifier for _, modifier in asked]
+        found = self._rows(catalog.TYPES, "asking for the columns' types", (oids, modifiers))
+        return [(kind, base) for kind, base in found]
+
+    def primary_key(self, table: Table) -> list[str]:
+        """Return the primary key's columns."""
+        return next((list(index.columns) for index, is_key in self._indexes(table) if is_key), [])
+
+    def indexes(self, table: Table) -> list[Index]:
+        """Return whole B-trees that begin with a plain column."""
+        return [index for index, _ in self._indexes(table)]
+
+    def _indexes(self, table: Table) -> list[tuple[Index, bool]]:
+        found = self._rows(catalog.INDEXES, f"asking for the indexes of {table.name!r}", (self.relation(table),))
+        return [(Index(name, tuple(columns), unique), is_key) for name, columns, unique, is_key in found]
+
+    def estimated_rows(self, table: Table) -> int | None:
+        """Return the planner's number; None before the table was analyzed for the first time."""
+        found = self._rows(catalog.ESTIMATE, f"asking for the size of {table.name!r}", (self.relation(table),))
+        return int(found[0][0]) if found and found[0][0] >= 0 else None
+
+    def quote(self, name: str) -> str:
+        """Return a name in double quotes."""
+        if not name or "\0" in name:
+            raise ConfigError(f"{name!r} is no name in PostgreSQL")
+        return '"' + name.replace('"', '""') + '"'
+
+    def literal(self, value: object) -> str:
+        """Return a value as psycopg writes it."""
+        from psycopg import sql
+
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            value = value.astimezone(dt.UTC)
+        with self._told("writing a value"):
+            return sql.Literal(value).as_string(self._session)
+
+    def begin(self, snapshot: str | None = None) -> None:
+        """Begin a transaction that is repeatable and read-only."""
+        self._rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "beginning to read")
+        if snapshot is None:
+            return
+        try:
+            self._rows(f"SET TRANSACTION SNAPSHOT {self.literal(snapshot)}", "sharing a snapshot")
+        except (ConfigError, DataError) as error:
+            raise RetriableError(f"{error}: the session that exported it has ended") from None
+
+    def end(self) -> None:
+        """Commit, which changes nothing."""
+        if self._session.info.transaction_status:
+            self._rows("COMMIT", "ending to read")
+
+    def export_snapshot(self) -> str:
+        """Return the snapshot's name; a standby has one to give, too."""
+        return str(self._rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement."""
+        return self._rows(sql, "asking the database")
+
+    def _rows(self, sql: str, doing: str, values: tuple[Any, ...] | None = None) -> list[tuple[Any, ...]]:
+        with self._told(doing), self._session.cursor() as cursor:
+            cursor.execute(sql.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+        """Return how COPY reads them."""
+        return [read_column(column, self.quote(column.name), choices) for column in columns]
+
+    def read(
+        self,
+        columns: Sequence[ReadColumn],
+        relation: str,
+        *,
+        where: str = "",
+        order_by: str = "",
+        block_bytes: int = BLOCK_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """COPY the rows out."""
+        converter = Converter(columns)
+        statement = self.select([column.expression for column in columns], relation, where=where, order_by=order_by)
+        with self._told("reading rows"), self._session.cursor() as cursor:
+            with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv)".encode()) as copy:
+                for block, _ in blocks(copy, block_bytes):
+                    yield converter.batch(block)
+            if cursor.rowcount != converter.rows:
+                raise RetriableError(
+                    f"reading rows: PostgreSQL sent {cursor.rowcount:,} rows, and {converter.rows:,} arrived"
+                )
+
+    def cancel(self) -> None:
+        """Ask the server to end the statement."""
+        self._is_cancelled = True
+        with self._told("cancelling"):
+            self._session.cancel_safe(timeout=_CANCEL_SECONDS)
+
+    def close(self) -> None:
+        """End the session, and the statement with it if one runs."""
+        import psycopg
+        from psycopg.pq import TransactionStatus
+
+        if self._session.closed:
+            return
+        try:
+            if self._session.info.transaction_status == TransactionStatus.ACTIVE:
+                self._session.cancel_safe(timeout=_CANCEL_SECONDS)
+        except psycopg.Error:
+            pass  # the server notices by itself that we are gone
+        finally:
+            self._session.close()
+
+    @contextlib.contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """Raise what psycopg raises as our own."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            raise sql_error(error, f"{self._place}: {doing}", is_cancelled=self._is_cancelled) from None

@@ -1,0 +1,325 @@
+"""SQLite: the standard library's own driver, a file opened for reading alone.
+
+Types belong to values here, whatever a column declares. A value of another storage class than its column's type raises,
+and nothing is converted that could lose a digit: what the file has, or an error that names the column.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from airflow_provider_connect.clients.sql.database import (
+    BLOCK_BYTES,
+    Choices,
+    Database,
+    Index,
+    Limits,
+    Query,
+    ReadColumn,
+    SqlColumn,
+    Table,
+)
+from airflow_provider_connect.clients.sql.sqlite_types import classes_of, read_as
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FIRST_ROWS, _MOST_ROWS = 1_000, 10_000
+_STEPS = 20_000
+"""After so many steps of SQLite's machine it is looked whether the time is up: about every millisecond."""
+_GENERATED = (2, 3)
+_VIEW = "connect_query"
+_NOT_YET = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
+_NOT_A_DATABASE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+
+
+class SQLite(Database):
+    """A session with a file, through :meth:`open`."""
+
+    def __init__(self, link: sqlite3.Connection, place: str, limits: Limits) -> None:
+        self._link = link
+        self._place = place
+        self._limits = limits
+        self._ends = 0.0
+        link.set_progress_handler(lambda: time.monotonic() > self._ends, _STEPS)
+
+    @classmethod
+    def open(cls, connection: Connection, application_name: str, limits: Limits) -> Self:
+        """Open the file that the connection's host is.
+
+        :param application_name: nobody sees it here.
+        :raises ConfigError: there is no such file, or it is no database.
+        """
+        place = f"connection {connection.conn_id!r}"
+        if not connection.host:
+            raise ConfigError(f"{place}: host: give the path of the database's file")
+        path = Path(connection.host)
+        if not path.is_file():
+            raise ConfigError(f"{place}: host: there is no file {connection.host}")
+        try:
+            link = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro",
+                uri=True,
+                timeout=limits.connect_seconds,
+                isolation_level=None,
+                check_same_thread=False,  # a poll's thread reads, and the task's own may close
+            )
+        except sqlite3.Error as error:
+            raise _named(error, place) from None
+        made = cls(link, place, limits)
+        made.rows("SELECT 1 FROM sqlite_master LIMIT 1")
+        return made
+
+    def close(self) -> None:
+        """Close the file; a transaction ends."""
+        self._link.close()
+
+    # What the server is
+
+    @property
+    def version(self) -> str:
+        """The library's."""
+        return f"SQLite {sqlite3.sqlite_version}"
+
+    @property
+    def shares_snapshots(self) -> bool:
+        """Never."""
+        return False
+
+    def lag_seconds(self) -> float | None:
+        """Return None: a file is no replica."""
+        return None
+
+    # What is in it
+
+    def describe(self, what: Table | Query) -> list[SqlColumn]:
+        """Return the columns in order, with their declared types; an expression of a query has none."""
+        if isinstance(what, Table):
+            found = self._columns(what.name)
+            if not found:
+                raise ConfigError(f"{self._place}: there is no table {what.name!r}")
+            own = sum(bool(row[5]) for row in found) == 1
+            return [_column(row, is_key=own and bool(row[5])) for row in found]
+        text = what.sql.strip().rstrip(";")
+        self.rows(f"DROP VIEW IF EXISTS temp.{_VIEW}")
+        self.rows(f"CREATE TEMP VIEW {_VIEW} AS\n{text}\n")
+        try:
+            return [_column(row, is_key=False)._replace(is_nullable=True) for row in self._columns(_VIEW)]
+        finally:
+            self.rows(f"DROP VIEW temp.{_VIEW}")
+
+    def _columns(self, name: str) -> list[tuple[Any, ...]]:
+        return self.rows(f"PRAGMA table_xinfo({self.quote(name)})")
+
+    def primary_key(self, table: Table) -> list[str]:
+        """Return the primary key's columns in its order."""
+        return [row[1] for row in sorted(self._columns(table.name), key=lambda row: int(row[5])) if row[5]]
+
+    def indexes(self, table: Table) -> list[Index]:
+        """Return the indexes over all rows and plain columns."""
+        found = []
+        for _, name, is_unique, _, is_partial in self.rows(f"PRAGMA index_list({self.quote(table.name)})"):
+            columns = [row[2] for row in self.rows(f"PRAGMA index_info({self.quote(name)})")]
+            if not is_partial and None not in columns:
+                found.append(Index(name, tuple(columns), bool(is_unique)))
+        key = tuple(self.primary_key(table))
+        if key and not any(index.is_unique and index.columns == key for index in found):
+            found.append(Index("primary key", key, is_unique=True))  # the table itself is ordered by it
+        return found
+
+    def estimated_rows(self, table: Table) -> int | None:
+        """Return what ANALYZE has counted; None if it never ran."""
+        if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"):
+            return None
+        (found,) = self.one(
+            f"SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = {self.literal(table.name)}"
+        )
+        return None if found is None else int(found)
+
+    # SQL
+
+    def quote(self, name: str) -> str:
+        """Return a name in backticks: what stands in double quotes and is no column, SQLite takes for a text."""
+        return f"`{name.replace('`', '``')}`"
+
+    def relation(self, what: Table | Query) -> str:
+        """Return what stands after FROM.
+
+        :raises ConfigError: if the table is said to be in another schema than the file.
+        """
+        if isinstance(what, Table) and what.schema not in ("", "main"):
+            raise ConfigError(f"{self._place}: a file has one schema, main, and not {what.schema!r}")
+        return super().relation(what)
+
+    def literal(self, value: object) -> str:  # noqa: PLR0911  # a line for each type
+        """Return a value as it stands in SQL."""
+        if value is None:
+            return "NULL"
+        if isinstance(value, bool):
+            return str(int(value))
+        if isinstance(value, int | float):
+            return repr(value)
+        if isinstance(value, bytes):
+            return f"X'{value.hex()}'"
+        if isinstance(value, dt.datetime):
+            local = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+            return f"'{local.isoformat(' ')}'"
+        if isinstance(value, dt.date | dt.time):
+            return f"'{value.isoformat()}'"
+        if isinstance(value, str | Decimal):
+            return "'" + str(value).replace("'", "''") + "'"
+        raise ConnectError(f"a value of type {type(value).__name__} cannot be written in SQL")
+
+    # Reading
+
+    def begin(self, snapshot: str | None = None) -> None:
+        """Begin a transaction that sees the file as it is now.
+
+        :raises ConfigError: a snapshot is named.
+        """
+        if snapshot is not None:
+            raise ConfigError("SQLite cannot share a snapshot")
+        self.rows("BEGIN")
+        self.rows("SELECT 1 FROM sqlite_master LIMIT 1")  # only now it sees anything
+
+    def end(self) -> None:
+        """End the transaction, if there is one."""
+        if self._link.in_transaction:
+            self.rows("ROLLBACK")
+
+    def export_snapshot(self) -> str:
+        """Refuse to.
+
+        :raises ConfigError: always.
+        """
+        raise ConfigError("SQLite cannot share a snapshot")
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement and return its few rows."""
+        self._ends = time.monotonic() + self._limits.statement_seconds
+        try:
+            return self._link.execute(sql).fetchall()
+        except sqlite3.Error as error:
+            raise _named(error, self._place, is_late=time.monotonic() > self._ends) from None
+
+    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+        """Return how to read columns: each in its declared type."""
+        return [read_as(column, choices, self.quote(column.name)) for column in columns]
+
+    def read(
+        self,
+        columns: Sequence[ReadColumn],
+        relation: str,
+        *,
+        where: str = "",
+        order_by: str = "",
+        block_bytes: int = BLOCK_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows."""
+        import pyarrow as pa
+
+        schema = pa.schema([column.field for column in columns])
+        sql = self.select([column.expression for column in columns], relation, where=where, order_by=order_by)
+        self._ends = time.monotonic() + self._limits.statement_seconds
+        size = _FIRST_ROWS
+        try:
+            cursor = self._link.execute(sql)
+            while rows := cursor.fetchmany(size):
+                arrays = [
+                    _array(column, values) for column, values in zip(columns, zip(*rows, strict=True), strict=True)
+                ]
+                batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+                yield batch
+                size = max(1, min(_MOST_ROWS, int(block_bytes * batch.num_rows / max(batch.nbytes, 1))))
+        except sqlite3.Error as error:
+            raise _named(error, self._place, is_late=time.monotonic() > self._ends) from None
+
+    def cancel(self) -> None:
+        """End the statement that another thread waits for."""
+        self._link.interrupt()
+
+
+def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
+    _, name, declared, is_not_null, _, _, hidden = row
+    # A primary key of one column INTEGER is the row's own number, and never NULL. Any other may be.
+    is_row_number = is_key and declared.upper() == "INTEGER"
+    return SqlColumn(
+        name,
+        declared.lower(),
+        declared.lower(),
+        is_nullable=not (is_not_null or is_row_number),
+        is_generated=hidden in _GENERATED,
+    )
+
+
+def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
+    """Return a column of a batch.
+
+    :raises DataError: a value has another storage class, or does not fit; the value is not told.
+    """
+    import pyarrow as pa
+
+    allowed = classes_of(column)
+    strange = set(map(type, values)) - allowed - {type(None)}
+    if strange:
+        kinds = ", ".join(sorted(_STORED[kind] for kind in strange))
+        raise DataError(f"{_told(column)} is read as {column.type}, but holds {kinds}{_todo(column)}")
+    try:
+        if pa.types.is_decimal(column.type):
+            return pa.array([None if value is None else Decimal(value) for value in values], column.type)
+        if pa.types.is_boolean(column.type):
+            return _booleans(values)
+        if pa.types.is_temporal(column.type):
+            return pa.array(values, pa.string()).cast(column.type)
+        return pa.array(values, column.type)
+    except (pa.ArrowException, InvalidOperation, ValueError, OverflowError):
+        raise DataError(f"{_told(column)} holds a value that is no {column.type}{_todo(column)}") from None
+
+
+def _booleans(values: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    if not {0, 1, None}.issuperset(values):
+        raise ValueError
+    return pa.array([None if value is None else value == 1 for value in values], pa.bool_())
+
+
+def _told(column: ReadColumn) -> str:
+    return f"column {column.name!r} ({column.database_type})"
+
+
+def _todo(column: ReadColumn) -> str:
+    return f": {column.advice}" if column.advice else ""
+
+
+_STORED = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
+
+
+def _named(error: sqlite3.Error, place: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
+    """Return our error for one of SQLite's; its text only where it cannot hold a value."""
+    code = getattr(error, "sqlite_errorcode", None)
+    name = getattr(error, "sqlite_errorname", None) or type(error).__name__
+    main = None if code is None else code & 0xFF
+    if main is None and "decode" in str(error):
+        return DataError(f"{place}: a text is not UTF-8: read the column as a blob, in a query")
+    if main is None and isinstance(error, sqlite3.ProgrammingError):
+        return RetriableError(f"{place}: the session is closed")
+    if main == sqlite3.SQLITE_INTERRUPT:
+        if is_late:
+            return DeadlineError(f"{place}: the statement took longer than it may ({name})")
+        return RetriableError(f"{place}: the statement was cancelled ({name})")
+    if main in _NOT_YET:
+        return RetriableError(f"{place}: the file cannot be read just now ({name})")
+    if main in _NOT_A_DATABASE:
+        return ConfigError(f"{place}: the file cannot be opened as a database ({name})")
+    if main == sqlite3.SQLITE_ERROR:
+        return ConfigError(f"{place}: {error}")
+    return DataError(f"{place}: the file cannot be read ({name})")

@@ -1,0 +1,106 @@
+"""How SQLite's columns are read, by the types that they declare.
+
+The names are those of https://www.sqlite.org/datatype3.html, section 3.1, and those that applications use.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DECIMAL = re.compile(r"(?:decimal|numeric) *(?:\( *(\d+) *(?:, *(\d+) *)?\))?")
+_MOST_DIGITS = 38
+_IN_A_QUERY = "leave it out, or convert it in a query"
+
+
+def is_decimal(column: SqlColumn) -> bool:
+    """Tell whether a column holds decimal numbers."""
+    return _DECIMAL.fullmatch(column.base) is not None
+
+
+def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
+    """Return how a column is read."""
+    kind, advice = _type_of(column.base, choices)
+    expression = quoted
+    if is_decimal(column) and _is_text(kind):
+        # A whole number is kept as one, exactly; a floating one is not what was written, and is refused.
+        expression = f"CASE typeof({quoted}) WHEN 'integer' THEN CAST({quoted} AS TEXT) ELSE {quoted} END"
+    return ReadColumn(
+        column.name,
+        column.type or "no type",
+        expression,
+        read_type=kind,
+        type=kind,
+        is_nullable=column.is_nullable,
+        advice=advice,
+    )
+
+
+def classes_of(column: ReadColumn) -> set[type]:
+    """Return the classes that values of a column may have in Python."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return {int}
+    if types.is_floating(kind):
+        return {int, float}
+    if types.is_decimal(kind):
+        return {int, str}
+    return {bytes} if types.is_binary(kind) else {str}
+
+
+def _type_of(declared: str, choices: Choices) -> tuple[pa.DataType, str]:
+    import pyarrow as pa
+
+    if (decimal := _DECIMAL.fullmatch(declared)) is not None:
+        return _decimal(decimal, choices)
+    named: dict[str, Any] = {
+        "date": pa.date32(),
+        "datetime": pa.timestamp("us"),
+        "timestamp": pa.timestamp("us"),
+        "timestamptz": pa.timestamp("us", "UTC"),
+        "timestamp with time zone": pa.timestamp("us", "UTC"),
+    }
+    if declared in named:
+        form = "with its offset" if named[declared] == pa.timestamp("us", "UTC") else "without an offset"
+        return named[
+            declared
+        ], f"only texts as ISO 8601 has them, {form if declared != 'date' else 'dates alone'}, are read"
+    if not declared:
+        return pa.string(), "what declares no type is read as text: CAST(… AS TEXT) in a query makes it one"
+    # The order is SQLite's own.
+    affinities: tuple[tuple[tuple[str, ...], Any], ...] = (
+        (("int",), pa.int64()),
+        (("char", "clob", "text"), pa.string()),
+        (("blob",), pa.binary()),
+        (("real", "floa", "doub"), pa.float64()),
+        (("bool",), pa.bool_()),
+    )
+    for parts, kind in affinities:
+        if any(part in declared for part in parts):
+            return kind, _IN_A_QUERY
+    return pa.string(), _IN_A_QUERY
+
+
+def _decimal(found: re.Match[str], choices: Choices) -> tuple[pa.DataType, str]:
+    import pyarrow as pa
+
+    advice = "SQLite may keep a floating number in place of a decimal: decimals='double' takes it as it is"
+    if choices.decimals == "double":
+        return pa.float64(), _IN_A_QUERY
+    precision, scale = int(found[1] or 0), int(found[2] or 0)
+    if choices.decimals == "string" or not precision or precision > _MOST_DIGITS or scale > precision:
+        return pa.string(), advice
+    return pa.decimal128(precision, scale), advice
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind))

@@ -1,0 +1,92 @@
+"""Cuts a table into ranges of its key that hold about as many rows each.
+
+The bounds are keys that exist, found by walking along the key's own order, so that neither gaps nor a crowd of rows at
+one end make a chunk large. Together the ranges hold every row once, whatever rows come and go while they are read.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from itertools import pairwise
+
+from airflow_provider_connect.clients.sql.database import Database
+
+LEAST_ROWS = 50_000
+"""A chunk below this is not worth a session of its own."""
+
+Bound = tuple[str, ...]
+"""A key: its columns' values as SQL has them."""
+
+
+def chunks_for(rows: int, most: int) -> int:
+    """Return in how many chunks to read so many rows."""
+    return max(1, min(most, rows // LEAST_ROWS))
+
+
+def find_bounds(
+    database: Database,
+    relation: str,
+    columns: Sequence[str],
+    *,
+    where: str,
+    rows: int,
+    chunks: int,
+    compares_rows: bool,
+) -> list[Bound]:
+    """Return the last key of each chunk but the last one, in the key's order; fewer if there are fewer rows.
+
+    :param columns: those of the key, quoted.
+    :param where: which rows there are; "" for all.
+    :param rows: about how many there are; if that is wrong, chunks are uneven, and no row is lost.
+    :param compares_rows: see :func:`conditions`.
+    """
+    step = max(1, rows // chunks)
+    order = ", ".join(columns)
+    found: list[Bound] = []
+    while len(found) < chunks - 1:
+        after = [_after(columns, found[-1], compares_rows=compares_rows)] if found else []
+        conditions_here = " AND ".join(f"({each})" for each in [where, *after] if each)
+        sql = database.select(columns, relation, where=conditions_here, order_by=order, limit=1)
+        rows_here = database.rows(f"{sql} OFFSET {step - 1}")
+        if not rows_here:
+            break
+        found.append(tuple(_literal(database, value) for value in rows_here[0]))
+    return found
+
+
+def conditions(columns: Sequence[str], bounds: Sequence[Bound], *, compares_rows: bool) -> list[str]:
+    """Return the condition of each chunk: all after one bound and up to the next; "" if there is one chunk only.
+
+    :param columns: those of the key, quoted. None of them may be NULL.
+    :param compares_rows: whether the database uses an index where it compares whole keys, ``(a, b) > (1, 2)``. MySQL
+        does not, and is told the same column by column.
+    """
+    ends: list[Bound | None] = [None, *bounds, None]
+    found = []
+    for after, upto in pairwise(ends):
+        parts = [_after(columns, after, compares_rows=compares_rows)] if after is not None else []
+        parts += [_upto(columns, upto, compares_rows=compares_rows)] if upto is not None else []
+        found.append(" AND ".join(f"({part})" for part in parts))
+    return found
+
+
+def _after(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
+    return _compared(columns, bound, ">", ">", compares_rows=compares_rows)
+
+
+def _upto(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
+    return _compared(columns, bound, "<", "<=", compares_rows=compares_rows)
+
+
+def _compared(columns: Sequence[str], bound: Bound, strict: str, last: str, *, compares_rows: bool) -> str:
+    if len(columns) == 1:
+        return f"{columns[0]} {last} {bound[0]}"
+    if compares_rows:
+        return f"({', '.join(columns)}) {last} ({', '.join(bound)})"
+    inner = _compared(columns[1:], bound[1:], strict, last, compares_rows=compares_rows)
+    return f"{columns[0]} {strict} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
+
+
+def _literal(database: Database, value: object) -> str:
+    return database.literal(str(value) if isinstance(value, uuid.UUID) else value)

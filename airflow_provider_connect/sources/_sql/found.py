@@ -1,0 +1,160 @@
+"""What a database says of the table or query, held against the options: columns, key, the clock of the day column."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.sql.database import Choices, Database, Index, ReadColumn, SqlColumn, Table
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._sql.days import Clock, clock_of
+from airflow_provider_connect.sources._sql.keys import KeyClass, class_of
+from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DAY = "day"
+_TEXTS = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is read: plain data, which travels to tasks.
+
+    :param columns: those that become columns of the rows.
+    :param key: names of those that identify a row; () if nothing does.
+    :param is_unique: whether the database itself sees to it that a key comes once.
+    :param day: the day column; None for a snapshot.
+    :param indexes: of the table.
+    """
+
+    columns: tuple[SqlColumn, ...]
+    key: tuple[str, ...] = ()
+    is_unique: bool = False
+    day: SqlColumn | None = None
+    indexes: tuple[Index, ...] = ()
+
+    @property
+    def key_columns(self) -> list[SqlColumn]:
+        """The columns of the key, in its order."""
+        by_name = {column.name: column for column in self.columns}
+        return [by_name[name] for name in self.key]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows are read.
+
+    :param classes: of the key's columns.
+    """
+
+    columns: tuple[ReadColumn, ...]
+    schema: pa.Schema
+    key: tuple[str, ...]
+    classes: tuple[KeyClass, ...]
+
+
+def find(database: Database, options: SqlOptions) -> Found:
+    """Ask the database what there is.
+
+    :raises ConfigError: naming everything that does not fit.
+    """
+    all_columns = {column.name: column for column in database.describe(options.what)}
+    problems = _missing("columns", options.columns or (), all_columns)
+    problems += _missing("key", options.key or (), all_columns)
+    problems += _missing("day_column", (options.day_column,) if options.day_column else (), all_columns)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    columns = tuple(all_columns[name] for name in options.columns or all_columns)
+    if found := _name_problems([column.name for column in columns]):
+        raise ConfigError("; ".join(found))
+    day = all_columns[options.day_column] if options.day_column else None
+    table = options.what
+    if not isinstance(table, Table):
+        return Found(columns, options.key or (), is_unique=False, day=day)
+    primary = tuple(database.primary_key(table))
+    indexes = tuple(database.indexes(table))
+    key = options.key or primary
+    names = [column.name for column in columns]
+    if left_out := [name for name in key if name not in names]:
+        raise ConfigError(
+            f"columns: {', '.join(map(repr, left_out))} of the primary key has to be read, or name another key="
+        )
+    unique = [index.columns for index in indexes if index.is_unique] + [primary] * bool(primary)
+    nullable = {name for name in key if all_columns[name].is_nullable}
+    # An index lets NULL come often; that is a row without a key, which is refused in any case.
+    is_unique = any(set(each) <= set(key) for each in unique) and not nullable
+    return Found(columns, key, is_unique=is_unique, day=day, indexes=indexes)
+
+
+def reading(database: Database, found: Found, choices: Choices) -> Reading:
+    """Return how the rows are read; the same on driver and executors.
+
+    :raises ConfigError: a column cannot be read, or cannot identify a row.
+    """
+    import pyarrow as pa
+
+    columns = tuple(database.reading(found.columns, choices))
+    by_name = {column.name: column for column in columns}
+    classes = tuple(class_of(column, by_name[column.name].type) for column in found.key_columns)
+    types = {column.name: column.type for column in found.columns}
+    fields = [
+        column.field.with_metadata((column.field.metadata or {}) | {b"comment": _comment(types[column.name])})
+        for column in columns
+    ]
+    if found.key:
+        comment = f"Identity of the row, 32 hex digits: made of {', '.join(found.key)}."
+        fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
+    return Reading(columns, pa.schema(fields), found.key, classes)
+
+
+def clock(database: Database, column: SqlColumn) -> Clock:
+    """Return how the day column tells the day.
+
+    :raises ConfigError: it does not.
+    """
+    (read,) = database.reading([column], Choices())
+    found = clock_of(read.type)
+    if found is None:
+        raise ConfigError(f"day_column: {column.name!r} of type {column.type} is neither a timestamp nor a date")
+    return found
+
+
+def may_be_cut(found: Found, how: Reading) -> bool:
+    """Tell whether ranges of the key hold every row: none is NULL, and its order is one that conditions know, too."""
+    from pyarrow import types
+
+    kinds = {column.name: column.type for column in how.columns}
+    return bool(found.key) and all(
+        not column.is_nullable
+        and (
+            types.is_integer(kinds[column.name])
+            or types.is_decimal(kinds[column.name])
+            or types.is_date(kinds[column.name])
+            or (types.is_string(kinds[column.name]) and column.base.lower().startswith(_TEXTS))
+        )
+        for column in found.key_columns
+    )
+
+
+def _comment(kind: str) -> bytes:
+    return f"As the database has it: {kind or 'no declared type'}.".encode()
+
+
+def _missing(option: str, names: Sequence[str], known: dict[str, SqlColumn]) -> list[str]:
+    return [f"{option}: there is no column {name!r}; {nearest(name, known)}" for name in names if name not in known]
+
+
+def _name_problems(names: Sequence[str]) -> list[str]:
+    todo = "leave it out with columns=, or give it another name in a query"
+    found = [
+        f"column {name!r} has the name of a column of this package's own: {todo}"
+        for name in names
+        if name.lower() in (_DAY, RECORD_KEY)
+    ]
+    doubled = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
+    return found + [f"columns whose names differ by case alone, as {name!r} does: {todo}" for name in doubled]

@@ -1,0 +1,123 @@
+"""Keys of rows: the same 32 hex digits for the same row, in every run, mode and version.
+
+A key is XXH3-128 over the columns of the key, in their order, joined by 0xFF. Each is written as one letter for its
+class and the value's one way to write it in that class, in UTF-8. The class is that of the database's type, and neither
+``decimals`` nor the Arrow type that a column is read as changes it:
+
+====== ================================== =====================================================
+letter class                              how a value is written
+====== ================================== =====================================================
+n      whole and decimal numbers          digits; a sign if below zero; after the point no
+                                          trailing zeros: 1, 1.00 and 1.0 are the same, ``1``
+t      texts, enums and all that is read  as they are
+       as text
+u      UUIDs                              as texts, in lower case
+b      booleans                           ``true``, ``false``
+d      dates                              days since 1970-01-01
+i      instants                           microseconds since 1970-01-01 in UTC
+w      timestamps without a zone          microseconds since 1970-01-01 on that clock
+c      times of a day                     microseconds since midnight
+x      bytes                              hexadecimal digits, lower case
+====== ================================== =====================================================
+
+So 1 and '1' differ. A NULL has no key, and floating numbers make none: they are refused. The golden file of the tests
+holds this still: whoever changes a key changes every table that was ever merged by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+from airflow_provider_connect.clients.sql.database import SqlColumn
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.polling.keys import keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KeyClass = Literal["n", "t", "u", "b", "d", "i", "w", "c", "x"]
+_DECIMALS = ("numeric", "decimal", "dec(", "fixed(")
+
+
+def class_of(column: SqlColumn, kind: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
+    """Return the class of a column's values.
+
+    :param kind: the type that the column is read as.
+    :raises ConfigError: its values cannot identify a row.
+    """
+    from pyarrow import types
+
+    is_decimal = column.base.lower().startswith(_DECIMALS)
+    if types.is_floating(kind) or types.is_nested(kind):
+        why = "; read it with another decimals=" if is_decimal else ""
+        raise ConfigError(f"key: column {column.name!r} of type {column.type} cannot identify a row{why}")
+    if is_decimal or types.is_integer(kind) or types.is_decimal(kind):
+        return "n"
+    if types.is_boolean(kind):
+        return "b"
+    if types.is_date(kind):
+        return "d"
+    if types.is_timestamp(kind):
+        return "w" if kind.tz is None else "i"
+    if types.is_time(kind):
+        return "c"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "x"
+    return "u" if column.base.lower() == "uuid" else "t"
+
+
+def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequence[pa.Array]) -> bytes:
+    """Return the keys of rows, 16 bytes each, one after the other.
+
+    :param names: of the columns, for messages.
+    :raises DataError: a column of the key is NULL.
+    """
+    return keys("", [_written(*each) for each in zip(names, classes, columns, strict=True)])
+
+
+def _written(name: str, letter: KeyClass, column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count:
+        raise DataError(f"{column.null_count} rows have no value in {name!r}, which is part of the key")
+    return pc.binary_join_element_wise(pa.scalar(letter), _text(letter, column), pa.scalar(""))
+
+
+def _text(letter: KeyClass, column: pa.Array) -> pa.Array:  # noqa: PLR0911  # a line for each class
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if letter == "n":
+        return column.cast(pa.string()) if pa.types.is_integer(kind) else _number(column)
+    if letter == "u":
+        return pc.utf8_lower(column)
+    if letter == "x":
+        return pa.array([value.hex() for value in column.to_pylist()], pa.string())
+    if letter == "d":
+        return column.cast(pa.date32()).view(pa.int32()).cast(pa.string())
+    if letter in ("i", "w"):
+        return column.cast(pa.timestamp("us", kind.tz)).view(pa.int64()).cast(pa.string())
+    if letter == "c":
+        return column.cast(pa.time64("us")).view(pa.int64()).cast(pa.string())
+    return column.cast(pa.string())
+
+
+def _number(column: pa.Array) -> pa.Array:
+    """Write decimals, or texts of them, without trailing zeros after the point."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = column.cast(pa.string())
+    if pa.types.is_decimal(column.type) and pc.any(pc.match_substring(texts, "E")).as_py():
+        # Arrow writes small ones with an exponent.
+        texts = pa.array([format(value, "f") for value in column.to_pylist()], pa.string())
+    texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.([0-9]*[1-9])?0*$", r"\1.\2")
+    texts = pc.replace_substring_regex(texts, r"\.$", "")
+    return pc.replace_substring_regex(texts, r"^-0$", "0")
+
+
+LETTERS = get_args(KeyClass)
+"""All classes."""

@@ -1,0 +1,176 @@
+"""The options of the SQL source, and whether they fit together. DAG files import this."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from airflow_provider_connect.clients.sql.database import Choices, Decimals, Limits, Query, Table, ZeroDates
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.source import Source
+from airflow_provider_connect.sources._sql.names import is_stream, table_of
+from airflow_provider_connect.window import SourceKind
+from airflow_provider_connect.window import zone as known_zone
+
+DEFAULT_CHUNKS = 4
+"""How many chunks of a snapshot are read at once where they can share what they see."""
+POSTGRES, MYSQL, SQLITE = "postgres", "mysql", "sqlite"
+RECORD_KEY = "record_key"
+_TAKEN = ("day", RECORD_KEY)
+
+
+def _zone(name: str) -> str:
+    try:
+        known_zone(name)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+def _table(text: str) -> str:
+    table_of(text)
+    return text
+
+
+def _names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if names is not None and (not names or not all(names) or len(set(names)) < len(names)):
+        raise ValueError("name at least one column, and each once")
+    return names
+
+
+def _sql(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
+
+
+_Zone = Annotated[str, AfterValidator(_zone)]
+_Names = Annotated[tuple[str, ...] | None, AfterValidator(_names)]
+_Sql = Annotated[str, AfterValidator(_sql)]
+
+
+class SqlOptions(Source):
+    """What is read of a database, and how."""
+
+    conn_id: str = Field(
+        examples=["shop_db"], description="Airflow connection to the database, of type postgres, mysql or sqlite."
+    )
+    table: Annotated[str, AfterValidator(_table)] | None = Field(
+        default=None,
+        description='A table or view, such as orders or sales.orders, written as the database has it: "a.b".orders if '
+        "a name has a dot.",
+    )
+    query: _Sql | None = Field(default=None, description="A SELECT in place of a table.")
+    stream: str = Field(
+        default="",
+        description="Name of what is read, unique among the streams of the connection: part of ledger and offset. By "
+        "default the table's; a query needs one.",
+    )
+    columns: _Names = Field(default=None, description="The columns to read, in this order; by default all.")
+    where: _Sql | None = Field(default=None, description="A condition in SQL that rows must fulfil.")
+    key: _Names = Field(
+        default=None,
+        description="The columns that identify a row; by default the table's primary key. A query needs them.",
+    )
+    day_column: str | None = Field(
+        default=None, description="The timestamp or date column that says to which day a row belongs."
+    )
+    zone: _Zone = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
+    db_timezone: _Zone = Field(
+        default="UTC",
+        description="IANA zone of the clock that timestamps without a zone were taken from, where day_column is one.",
+    )
+    snapshot: Literal["replace", "daily"] | None = Field(
+        default=None,
+        description="In place of day_column: replace takes all there is and replaces what was there; daily keeps what "
+        "there is on each day as that day's rows.",
+    )
+    decimals: Decimals = Field(
+        default="exact",
+        description="How decimal numbers are read: exact, as decimals, or as text where 38 digits are too few or the "
+        "column declares no precision; string, as text; double, as the nearest floating number.",
+    )
+    zero_dates: ZeroDates = Field(
+        default="fail", description="What MySQL's dates with a month or day of zero do: fail the day, or become null."
+    )
+    parallel_chunks: int | None = Field(
+        default=None,
+        ge=1,
+        le=256,
+        description="By how many Spark tasks a snapshot is read at once, each over a connection of its own. By default "
+        f"{DEFAULT_CHUNKS} where they can share one state of the database, as in PostgreSQL, and else 1. More in MySQL "
+        "means that each task sees another moment.",
+    )
+    statement_timeout_seconds: float = Field(
+        default=3600.0, gt=0, description="After how long the database ends a statement, its reading included."
+    )
+
+    @property
+    def kind(self) -> SourceKind:
+        """Days, or one snapshot that each run replaces."""
+        return "snapshot" if self.snapshot == "replace" else "day"
+
+    @property
+    def stream_name(self) -> str:
+        """What the stream is called: by default as its table."""
+        if self.stream or self.table is None:
+            return self.stream
+        found = table_of(self.table)
+        return f"{found.schema}.{found.name}" if found.schema else found.name
+
+    @property
+    def what(self) -> Table | Query:
+        """What is read."""
+        return Query(self.query) if self.query is not None else table_of(self.table or "")
+
+    @property
+    def what_schema(self) -> str:
+        """The schema, or in MySQL the database, that the table's name begins with; "" if none."""
+        return "" if self.table is None else table_of(self.table).schema
+
+    @property
+    def choices(self) -> Choices:
+        """What becomes of values without an exact home."""
+        return Choices(self.decimals, self.zero_dates)
+
+    @property
+    def limits(self) -> Limits:
+        """How the database is spared."""
+        return Limits(statement_seconds=self.statement_timeout_seconds)
+
+
+def option_problems(options: SqlOptions) -> list[str]:
+    """Say which options do not fit together; [] if all do."""
+    found = []
+    if (options.table is None) == (options.query is None):
+        found.append("table: give either table or query")
+    elif not is_stream(options.stream_name):
+        why = (
+            "a stream needs a name of letters, digits, '_', '-' and '.'"
+            if options.stream
+            else "a query has no name of its own: give one"
+            if options.query is not None
+            else "the table's name cannot be part of ledger and offset: give one of letters, digits, '_', '-' and '.'"
+        )
+        found.append(f"stream: {why}")
+    if options.query is not None and options.key is None:
+        found.append("key: a query has no primary key: name the columns that identify a row")
+    if (options.day_column is None) == (options.snapshot is None):
+        found.append("day_column: give either day_column, for days, or snapshot")
+    if options.db_timezone != "UTC" and options.day_column is None:
+        found.append("db_timezone: it says how day_column is compared, and there is none")
+    if options.parallel_chunks is not None and options.snapshot is None:
+        found.append("parallel_chunks: a day is read in one piece, and only snapshots are cut")
+    if options.columns is not None:
+        found += [
+            f"columns: {name!r} is a name that this package's own column has: give it another one in a query"
+            for name in options.columns
+            if name.lower() in _TAKEN
+        ]
+        found += [
+            f"columns: {name!r} is part of the key, and has to be read"
+            for name in options.key or ()
+            if name not in options.columns
+        ]
+    return found

@@ -1,0 +1,266 @@
+"""Polls a database: a day in one piece, a snapshot in one or in chunks that share what they see."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.sql.database import Database, SqlColumn, Table
+from airflow_provider_connect.clients.sql.opening import open_database
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
+from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.keys import as_hex
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
+from airflow_provider_connect.sources._sql import chunks
+from airflow_provider_connect.sources._sql.days import bounds, condition
+from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
+from airflow_provider_connect.sources._sql.keys import key_bytes
+from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, SQLITE, SqlOptions
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TRUSTED_ROWS = 1_000_000
+"""Below this an estimate may be far off, and counting costs little."""
+
+
+def now() -> dt.datetime:
+    """Return the present instant; tests replace this clock."""
+    return dt.datetime.now(dt.UTC)
+
+
+class SqlPoller(Poller):
+    """Polls one table or query.
+
+    The driver's keeps a session open for each day whose chunks share a snapshot, until the last of them is read.
+    """
+
+    def __init__(self, options: SqlOptions, connection: Connection) -> None:
+        self._options = options
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._known: tuple[Found, Reading] | None = None
+        self._held: dict[Day, Database] = {}
+
+    def close(self) -> None:
+        """End the sessions that chunks share."""
+        with ExitStack() as stack:
+            while self._held:
+                stack.enter_context(closing(self._held.popitem()[1]))
+
+    def schema(self) -> pa.Schema:
+        """Return the columns as the database has them, and the key."""
+        return self._find()[1].schema
+
+    def _find(self) -> tuple[Found, Reading]:
+        with self._lock:
+            if self._known is None:
+                with self._session("describe") as database:
+                    found = find(database, self._options)
+                    self._known = found, reading(database, found, self._options.choices)
+            return self._known
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Return a partition for each day, or one for each chunk of a snapshot.
+
+        :raises ConfigError: if a day is another zone's or lies ahead, or the table is not as the options say.
+        :raises RetriableError: if a day ends within the hour, or the database cannot be reached.
+        """
+        for day in days:
+            self._require_day(day)
+        planned = [(day, params) for day in days for params in self._pieces(day)]
+        return [InputPartition(days=(day,), index=index, params=params) for index, (day, params) in enumerate(planned)]
+
+    def _require_day(self, day: Day) -> None:
+        options = self._options
+        if options.kind == "snapshot":
+            require_begun(day, options.zone, now())
+            return
+        require_over(day, options.zone, now())
+        if options.snapshot == "daily":
+            require_recent(day, now(), "the database has")
+
+    def _pieces(self, day: Day) -> list[dict[str, Any]]:
+        found, how = self._find()
+        common = {
+            "columns": [list(column) for column in found.columns],
+            "key": list(found.key),
+            "is_unique": found.is_unique,
+        }
+        self._let_go(day)
+        with ExitStack() as stack:
+            database = stack.enter_context(self._session(str(day)))
+            if found.day is not None:
+                return [common | {"where": self._of_day(database, found.day, day)}]
+            most = self._chunks(database, found, how)
+            if most == 1:
+                return [common | {"where": ""}]
+            database.begin()
+            wheres = self._cut(database, found, most)
+            snapshot = self._exported(database) if len(wheres) > 1 else None
+            if snapshot is None and self._options.parallel_chunks is None:
+                return [common | {"where": ""}]
+            if snapshot is not None:
+                # Whoever exports a snapshot has to stay until the last of the others has begun.
+                stack.pop_all()
+                with self._lock:
+                    self._held[day] = database
+            return [common | {"where": where, "snapshot": snapshot} for where in wheres]
+
+    def _of_day(self, database: Database, column: SqlColumn, day: Day) -> str:
+        name = database.quote(column.name)
+        tells = clock(database, column)
+        if self._connection.conn_type == SQLITE:
+            function = "date" if tells == "date" else "datetime"
+            self._require_times(database, name, f"{function}({name})")
+            name = f"{function}({name})"
+        return condition(database, name, bounds(day, tells, self._options.db_timezone))
+
+    def _require_times(self, database: Database, column: str, read: str) -> None:
+        """Refuse texts that SQLite takes for no time: a comparison leaves them out without a word.
+
+        :raises DataError: there are some.
+        """
+        where = self._where(f"{column} IS NOT NULL AND {read} IS NULL")
+        if database.rows(database.select(["1"], database.relation(self._options.what), where=where, limit=1)):
+            raise DataError(
+                f"day_column: {self._options.day_column!r} has values that SQLite reads as no time, so no day would "
+                "have their rows: mend them, or leave them out with where="
+            )
+
+    def _chunks(self, database: Database, found: Found, how: Reading) -> int:
+        """Return in how many chunks a snapshot may be read at most."""
+        if database.shares_snapshots and self.is_closed_before_polls:
+            return 1  # nobody would hold what they share
+        asked = self._options.parallel_chunks
+        most = asked or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
+        return most if most > 1 and may_be_cut(found, how) else 1
+
+    def _exported(self, database: Database) -> str | None:
+        """Return the name of the session's snapshot; None if it has none to share, as a standby."""
+        if not database.shares_snapshots:
+            return None
+        try:
+            return database.export_snapshot()
+        except ConfigError:
+            if self._options.parallel_chunks is not None:
+                raise
+            return None
+
+    def _cut(self, database: Database, found: Found, most: int) -> list[str]:
+        """Return the condition of each chunk."""
+        options = self._options
+        relation, where = database.relation(options.what), self._where("")
+        rows = None
+        if not where and isinstance(options.what, Table):
+            rows = database.estimated_rows(options.what)
+        if rows is None or rows < _TRUSTED_ROWS:
+            (rows,) = database.one(database.select(["count(*)"], relation, where=where))
+        count = chunks.chunks_for(int(rows), most)
+        columns = [database.quote(name) for name in found.key]
+        compares_rows = self._connection.conn_type != MYSQL
+        ends = chunks.find_bounds(
+            database, relation, columns, where=where, rows=int(rows), chunks=count, compares_rows=compares_rows
+        )
+        return chunks.conditions(columns, ends, compares_rows=compares_rows)
+
+    def _where(self, also: str) -> str:
+        """Return a condition together with the user's own."""
+        # On lines of its own: the user's may end in a comment.
+        parts = [f"(\n{self._options.where}\n)"] if self._options.where else []
+        return " AND ".join([*parts, f"({also})"] if also else parts)
+
+    def accept(self, day: Day, counts: Mapping[str, int]) -> None:
+        """Let go of the session that a day's chunks shared: all of them are read."""
+        self._let_go(day)
+
+    def _let_go(self, day: Day) -> None:
+        with self._lock:
+            database = self._held.pop(day, None)
+        if database is not None:
+            database.close()
+
+    def _session(self, what: str) -> Database:
+        name = f"connect {what} {self._options.stream_key}"
+        return open_database(self._connection, application_name=name, limits=self._options.limits)
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a day, or of a snapshot or a chunk of it.
+
+        :raises RetriableError: if the database is away, in trouble or busy. A :class:`.PlanGoneError` if the snapshot
+            that chunks shared is gone.
+        :raises ConfigError: if credentials, rights, table or options are wrong.
+        :raises DataError: if a value cannot be read exactly, or a key is missing or comes twice.
+        """
+        (day,) = part.days
+        params = part.params
+        found = Found(
+            tuple(SqlColumn(*column) for column in params["columns"]), tuple(params["key"]), params["is_unique"]
+        )
+        with ExitStack() as stack:
+            database = stack.enter_context(self._session(str(day)))
+            how = reading(database, found, self._options.choices)
+            _begin(database, params.get("snapshot"))
+            seen = None if found.is_unique or not found.key else stack.enter_context(KeySet())
+            keyed = _Keyed(how, seen)
+            relation, where = database.relation(self._options.what), self._where(params["where"])
+            batches = stack.enter_context(closing(database.read(how.columns, relation, where=where)))  # type: ignore[type-var]
+            for batch in batches:
+                tally.rows += batch.num_rows
+                tally.raw_bytes += batch.nbytes
+                yield day, keyed.of(batch)
+            database.end()
+
+
+class _Keyed:
+    """Adds the column of keys to batches.
+
+    :param seen: the keys so far; None where the database sees to it that each comes once.
+    """
+
+    def __init__(self, how: Reading, seen: KeySet | None) -> None:
+        self._how = how
+        self._seen = seen
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch with its keys.
+
+        :raises DataError: a key is missing, or has come before.
+        """
+        import pyarrow as pa
+
+        how, columns = self._how, list(batch.columns)
+        if how.key:
+            made = key_bytes(how.key, how.classes, [batch.column(name) for name in how.key])
+            self._require_new(made)
+            columns.append(as_hex(made))
+        return pa.RecordBatch.from_arrays(columns, schema=how.schema)
+
+    def _require_new(self, made: bytes) -> None:
+        import numpy as np
+
+        if self._seen is None:
+            return
+        halves = np.frombuffer(made, ">u8").astype(np.uint64).reshape(-1, 2)
+        again = int((~self._seen.add(halves[:, 0], halves[:, 1])).sum())
+        if again:
+            raise DataError(
+                f"key: {', '.join(self._how.key)} does not identify a row: {again} of {len(halves)} rows have one that "
+                "has come before: name more columns"
+            )
+
+
+def _begin(database: Database, snapshot: str | None) -> None:
+    try:
+        database.begin(snapshot)
+    except RetriableError as error:
+        if snapshot is None:
+            raise
+        raise PlanGoneError(f"{error}; the next try takes a new snapshot") from None

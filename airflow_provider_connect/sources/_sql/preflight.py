@@ -1,0 +1,160 @@
+"""Checks a source against its database before the first run: a few short statements, and no row is read."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.clients.sql.database import Database
+from airflow_provider_connect.clients.sql.opening import open_database
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, ConnectError
+from airflow_provider_connect.polling.findings import Finding, Level, lines, passed
+from airflow_provider_connect.sources._sql.checking import connection_problems
+from airflow_provider_connect.sources._sql.days import Clock
+from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
+from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOptions
+
+_CLOCK_SECONDS = 5.0
+_NOW = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
+_ZONE = {
+    # What the session itself is set to, is UTC.
+    POSTGRES: "SELECT reset_val FROM pg_settings WHERE name = 'TimeZone'",
+    MYSQL: "SELECT if(@@global.time_zone = 'SYSTEM', @@system_time_zone, @@global.time_zone)",
+}
+_UTC = ("UTC", "GMT", "Etc/UTC", "+00:00", "Universal", "Zulu")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found."""
+
+    asked: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing stands in the way of a run."""
+        return passed(self.findings)
+
+    def __str__(self) -> str:
+        """Return the report as text, problems first."""
+        return "\n".join(lines(self.asked, self.findings))
+
+
+def check(options: SqlOptions, connection: Connection) -> Report:
+    """Check a source and its connection."""
+    made = _Check(options, connection)
+    try:
+        made.run()
+    except ConnectError as error:
+        made.add("the database", "problem", str(error))
+    return Report(f"Stream {options.stream_key}", tuple(made.findings))
+
+
+@dataclass
+class _Check:
+    """One check on its way."""
+
+    options: SqlOptions
+    connection: Connection
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, about: str, level: Level, found: str, todo: str = "") -> None:
+        self.findings.append(Finding(about, level, found.rstrip("."), todo))
+
+    def run(self) -> None:
+        if problems := connection_problems(self.options, self.connection):
+            for problem in problems:
+                self.add("the connection", "problem", problem)
+            return
+        name = f"connect check {self.options.stream_key}"
+        with open_database(self.connection, application_name=name, limits=self.options.limits) as database:
+            self.add("the server", "ok", database.version)
+            self._server(database)
+            found = find(database, self.options)
+            how = reading(database, found, self.options.choices)
+            self.add("columns", "ok", f"{len(found.columns)} of them")
+            self._rights(database, how)
+            self._key(found)
+            if found.day is not None:
+                self._day(database, found, clock(database, found.day))
+            else:
+                self._chunks(database, found, how)
+
+    def _server(self, database: Database) -> None:
+        try:
+            lag = database.lag_seconds()
+        except ConfigError as error:  # MariaDB asks for a right of its own
+            self.add("the replica", "unknown", f"whether the server is one cannot be seen: {error}")
+            lag = None
+        if lag is not None:
+            text = f"it is a replica, {lag:.0f} s behind its primary"
+            self.add("the replica", "note", text, "set ready_after well above that: what it lacks is in no day")
+        if (asked := _NOW.get(self.connection.conn_type)) is None:
+            return
+        before = time.time()
+        (there,) = database.one(asked)
+        # The answer was made at some moment between.
+        apart = max(before - float(there), float(there) - time.time(), 0.0)
+        if apart > _CLOCK_SECONDS:
+            text = f"the database's clock and this machine's are {apart:.0f} s apart"
+            self.add("the clock", "note", text, "mend the clock, or set ready_after above that")
+        else:
+            self.add("the clock", "ok", "the database's and this machine's agree")
+
+    def _rights(self, database: Database, how: Reading) -> None:
+        """Ask for the rows as a poll does, and for none of them."""
+        where = f"(\n{self.options.where}\n)" if self.options.where else ""
+        relation = database.relation(self.options.what)
+        database.rows(database.select([column.expression for column in how.columns], relation, where=where, limit=0))
+        self.add("rights", "ok", "the user may read all columns")
+
+    def _key(self, found: Found) -> None:
+        if not found.key:
+            text = "the table has no primary key and no key= is given, so rows have no record_key"
+            self.add("the key", "note", text, "name columns with key=, if a sink merges rows or a digest is wanted")
+        elif not found.is_unique:
+            text = (
+                f"no unique index says that {', '.join(found.key)} identifies a row: each poll looks, and fails if not"
+            )
+            self.add("the key", "note", text)
+        else:
+            self.add("the key", "ok", ", ".join(found.key))
+
+    def _day(self, database: Database, found: Found, tells: Clock) -> None:
+        column = found.day
+        assert column is not None, "the caller has looked"
+        about = f"day_column {column.name!r}"
+        if column.is_nullable:
+            text = "it may be NULL, and such a row is in no day"
+            self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
+        if self.options.table is None:
+            self.add(about, "unknown", "whether the query finds a day by an index cannot be seen", "look at its plan")
+        elif not any(index.columns[0] == column.name for index in found.indexes):
+            self.add(about, "note", "no index begins with it, so each day reads the whole table", "make an index")
+        if tells == "wall":
+            self._wall(database, about)
+        else:
+            self.add(about, "ok", {"date": "it has dates", "instant": "it has instants"}[tells])
+
+    def _wall(self, database: Database, about: str) -> None:
+        assumed = self.options.db_timezone
+        asked = _ZONE.get(self.connection.conn_type)
+        zone = str(database.one(asked)[0]) if asked is not None else None
+        same = zone is None or zone == assumed or (zone in _UTC and assumed in _UTC)
+        text = f"it has timestamps without a zone, which are taken from a clock in {assumed}"
+        if same:
+            self.add(about, "ok", text)
+        else:
+            self.add(
+                about, "note", f"{text}; the database's own is {zone}", "set db_timezone if they are from that one"
+            )
+
+    def _chunks(self, database: Database, found: Found, how: Reading) -> None:
+        asked = self.options.parallel_chunks
+        if (asked or 1) > 1 and not may_be_cut(found, how):
+            self.add("parallel_chunks", "note", "the key does not allow ranges, so one task reads all")
+        elif (asked or 1) > 1 and not database.shares_snapshots:
+            text = "each task sees another moment: a row that changes its key meanwhile may come twice, or never"
+            self.add("parallel_chunks", "note", text, "leave it out where that matters")

@@ -1,0 +1,105 @@
+"""Tables of a database: PostgreSQL, MySQL, MariaDB and SQLite, as days or as snapshots, exactly typed.
+
+.. code-block:: python
+
+    SqlSource(conn_id="shop_db", table="orders", day_column="created_at")
+    SqlSource(conn_id="shop_db", table="customers", snapshot="replace")
+
+``docs/sql.md`` says which table is read in which way, and what each way cannot see.
+
+**Connection** (types ``postgres``, ``mysql`` and ``sqlite``, Airflow's own)
+
+============ =====================================================================================
+host         name or address of the server; for SQLite the path of the file, which every Spark node
+             must see
+port         of that host; by default the database's own
+schema       the database; with SQLite nothing
+login        user: one who may only read is best
+password     of that user; it is never part of a URL, an argument or a message
+extra        the driver's own settings, such as ``sslmode``: ``docs/sql_types.md``
+============ =====================================================================================
+
+PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``: both come with the extra ``sql`` of this package.
+
+**Days.** With ``day_column`` a day has the rows whose value lies from its start to its end in ``zone``, the end
+excluded. A date column has dates of that zone. Timestamps without a zone are taken from a clock in ``db_timezone``.
+Rows without a value are in no day. With ``snapshot`` the rows are all that the table has when it is read.
+
+**Rows**: the columns as the database has them (``docs/sql_types.md`` has each type's), and ours. Those of a table
+``orders (id bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are
+
+.. code-block:: sql
+
+    id          BIGINT NOT NULL,
+    customer    STRING NOT NULL,
+    amount      DECIMAL(10,2),
+    created_at  TIMESTAMP_NTZ,
+    document    BINARY,
+    record_key  STRING NOT NULL     -- 32 hex digits; without a key there is none
+
+No value is changed in silence: one that has no exact home in its column's type fails the day, and the message names the
+column, not the value. ``decimals`` and ``zero_dates`` choose otherwise.
+
+**Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key's, each written with a
+letter for its class: 1 and '1' differ, 1 and 1.00 do not. The same row has the same key in every run, in days and in
+snapshots. A key that is NULL fails the day, and so does one that comes twice.
+
+**Counts** in the report: rows, and bytes in Arrow.
+
+**Limits.** Every session is read-only, and says so to the database; its name holds the day and the stream. A statement
+ends after ``statement_timeout_seconds``. A day is read over one connection, a snapshot over ``parallel_chunks``; the
+driver has one beside them. A batch of a few megabytes is in memory at a time. Where the chunks of PostgreSQL share one
+snapshot, its transaction stays open until all are read, and vacuum waits for it:
+https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION (2026-11).
+
+**Errors.** Retriable: a server that is away, restarts or has no room, a statement that takes too long, a conflict on a
+standby. A person must correct credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.source import Poller
+from airflow_provider_connect.sources._sql.options import SqlOptions, option_problems
+
+
+class SqlSource(SqlOptions):
+    """One table or query of a database.
+
+    :raises ConfigError: if an option is wrong or does not go with another, naming everything at once.
+    """
+
+    name: ClassVar[str] = "sql"
+    connection_types: ClassVar[tuple[str, ...]] = ("postgres", "mysql", "sqlite")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if found := option_problems(self):
+            raise ValueError("; ".join(found))
+        return self
+
+    @property
+    def stream_key(self) -> str:
+        """Connection and stream: the same table at another connection is another stream."""
+        return f"{self.conn_id}.{self.stream_name}"
+
+    @property
+    def timezone(self) -> str:
+        """The zone whose days are loaded."""
+        return self.zone
+
+    def check(self, connection: Connection) -> list[str]:
+        """Return what is wrong with these options and this connection; [] if nothing is."""
+        from airflow_provider_connect.sources._sql.checking import connection_problems  # noqa: PLC0415  # not for DAG files
+
+        return connection_problems(self, connection)
+
+    def open(self, connection: Connection) -> Poller:
+        """Return what reads the table."""
+        from airflow_provider_connect.sources._sql.poller import SqlPoller  # noqa: PLC0415  # too heavy for a DAG file
+
+        return SqlPoller(self, connection)

@@ -1,0 +1,1 @@
+"""Real databases for tests: PostgreSQL and MariaDB."""

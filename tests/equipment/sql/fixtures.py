@@ -1,0 +1,104 @@
+"""Databases as fixtures: one server of each kind for the session, a new database for each test; missing ones fail."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_provider_connect.clients.sql.database import Choices, Database, Limits, Query, Table
+from airflow_provider_connect.clients.sql.opening import open_database
+from airflow_provider_connect.connection import Connection
+from tests.equipment.sql.servers import DatabaseServer, MariaDBServer, PostgreSQLServer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class OwnDatabase:
+    """A database of one test's own."""
+
+    server: DatabaseServer
+    name: str
+    opened: list[Database] = field(default_factory=list)
+
+    def connection(self, **changes: Any) -> Connection:
+        """Return a reader's connection to it."""
+        return self.server.connection(self.name, **changes)
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements as its administrator."""
+        return self.server.run(*statements, database=self.name)
+
+    def open(self, limits: Limits | None = None, **changes: Any) -> Database:
+        """Open a reader's session, which is closed after the test."""
+        self.opened.append(open_database(self.connection(**changes), application_name="tests", limits=limits))
+        return self.opened[-1]
+
+    def table(self, what: str | Table | Query, choices: Choices | None = None, **how: Any) -> pa.Table:
+        """Return all rows of a table or a query as a session of its own reads them."""
+        import pyarrow as pa
+
+        what = Table(what) if isinstance(what, str) else what
+        with open_database(self.connection(), application_name="tests") as database:
+            columns = database.reading(database.describe(what), choices or Choices())
+            batches = list(database.read(columns, database.relation(what), **how))
+        return pa.Table.from_batches(batches, pa.schema([column.field for column in columns]))
+
+    def rows(self, what: str | Table | Query, choices: Choices | None = None, **how: Any) -> list[dict[str, Any]]:
+        """Return the same as Python's own values."""
+        rows: list[dict[str, Any]] = self.table(what, choices, **how).to_pylist()
+        return rows
+
+
+@contextmanager
+def own_database(server: DatabaseServer) -> Iterator[OwnDatabase]:
+    """Make a database, and drop it when the block ends."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with server.database(name):
+        own = OwnDatabase(server, name)
+        try:
+            yield own
+        finally:
+            for database in own.opened:
+                database.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[DatabaseServer]:
+    """One running PostgreSQL for the whole session."""
+    with PostgreSQLServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[DatabaseServer]:
+    """One running MariaDB for the whole session."""
+    with MariaDBServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgresql(postgresql_server: DatabaseServer) -> Iterator[OwnDatabase]:
+    """An empty database of PostgreSQL."""
+    with own_database(postgresql_server) as own:
+        yield own
+
+
+@pytest.fixture
+def mariadb(mariadb_server: DatabaseServer) -> Iterator[OwnDatabase]:
+    """An empty database of MariaDB."""
+    with own_database(mariadb_server) as own:
+        yield own
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def either(request: pytest.FixtureRequest) -> OwnDatabase:
+    """An empty database of each kind, one after the other."""
+    own: OwnDatabase = request.getfixturevalue(request.param)
+    return own

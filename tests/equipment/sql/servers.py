@@ -1,0 +1,305 @@
+"""Real database servers of this session's own: a free port, an own folder, no right but an ordinary user's.
+
+The programs come from the system's packages. Where they are missing, root gets them with apt-get, once; anybody else is
+told what to install, and the tests fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.demo import server
+from tests.equipment.stores.nobody import NOBODY
+
+START_SECONDS = 60
+STOP_SECONDS = 20
+READER, PASSWORD = "reader", "p:w/ö'r\"d \\@%"
+"""Who reads, and may do no more."""
+ADMIN_PASSWORD = "admin's own"
+
+
+def program(name: str, package: str) -> str:
+    """Return the path of a server's program.
+
+    :raises RuntimeError: it is not there, and this user may not install it.
+    """
+    found = _found(name)
+    if found is None:
+        with (Path(sys.prefix) / "databases.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            found = _found(name) or _installed(name, package)
+    return found
+
+
+def _found(name: str) -> str | None:
+    debian = sorted(str(folder) for folder in Path("/usr/lib/postgresql").glob("*/bin"))
+    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *reversed(debian)]))
+
+
+def _installed(name: str, package: str) -> str:
+    install = f"apt-get install --no-install-recommends {package}"
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise RuntimeError(f"the tests need {name}, and it is not on this machine: {install}")
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # no service is started
+    print(f"installing {package} (once)", flush=True)
+    with contextlib.suppress(RuntimeError):  # the lists may be fresh enough
+        server.run(["apt-get", "update", "-qq"], "fetching the lists of packages", env=env)
+    server.run([*install.split(), "-y", "-qq"], f"installing {package}", env=env)
+    found = _found(name)
+    if found is None:
+        raise RuntimeError(f"{package} is installed, and there is no {name}")
+    return found
+
+
+def _as_ordinary_user(command: Sequence[str]) -> list[str]:
+    """Return a command as root runs it for somebody with fewer rights: neither server runs as root."""
+    if os.geteuid() != 0:
+        return list(command)
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+
+
+@dataclass
+class DatabaseServer(ABC):
+    """One server, empty at first."""
+
+    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="db-")))
+    port: int = field(default_factory=server.free_port)
+    process: subprocess.Popen[bytes] | None = None
+    tls: Path | None = None
+    """A file with certificate and key; without it the server knows no TLS."""
+
+    conn_type = ""
+
+    def __enter__(self) -> DatabaseServer:
+        if os.geteuid() == 0:
+            os.chown(self.folder, NOBODY, NOBODY)
+        if self.tls:
+            self.tls = Path(shutil.copy(self.tls, self.folder / "tls.pem"))
+            self.tls.chmod(0o600)
+            if os.geteuid() == 0:
+                os.chown(self.tls, NOBODY, NOBODY)
+        try:
+            server.run(_as_ordinary_user(self.making()), f"making {self.conn_type}'s files")
+            self.start()
+            self.prepare()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start it; return when it answers."""
+        self.process = server.start(
+            _as_ordinary_user(self.running()),
+            self.answers,
+            name=self.conn_type,
+            log=self.folder / "server.log",
+            cwd=self.folder,
+            seconds=START_SECONDS,
+        )
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self.process is not None:
+            server.stop(self.process, STOP_SECONDS)
+            self.process = None
+
+    def kill(self) -> None:
+        """End it as a loss of power does."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def answers(self) -> bool:
+        """Tell whether the administrator gets in."""
+        try:
+            self.run("SELECT 1")
+        except Exception:
+            return False
+        return True
+
+    def connection(self, database: str, **changes: Any) -> Connection:
+        """Return a reader's connection."""
+        fields: dict[str, Any] = {
+            "conn_id": "sql_default",
+            "conn_type": self.conn_type,
+            "host": "127.0.0.1",
+            "port": self.port,
+            "path": database,
+            "login": READER,
+            "password": PASSWORD,
+        }
+        return Connection(**fields | changes)
+
+    @abstractmethod
+    def making(self) -> list[str]:
+        """Return the command that makes the server's files."""
+
+    @abstractmethod
+    def running(self) -> list[str]:
+        """Return the command that is the server."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Make the reader, once it runs."""
+
+    @abstractmethod
+    def admin(self, database: str = "") -> Any:
+        """Return an administrator's connection of the driver, which commits every statement."""
+
+    def run(self, *statements: str, database: str = "") -> list[tuple[Any, ...]]:
+        """Run statements as the administrator; return the rows of the last one."""
+        rows: list[tuple[Any, ...]] = []
+        with contextlib.closing(self.admin(database)) as opened, contextlib.closing(opened.cursor()) as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+                rows = list(cursor.fetchall()) if cursor.description else []
+        return rows
+
+    @contextlib.contextmanager
+    def database(self, name: str) -> Iterator[None]:
+        """Make a database, and drop it at the end."""
+        self.run(f"CREATE DATABASE {name}")
+        try:
+            yield
+        finally:
+            self.run(f"DROP DATABASE {name}{self.dropping}")
+
+    dropping = ""
+
+
+class PostgreSQLServer(DatabaseServer):
+    """PostgreSQL."""
+
+    conn_type = "postgres"
+    dropping = " WITH (FORCE)"
+
+    def making(self) -> list[str]:
+        password = self.folder / "password"
+        password.write_text(ADMIN_PASSWORD)
+        password.chmod(0o644)
+        return [
+            program("initdb", "postgresql"), "-D", str(self.folder / "data"), "-U", "admin", "-A", "scram-sha-256",
+            f"--pwfile={password}", "-E", "UTF8", "--no-locale", "--no-sync",
+        ]  # fmt: skip
+
+    def running(self) -> list[str]:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "full_page_writes": "off",
+            "synchronous_commit": "off",
+            "shared_buffers": "32MB",
+            "max_connections": "40",
+            # What an administrator may have chosen, and a reader must not depend on.
+            "timezone": "Asia/Kolkata",
+            "datestyle": "SQL, DMY",
+            "intervalstyle": "postgres_verbose",
+            "extra_float_digits": "0",
+            "bytea_output": "escape",
+        }
+        if self.tls:
+            settings |= {"ssl": "on", "ssl_cert_file": str(self.tls), "ssl_key_file": str(self.tls)}
+        flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [program("postgres", "postgresql"), "-D", str(self.folder / "data"), "-p", str(self.port), *flags]
+
+    def prepare(self) -> None:
+        from psycopg import sql
+
+        password = sql.Literal(PASSWORD).as_string(None)
+        self.run(f"CREATE ROLE {READER} LOGIN PASSWORD {password}", f"GRANT pg_read_all_data TO {READER}")
+
+    def admin(self, database: str = "") -> Any:
+        import psycopg
+
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user="admin",
+            password=ADMIN_PASSWORD,
+            dbname=database or "postgres",
+            autocommit=True,
+        )
+
+
+class StandbyServer(PostgreSQLServer):
+    """A hot standby of a running PostgreSQL, which it copies first."""
+
+    primary: DatabaseServer
+
+    def making(self) -> list[str]:
+        copy = program("pg_basebackup", "postgresql")
+        place = ["-h", "127.0.0.1", "-p", str(self.primary.port), "-U", "admin", "-D", str(self.folder / "data")]
+        return ["env", f"PGPASSWORD={ADMIN_PASSWORD}", copy, *place, "-R", "-c", "fast"]
+
+    def prepare(self) -> None:
+        """Do nothing: its users are its primary's."""
+
+
+class MariaDBServer(DatabaseServer):
+    """MariaDB, which stands for MySQL, too."""
+
+    conn_type = "mysql"
+
+    def making(self) -> list[str]:
+        return [
+            program("mariadb-install-db", "mariadb-server"), "--no-defaults", f"--datadir={self.folder / 'data'}",
+            f"--tmpdir={self.folder}", "--auth-root-authentication-method=normal", "--skip-test-db",
+        ]  # fmt: skip
+
+    def running(self) -> list[str]:
+        return [
+            program("mariadbd", "mariadb-server"), "--no-defaults", f"--datadir={self.folder / 'data'}",
+            f"--socket={self.socket}", f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve",
+            f"--pid-file={self.folder / 'pid'}", f"--tmpdir={self.folder}", "--innodb-buffer-pool-size=32M",
+            "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin",
+            # What an administrator may have chosen, and a reader must not depend on.
+            "--default-time-zone=+05:30", "--sql-mode=PAD_CHAR_TO_FULL_LENGTH,EMPTY_STRING_IS_NULL,ANSI_QUOTES",
+            *([f"--ssl-cert={self.tls}", f"--ssl-key={self.tls}"] if self.tls else []),
+        ]  # fmt: skip
+
+    def answers(self) -> bool:
+        return self.socket.exists() and super().answers()  # PyMySQL leaves a socket open that finds nobody
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "s.sock"
+
+    def prepare(self) -> None:
+        import pymysql.converters
+
+        password = pymysql.converters.escape_string(PASSWORD)
+        for host in ("127.0.0.1", "localhost"):
+            self.run(
+                f"CREATE USER {READER}@'{host}' IDENTIFIED BY '{password}'", f"GRANT SELECT ON *.* TO {READER}@'{host}'"
+            )
+
+    def admin(self, database: str = "") -> Any:
+        import pymysql
+
+        return pymysql.connect(
+            unix_socket=str(self.socket),
+            user="root",
+            database=database or None,
+            autocommit=True,
+            charset="utf8mb4",
+            sql_mode="",  # so that zero dates can be written
+        )

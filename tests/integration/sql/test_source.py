@@ -1,0 +1,141 @@
+"""The SQL source on real databases: chunks that share a snapshot, days on every clock, and what a check says."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
+from airflow_provider_connect.sources._sql import chunks
+from airflow_provider_connect.sources._sql.preflight import check
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.window import Day
+from tests.equipment.sql.fixtures import OwnDatabase
+
+pytestmark = pytest.mark.slow
+
+DAY = Day(date=dt.date(2026, 10, 5))
+ROWS = 8_000
+SERIES = {"postgres": "SELECT n FROM generate_series(1, {0}) AS s (n)", "mysql": "SELECT seq AS n FROM seq_1_to_{0}"}
+# Nine of ten rows have the same first half of their key, and the others lie far apart.
+SKEWED = """INSERT INTO book_lines
+    SELECT CASE WHEN n % 10 > 0 THEN 7 ELSE 1000003 * (n + 9000000000) END, concat('line ', n), n FROM ({0}) AS s"""
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "LEAST_ROWS", 1_000)
+
+
+def polled(poller: Poller, part: InputPartition) -> list[dict[str, Any]]:
+    return [row for _, batch in poller.poll(part, Tally(part.days)) for row in batch.to_pylist()]
+
+
+def lines(own: OwnDatabase) -> Connection:
+    own.run(
+        "CREATE TABLE book_lines (page bigint NOT NULL, line varchar(40) NOT NULL, n int, PRIMARY KEY (page, line))",
+        SKEWED.format(SERIES[own.server.conn_type].format(ROWS)),
+    )
+    return own.connection()
+
+
+def test_chunks_see_one_state_however_the_table_changes_meanwhile(postgresql: OwnDatabase) -> None:
+    connection = lines(postgresql)
+    source = SqlSource(conn_id=connection.conn_id, table="book_lines", snapshot="replace")
+    with source.open(connection) as driver, source.open(connection) as executor:
+        parts = driver.plan([DAY])
+        first = polled(executor, parts[0])
+        postgresql.run(
+            "DELETE FROM book_lines WHERE n % 3 = 0",
+            "UPDATE book_lines SET page = -page WHERE n % 3 = 1",
+            "INSERT INTO book_lines SELECT 7, 'new ' || n, NULL FROM generate_series(1, 999) AS s (n)",
+        )
+        found = [first, *(polled(executor, part) for part in parts[1:])]
+        assert [len(rows) for rows in found] == [ROWS // 4] * 4
+        assert sum(row["n"] for rows in found for row in rows) == ROWS * (ROWS + 1) // 2
+        assert len({row["record_key"] for rows in found for row in rows}) == ROWS
+        driver.accept(DAY, {})
+        with pytest.raises(PlanGoneError, match="the next try takes a new snapshot"):
+            polled(executor, parts[0])
+        again = driver.plan([DAY])
+        assert {part.params["snapshot"] for part in again}.isdisjoint({parts[0].params["snapshot"]})
+        assert sum(len(polled(executor, part)) for part in again) == ROWS - ROWS // 3 + 999
+    (held,) = postgresql.run(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'connect %' AND datname = current_database()"
+    )
+    assert held == (0,)
+
+
+def test_mariadb_is_one_stream_unless_chunks_are_asked_for(mariadb: OwnDatabase) -> None:
+    connection = lines(mariadb)
+    found = {}
+    for asked in (None, 4):
+        source = SqlSource(conn_id=connection.conn_id, table="book_lines", snapshot="replace", parallel_chunks=asked)
+        with source.open(connection) as poller:
+            found[asked] = [polled(poller, part) for part in poller.plan([DAY])]
+    assert [len(rows) for rows in found[None]] == [ROWS]
+    assert [len(rows) for rows in found[4]] == [ROWS // 4] * 4
+    keys = [Counter(row["record_key"] for rows in parts for row in rows) for parts in found.values()]
+    assert (len(keys[0]), (keys[0] - keys[1]).total(), (keys[1] - keys[0]).total()) == (ROWS, 0, 0)
+    assert "each task sees another moment" in str(check(source, connection))
+
+
+@pytest.mark.parametrize("kind", ["uuid", "text", "date"])
+def test_chunks_of_other_keys_hold_every_row_once(postgresql: OwnDatabase, kind: str) -> None:
+    made = {"uuid": "md5(n::text)::uuid", "text": "chr(64 + n % 60) || n", "date": "date '2000-01-01' + n"}[kind]
+    postgresql.run(
+        f"CREATE TABLE t (k {kind} PRIMARY KEY)",
+        f"INSERT INTO t SELECT {made} FROM generate_series(1, 5000) AS s (n)",
+    )
+    source = SqlSource(conn_id="shop", table="t", snapshot="replace")
+    with source.open(postgresql.connection()) as poller:
+        found = [polled(poller, part) for part in poller.plan([DAY])]
+    assert [len(rows) for rows in found] == [1250] * 4
+    assert len({row["k"] for rows in found for row in rows}) == 5_000
+
+
+CLOCKS = {
+    "postgres": {"instant": "timestamptz", "wall": "timestamp", "date": "date"},
+    "mysql": {"instant": "timestamp(6) NULL", "wall": "datetime(6)", "date": "date"},
+}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "US/Pacific"])
+def test_a_day_of_a_changed_clock_has_its_rows_on_every_clock(either: OwnDatabase, zone: str) -> None:
+    types = CLOCKS[either.server.conn_type]
+    either.run(f"CREATE TABLE events (id int PRIMARY KEY, {', '.join(f'{at} {kind}' for at, kind in types.items())})")
+    day = Day(date=dt.date(2026, 11, 1), zone="US/Pacific")  # 25 hours
+    seconds = [-1, 0, 1, 5400, 9000, 25 * 3600 - 1, 25 * 3600]
+    is_postgres = either.server.conn_type == "postgres"
+    values = []
+    for number, second in enumerate(seconds):
+        instant = day.start + dt.timedelta(seconds=second)
+        wall = instant.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+        date = instant.astimezone(ZoneInfo(day.zone)).date()
+        values.append(f"({number}, '{instant.replace(tzinfo=None)}{'+00' * is_postgres}', '{wall}', '{date}')")
+    either.run(
+        "SET TIME ZONE 'UTC'" if is_postgres else "SET time_zone = '+00:00'",
+        f"INSERT INTO events VALUES {', '.join(values)}, (99, NULL, NULL, NULL)",
+    )
+    for column in types:
+        source = SqlSource(
+            conn_id="shop", table="events", day_column=column, columns=["id"], zone=day.zone, db_timezone=zone
+        )
+        with source.open(either.connection()) as poller:
+            (part,) = poller.plan([day])
+            assert sorted(row["id"] for row in polled(poller, part)) == [1, 2, 3, 4, 5], column
+
+
+def test_a_check_tells_of_clock_zone_and_rights(either: OwnDatabase) -> None:
+    either.run("CREATE TABLE events (id int PRIMARY KEY, at timestamp NULL, secret int)")
+    report = check(SqlSource(conn_id="shop", table="events", day_column="at"), either.connection())
+    assert report.passed, report
+    assert "the database's and this machine's agree" in str(report)
+    assert "no index begins with it" in str(report)
+    assert "the user may read all columns" in str(report)

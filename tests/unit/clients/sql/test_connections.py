@@ -1,0 +1,160 @@
+"""Airflow's connections to databases: what is passed on, what is refused, and what errors of theirs mean."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pymysql
+import pytest
+
+from airflow_provider_connect.clients.sql.database import Limits
+from airflow_provider_connect.clients.sql.mysql import connection as mysql
+from airflow_provider_connect.clients.sql.mysql import errors as mysql_errors
+from airflow_provider_connect.clients.sql.opening import open_database, problems
+from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
+from airflow_provider_connect.clients.sql.postgresql import errors as postgresql_errors
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
+from airflow_provider_connect.secrets import Secrets
+from tests.equipment.http.authority import Authority
+
+
+def connection(conn_type: str = "postgres", **fields: Any) -> Connection:
+    given = {"host": "db", "path": "shop", "login": "reader", "password": "s3cr3t", "extra": {}}
+    return Connection(conn_id="c", conn_type=conn_type, **given | fields)
+
+
+def test_airflows_fields_are_libpqs() -> None:
+    found = postgresql.parameters(connection(port=6432, extra={"sslmode": "verify-full", "cursor": "x"}), "dag", 12.4)
+    assert found["host"] == "db"
+    assert found["port"] == 6432
+    assert found["dbname"] == "shop"
+    assert found["user"] == "reader"
+    assert found["password"] == "s3cr3t"
+    assert found["sslmode"] == "verify-full"
+    assert found["application_name"] == "dag"
+    assert found["connect_timeout"] == 12
+    assert "cursor" not in found
+
+
+def test_airflows_fields_are_pymysqls() -> None:
+    found = mysql.arguments(connection("mysql", password="pä€", extra={"charset": "latin1"}), 12.5)
+    assert found["password"] == "pä€".encode()
+    assert found["port"] == 3306
+    assert found["database"] == "shop"
+    assert found["connect_timeout"] == 12.5
+    assert "charset" not in found
+    assert "ssl" not in found
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "fields", "said"),
+    [
+        ("postgres", {"path": None}, "names no database"),
+        ("postgres", {"extra": {"sslmod": "require"}}, "'sslmod'"),
+        ("postgres", {"extra": {"sslmode": "required"}}, "verify-full"),
+        ("postgres", {"extra": {"sslrootcert": ["a"]}}, "'sslrootcert' must be text"),
+        ("postgres", {"extra": {"iam": True}}, "'iam'"),
+        ("postgres", {"extra": {"options": "-c x=y"}}, "'options'"),
+        ("mysql", {"extra": {"ssl_mode": "YES"}}, "VERIFY_IDENTITY"),
+        ("mysql", {"extra": {"ssl": "{"}}, "'ssl' must be an object"),
+        ("mysql", {"extra": {"ssl": {"caa": "x"}}}, "'caa'"),
+        ("mysql", {"extra": {"init_command": "DROP"}}, "'init_command'"),
+        ("mysql", {"extra": {"iam": True}}, "'iam'"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anybody_connects(conn_type: str, fields: dict[str, Any], said: str) -> None:
+    (found,) = problems(connection(conn_type, **fields))
+    assert said in found
+    assert "'c'" in found
+    assert "s3cr3t" not in found
+
+
+@pytest.mark.parametrize("conn_type", ["postgres", "mysql"])
+def test_a_right_connection_has_no_problem(conn_type: str) -> None:
+    assert problems(connection(conn_type)) == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "verifies", "compares_names"),
+    [
+        ({"ssl": {"ca": "CA"}}, True, True),
+        ({"ssl": '{"ca": "CA"}'}, True, True),
+        ({"ssl": {"ca": "CA", "check_hostname": False}}, True, False),
+        ({"ssl": {"ca": "CA"}, "ssl_mode": "VERIFY_CA"}, True, False),
+        ({"ssl": {"ca": "CA"}, "ssl_mode": "verify_identity"}, True, True),
+        ({"ssl_mode": "VERIFY_IDENTITY"}, True, True),
+        ({"ssl_mode": "REQUIRED"}, False, False),
+    ],
+)
+def test_tls_of_mysql(extra: dict[str, Any], verifies: bool, compares_names: bool, tmp_path: Path) -> None:
+    if "ssl" in extra:
+        path, given = tmp_path / "ca.pem", extra["ssl"]
+        path.write_text(Authority("an authority").pem)
+        extra = extra | {"ssl": given.replace("CA", str(path)) if isinstance(given, str) else given | {"ca": str(path)}}
+    context = mysql.arguments(connection("mysql", extra=extra), 1)["ssl"]
+    assert (context.verify_mode == ssl.CERT_REQUIRED) is verifies
+    assert context.check_hostname is compares_names
+
+
+def test_tls_of_mysql_is_off_when_disabled_and_refused_without_its_file() -> None:
+    assert mysql.arguments(connection("mysql", extra={"ssl_mode": "DISABLED"}), 1)["ssl_disabled"] is True
+    with pytest.raises(ConfigError, match="'ssl'"):
+        mysql.arguments(connection("mysql", extra={"ssl": {"ca": "/nix"}}), 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("08006", RetriableError), ("40001", RetriableError), ("40P01", RetriableError), ("53300", RetriableError),
+        ("57P01", RetriableError), ("57P03", RetriableError), ("58030", RetriableError), ("57014", DeadlineError),
+        ("42501", ConfigError), ("42P01", ConfigError), ("25006", ConfigError), ("3D000", ConfigError),
+        ("28P01", ConfigError), ("22P02", DataError), ("XX001", DataError), ("XX000", RetriableError),
+    ],
+)  # fmt: skip
+def test_codes_of_postgresql(code: str, kind: type[Exception]) -> None:
+    found = postgresql_errors.sql_error(psycopg.errors.lookup(code)("value s3cr3t"), "reading")
+    assert type(found) is kind
+    assert code in str(found)
+    assert "s3cr3t" not in str(found)
+
+
+def test_a_lost_connection_of_postgresql_has_no_code() -> None:
+    assert type(postgresql_errors.sql_error(psycopg.OperationalError("s3cr3t"), "reading")) is RetriableError
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (1040, RetriableError), (1205, RetriableError), (1213, RetriableError), (2006, RetriableError),
+        (2013, RetriableError), (1412, RetriableError), (1317, RetriableError), (1969, DeadlineError),
+        (3024, DeadlineError), (1045, ConfigError), (1142, ConfigError), (1064, ConfigError), (1792, ConfigError),
+        (1690, DataError),
+    ],
+)  # fmt: skip
+def test_numbers_of_mysql(number: int, kind: type[Exception]) -> None:
+    found = mysql_errors.sql_error(pymysql.OperationalError(number, "near 's3cr3t'"), "reading")
+    assert type(found) is kind
+    assert str(number) in str(found)
+    assert number in (1045, 1142) or "s3cr3t" not in str(found)
+
+
+def test_a_failed_connection_is_told_without_the_password() -> None:
+    hidden = Secrets(["s3cr3t"])
+    said = "connection failed: FATAL: password authentication failed for s3cr3t"
+    found = postgresql_errors.connecting_error(psycopg.OperationalError(said), "c", hidden)
+    assert type(found) is ConfigError
+    assert "s3cr3t" not in str(found)
+    for refused in (pymysql.OperationalError(2003, "Can't connect s3cr3t"), pymysql.OperationalError(1045, "s3cr3t")):
+        assert "s3cr3t" not in str(mysql_errors.connecting_error(refused, "c", hidden))
+
+
+def test_a_server_that_says_nothing_to_a_login_is_left_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mute = connection("mysql", host="127.0.0.1", port=silent.getsockname()[1])
+        with pytest.raises(RetriableError, match="timed out"):
+            open_database(mute, application_name="tests", limits=Limits(connect_seconds=0.2))

@@ -1,0 +1,132 @@
+"""Rows in CSV become typed batches: all of them, exactly, or an error without a value."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
+from airflow_provider_connect.clients.sql.database import ReadColumn
+from airflow_provider_connect.errors import ConfigError, DataError
+
+
+def column(name: str, kind: pa.DataType, **how: Any) -> ReadColumn:
+    return ReadColumn(name, f"a {kind}", name, read_type=kind, type=kind)._replace(**how)
+
+
+BYTES = column("b", pa.string(), type=pa.binary(), form="hex")
+COLUMNS = [column("n", pa.int64()), column("t", pa.string()), BYTES, column("after", pa.bool_())]
+
+
+def item(value: Any) -> str:
+    """Write a value as the servers do: NULL as nothing, a text in quotes."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        value = value.hex()
+    return '"' + value.replace('"', '""') + '"' if isinstance(value, str) else str(value).replace("True", "t")
+
+
+def line(*values: Any) -> bytes:
+    return (",".join(map(item, values)) + "\n").encode()
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+texts |= st.sampled_from(['"', "\r\n", "\\.", ",", "NULL"])
+rows = st.lists(
+    st.tuples(
+        st.none() | st.integers(-(2**63), 2**63 - 1),
+        st.none() | texts,
+        st.none() | st.binary(max_size=5),
+        st.just(value=True),
+    )
+)
+
+
+@given(rows, st.integers(1, 60))
+def test_what_a_server_writes_is_read_back(written: list[tuple[Any, ...]], block_bytes: int) -> None:
+    converter = Converter(COLUMNS)
+    batches = [converter.batch(block) for block, _ in blocks((line(*row) for row in written), block_bytes)]
+    assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == written
+    assert converter.rows == len(written)
+
+
+@given(st.lists(st.none() | texts, min_size=1))
+def test_a_single_column_keeps_every_row(written: list[str | None]) -> None:
+    assert Converter(COLUMNS[1:2]).batch(b"".join(map(line, written))).column(0).to_pylist() == written
+
+
+@given(st.lists(texts, min_size=1))
+def test_quotes_may_be_there_only_where_they_are_needed(written: list[str]) -> None:
+    """As COPY has it: around an empty text, the three that have a meaning, and the mark of an end."""
+    lines = [item(text) if set(text) & set(',"\r\n') or text in ("", "\\.") else text for text in written]
+    columns = [column("a", pa.string()), column("b", pa.string())]
+    block = "".join(f"{line},y\n" for line in lines).encode()
+    assert Converter(columns).batch(block).column(0).to_pylist() == written
+
+
+def test_blocks_end_with_whole_rows() -> None:
+    assert list(blocks([b"aaa", b"b", b"cc"], 5, end=b"\n")) == [(b"aaa\nb\n", 2), (b"cc\n", 1)]
+    assert list(blocks([b"aaaaaaaaa\n"], 4)) == [(b"aaaaaaaaa\n", 1)]
+    assert list(blocks([], 4)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.int32(), "1", "s3cr3t"),
+        (pa.int8(), "1", "1000"),
+        (pa.decimal128(10, 2), "1.00", "s3cr3t"),
+        (pa.decimal128(10, 2), "1.00", "1.2345678"),
+        (pa.decimal128(5, 2), "1.00", "123456.00"),
+        (pa.date32(), "2026-01-01", "s3cr3t"),
+        (pa.timestamp("us"), "2026-01-01 00:00:00", "2026-01-01 00:00:00+01"),
+        (pa.timestamp("us", "UTC"), "2026-01-01 00:00:00+00", "2026-01-01 00:00:01"),
+        (pa.time64("us"), "00:00:00", "24:00:00"),
+        (pa.bool_(), "t", "2"),
+        (pa.float64(), "1e3", "s3cr3t"),
+    ],
+)
+def test_an_error_names_column_and_row_and_no_value(kind: pa.DataType, good: str, bad: str) -> None:
+    converter = Converter([column("before", pa.string()), column("the one", kind, advice="do this")])
+    converter.batch(f'"s3cr3t",{good}\n'.encode() * 3)
+    block = f'"s3cr3t",{good}\n,\n"s3cr3t",{bad}\n'.encode()
+    with pytest.raises(DataError) as raised:
+        converter.batch(block)
+    assert str(raised.value) == (
+        f"column 'the one' (a {kind}): row 6 of this read holds a value that is no {kind}: do this"
+    )
+    assert "invalid" not in "".join(traceback.format_exception(raised.value))  # which is how Arrow begins to quote
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(DataError, match="column 't'"):
+        Converter(COLUMNS[1:2]).batch(b'"ok"\n"\xff s3cr3t"\n')
+
+
+@pytest.mark.parametrize("block", [b"1,2\n", b'1,"s3cr3t,,\n', b"1,s3cr3t,,t,t\n"])
+def test_rows_of_another_shape_are_refused(block: bytes) -> None:
+    with pytest.raises(DataError, match="not shaped") as raised:
+        Converter(COLUMNS).batch(block)
+    assert "s3cr3t" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("digits", ["0", "0g", "é"])
+def test_what_are_no_digits_of_bytes_is_refused(digits: str) -> None:
+    with pytest.raises(DataError, match="column 'b'"):
+        Converter([BYTES]).batch(f'"00"\n"{digits}"\n'.encode())
+
+
+def test_null_where_there_can_be_none_is_refused() -> None:
+    with pytest.raises(DataError, match="column 'n'"):
+        Converter([column("n", pa.int64(), is_nullable=False)]).batch(b"1\n\n")
+
+
+def test_a_read_has_columns() -> None:
+    with pytest.raises(ConfigError, match="no column"):
+        Converter([])

@@ -1,0 +1,107 @@
+"""Keys: the same bytes for the same row in every run, mode and version, and by value, not by how a column is read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xxhash import xxh3_128_hexdigest
+
+from airflow_provider_connect.clients.sql.database import SqlColumn
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.polling.keys import as_hex
+from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "keys.json").read_text(encoding="utf-8"))
+NOON = dt.datetime.fromisoformat("2026-10-05 12:30:15.123456")
+
+Part = tuple[str, pa.DataType, Any]
+"""One column of a key: its type in the database, how it is read, and a value."""
+
+CASES: dict[str, list[Part]] = {
+    "integer 1": [("integer", pa.int32(), 1)],
+    "bigint 1": [("bigint", pa.int64(), 1)],
+    "bigint lowest": [("bigint", pa.int64(), -(2**63))],
+    "bigint unsigned highest": [("bigint unsigned", pa.decimal128(20, 0), Decimal(2**64 - 1))],
+    "numeric 1.00": [("numeric(10,2)", pa.decimal128(10, 2), Decimal("1.00"))],
+    "numeric 1.00 as text": [("numeric(10,2)", pa.string(), "1.00")],
+    "numeric 100": [("numeric(10,2)", pa.decimal128(10, 2), Decimal("100.00"))],
+    "numeric -0.0000000001": [("numeric(38,10)", pa.decimal128(38, 10), Decimal("-0.0000000001"))],
+    "numeric of 40 digits": [("numeric(40,2)", pa.string(), "99999999999999999999999999999999999999.90")],
+    "text 1": [("text", pa.string(), "1")],
+    "text 1.00": [("text", pa.string(), "1.00")],
+    "empty text": [("text", pa.string(), "")],
+    "text of many planes": [("character varying(20)", pa.string(), "aÄ\n\"'%\0😀")],
+    "uuid": [("uuid", pa.string(), "0D5A8B1E-6C2F-4E0B-9C44-2B6F3A7D9E10")],
+    "uuid as text": [("text", pa.string(), "0D5A8B1E-6C2F-4E0B-9C44-2B6F3A7D9E10")],
+    "boolean": [("boolean", pa.bool_(), True)],
+    "date": [("date", pa.date32(), NOON.date())],
+    "date before 1970": [("date", pa.date32(), dt.date(1, 1, 1))],
+    "instant": [("timestamp with time zone", pa.timestamp("us", "UTC"), NOON.replace(tzinfo=dt.UTC))],
+    "clock on the wall": [("timestamp without time zone", pa.timestamp("us"), NOON)],
+    "time": [("time without time zone", pa.time64("us"), NOON.time())],
+    "bytes": [("bytea", pa.binary(), b"\xff\xfe\0")],
+    "composite": [("bigint", pa.int64(), 7), ("text", pa.string(), "seven")],
+    "composite, the other way": [("text", pa.string(), "seven"), ("bigint", pa.int64(), 7)],
+    "composite of two texts": [("text", pa.string(), "7"), ("text", pa.string(), "t7")],
+}
+
+
+def key_of(parts: list[Part]) -> str:
+    columns = [SqlColumn(f"c{at}", base, base) for at, (base, _, _) in enumerate(parts)]
+    classes = [class_of(column, kind) for column, (_, kind, _) in zip(columns, parts, strict=True)]
+    arrays = [pa.array([value], kind) for _, kind, value in parts]
+    (key,) = as_hex(key_bytes([column.name for column in columns], classes, arrays)).to_pylist()
+    return str(key)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_key_never_changes(name: str) -> None:
+    assert key_of(CASES[name]) == GOLDEN[name]["key"]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_golden_keys_are_what_the_docstring_says(name: str) -> None:
+    written = [text.encode() for text in GOLDEN[name]["written"]]
+    assert xxh3_128_hexdigest(b"\xff".join(written)) == GOLDEN[name]["key"]
+
+
+def test_every_class_has_a_golden_key() -> None:
+    assert {text[0] for case in GOLDEN.values() for text in case["written"]} == set(LETTERS)
+    assert set(GOLDEN) == set(CASES)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**20), max_value=10**20))
+def test_the_same_number_has_the_same_key_however_it_is_read(number: Decimal) -> None:
+    wide = key_of([("numeric(38,10)", pa.decimal128(38, 10), number)])
+    assert wide == key_of([("numeric(30,6)", pa.decimal128(30, 6), number)])
+    assert wide == key_of([("numeric(30,6)", pa.string(), format(number, "f"))])
+    if number == number.to_integral_value():
+        assert wide == key_of([("decimal(21)", pa.decimal128(21, 0), number)])
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8")), min_size=2, max_size=2), st.data())
+def test_texts_that_differ_have_keys_that_differ(texts: list[str], data: st.DataObject) -> None:
+    other = data.draw(st.permutations(texts))
+    same = key_of([("text", pa.string(), text) for text in texts]) == key_of(
+        [("text", pa.string(), text) for text in other]
+    )
+    assert same == (texts == list(other))
+
+
+def test_a_null_is_no_key_and_its_column_is_named() -> None:
+    with pytest.raises(DataError, match="2 rows have no value in 'id'"):
+        key_bytes(["id"], ["n"], [pa.array([1, None, None], pa.int64())])
+
+
+@pytest.mark.parametrize(("base", "kind"), [("double precision", pa.float64()), ("numeric(10,2)", pa.float64())])
+def test_floating_numbers_identify_nothing(base: str, kind: pa.DataType) -> None:
+    with pytest.raises(ConfigError, match=r"'c' of type .* cannot identify a row"):
+        class_of(SqlColumn("c", base, base), kind)

@@ -1,0 +1,112 @@
+"""Options of the SQL source: what goes together, and what is said of the rest, all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from airflow_provider_connect.clients.sql.database import Query, Table
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources.sql import SqlSource
+
+DAYS: dict[str, Any] = {"conn_id": "shop_db", "table": "orders", "day_column": "created_at"}
+WHOLE: dict[str, Any] = {"conn_id": "shop_db", "table": "orders", "snapshot": "replace"}
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("orders", Table("orders")),
+        ("sales.orders", Table("orders", "sales")),
+        ('"a.b"."c""d"', Table('c"d', "a.b")),
+        ("Sales.Order lines", Table("Order lines", "Sales")),
+    ],
+)
+def test_a_table_is_named_as_the_database_has_it(text: str, table: Table) -> None:
+    assert SqlSource(**WHOLE | {"table": text, "stream": "s"}).what == table
+
+
+@pytest.mark.parametrize("text", ["", "a.b.c", ".a", "a.", 'a"b', " "])
+def test_a_name_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"table: write it as orders or sales\.orders"):
+        SqlSource(**WHOLE | {"table": text})
+
+
+def test_the_stream_is_the_table_by_default() -> None:
+    assert SqlSource(**WHOLE | {"table": "sales.orders"}).stream_key == "shop_db.sales.orders"
+    assert SqlSource(**WHOLE | {"stream": "mine"}).stream_key == "shop_db.mine"
+    assert SqlSource(conn_id="c", query="SELECT 1 AS a", key=["a"], snapshot="daily", stream="q").what == Query(
+        "SELECT 1 AS a"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"conn_id": "c", "snapshot": "replace"}, "give either table or query"),
+        (WHOLE | {"query": "SELECT 1"}, "give either table or query"),
+        ({"conn_id": "c", "snapshot": "replace", "query": "SELECT 1", "key": ["a"]}, "a query has no name of its own"),
+        ({"conn_id": "c", "snapshot": "replace", "query": "SELECT 1", "stream": "s"}, "a query has no primary key"),
+        (WHOLE | {"table": "order lines"}, "stream: the table's name cannot be part"),
+        (WHOLE | {"stream": "a b"}, "stream: a stream needs a name"),
+        (WHOLE | {"day_column": "at"}, "give either day_column, for days, or snapshot"),
+        ({"conn_id": "c", "table": "orders"}, "give either day_column, for days, or snapshot"),
+        (WHOLE | {"db_timezone": "US/Pacific"}, "db_timezone: it says how day_column is compared"),
+        (DAYS | {"parallel_chunks": 2}, "parallel_chunks: a day is read in one piece"),
+        (DAYS | {"zone": "Mars"}, "zone: unknown time zone 'Mars'"),
+        (DAYS | {"columns": []}, "columns: name at least one"),
+        (DAYS | {"columns": ["a", "a"]}, "columns: name at least one column, and each once"),
+        (DAYS | {"columns": ["Day"]}, "columns: 'Day' is a name that this package's own column has"),
+        (DAYS | {"columns": ["a"], "key": ["b"]}, "columns: 'b' is part of the key"),
+        (DAYS | {"where": "  "}, "where: it is empty"),
+        (DAYS | {"mode": "timestamp"}, "mode: unknown option"),
+        (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
+    ],
+)
+def test_what_does_not_go_together_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SqlSource(**options)
+    assert said in str(caught.value)
+
+
+def test_all_problems_come_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        SqlSource(conn_id="c", query="SELECT 1", parallel_chunks=2)
+    assert [part.split(":")[0] for part in str(caught.value).removeprefix("SqlSource: options: ").split("; ")] == [
+        "stream",
+        "key",
+        "day_column",
+        "parallel_chunks",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        ("oracle", {}, "type 'oracle' is no database that can be read"),
+        ("sqlite", {}, "host: give the path"),
+        ("postgres", {"host": "postgres://db", "path": "shop"}, "host: give a name or an address, not a URL"),
+        ("mysql", {"host": "user:secret@db", "path": "shop"}, "host: give a name or an address, not a URL"),
+        ("postgres", {"host": "db"}, "its schema field names no database"),
+        ("mysql", {"host": "db"}, "schema: name the database, or give table='database.table'"),
+    ],
+)
+def test_a_wrong_connection_is_told_before_anything_is_asked(kind: str, fields: dict[str, Any], said: str) -> None:
+    connection = Connection(conn_id="shop_db", conn_type=kind, password=SecretStr("canary"), **fields)
+    (problem,) = SqlSource(**DAYS).check(connection)
+    assert said in problem
+    assert "secret" not in problem
+
+
+def test_a_file_is_not_cut() -> None:
+    connection = Connection(conn_id="shop_db", conn_type="sqlite", host="/tmp/shop.db")
+    assert SqlSource(**WHOLE | {"parallel_chunks": 1}).check(connection) == []
+    assert "parallel_chunks" in SqlSource(**WHOLE | {"parallel_chunks": 2}).check(connection)[0]
+
+
+def test_a_mysql_table_may_name_its_database() -> None:
+    connection = Connection(conn_id="shop_db", conn_type="mysql", host="db")
+    assert SqlSource(**WHOLE | {"table": "shop.orders"}).check(connection) == []

@@ -1,0 +1,82 @@
+"""The check before the first run: what works, what somebody should know, what stands in the way."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.hooks import sql as hook
+from airflow_provider_connect.sources._sql.preflight import Report, check
+from airflow_provider_connect.sources.sql import SqlSource
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Connection:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("CREATE TABLE orders (id integer PRIMARY KEY, at timestamp, sent date NOT NULL)")
+        database.execute("CREATE INDEX by_sent ON orders (sent)")
+    return Connection(conn_id="shop_db", conn_type="sqlite", host=str(tmp_path / "shop.db"))
+
+
+def checked(shop: Connection, **options: Any) -> Report:
+    return check(SqlSource(**{"conn_id": "shop_db", "table": "orders"} | options), shop)
+
+
+def notes(report: Report) -> list[str]:
+    return [f"{finding.level}: {finding.found}" for finding in report.findings if finding.level != "ok"]
+
+
+def test_a_good_table_passes_without_a_word(shop: Connection) -> None:
+    report = checked(shop, day_column="sent")
+    assert report.passed
+    assert notes(report) == []
+    assert str(report).startswith("Stream shop_db.orders works.\nOK the server: SQLite ")
+
+
+def test_a_day_column_that_may_be_null_and_has_no_index_is_told(shop: Connection) -> None:
+    report = checked(shop, day_column="at")
+    assert report.passed
+    assert notes(report) == [
+        "note: it may be NULL, and such a row is in no day",
+        "note: no index begins with it, so each day reads the whole table",
+    ]
+
+
+def test_a_key_that_no_index_has_is_told(shop: Connection) -> None:
+    (note,) = notes(checked(shop, snapshot="replace", key=["sent"]))
+    assert "no unique index says that sent identifies a row" in note
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"table": "order", "snapshot": "replace"}, "there is no table 'order'"),
+        ({"day_column": "att"}, "day_column: there is no column 'att'; did you mean 'at'?"),
+        ({"snapshot": "replace", "where": "absent = 1"}, "no such column: absent"),
+        ({"snapshot": "replace", "parallel_chunks": 3}, "one connection alone sees one state"),
+    ],
+)
+def test_what_stands_in_the_way_is_a_problem(shop: Connection, options: dict[str, Any], said: str) -> None:
+    report = checked(shop, **options)
+    assert not report.passed
+    assert said in str(report)
+    assert "does not work yet" in str(report)
+
+
+def test_it_runs_on_the_command_line(
+    shop: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_DB", json.dumps({"conn_type": "sqlite", "host": shop.host}))
+    options = {"conn_id": "shop_db", "table": "orders", "day_column": "sent"}
+    assert hook.main(["check", json.dumps(options)]) == 0
+    assert "Stream shop_db.orders works." in capsys.readouterr().out
+    assert hook.main(["check", json.dumps(options | {"table": "x"})]) == 78
+    assert hook.main(["check", json.dumps(options | {"tabel": "x"})]) == 78
+    assert "tabel: unknown option; did you mean 'table'?" in capsys.readouterr().err
+    assert hook.main(["check", "orders"]) == 78
