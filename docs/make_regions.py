@@ -16,9 +16,11 @@ from airflow_provider_connect.job import TOLD, DayReport, Totals
 from airflow_provider_connect.sources._mixpanel.columns import schema
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
+from airflow_provider_connect.sources._x_search import columns as x
+from airflow_provider_connect.sources._x_search.options import StreamName
 
 DOCS = Path(__file__).parent
-PAGES = ("mixpanel.md", "report.md")
+PAGES = ("mixpanel.md", "report.md", "x-search.md")
 _REGION = re.compile(r"(<!-- made from the code: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _DDL = {
     "string": "STRING",
@@ -42,6 +44,10 @@ def region(name: str) -> str:
 
     :raises KeyError: there is no such region.
     """
+    if name.startswith("x rows "):
+        return x_rows(next(each for each in x.STREAMS if name == f"x rows {each}"))
+    if name == "x streams":
+        return x_streams()
     kind, _, stream = name.partition(" ")
     if stream:
         made: dict[str, Callable[[Stream], str]] = {"rows": rows, "counts": counts}
@@ -71,11 +77,37 @@ def rows(stream: Stream) -> str:
     promotes = "promote" in stream.options
     last = len(found) - 1
     names = [f"{name}{',' if promotes or place < last else ''}" for place, name in enumerate(names)]
-    width = max(map(len, names))
     comments = [each.metadata[b"comment"].decode() for each in found]
+    if promotes:
+        names.append("...")
+        comments.append("one column for each promoted property")
+    return _ddl(names, comments)
+
+
+def x_streams() -> str:
+    """Return the table of all streams of X search."""
+    lines = ["| stream | a row is | key | schema of the row | and of its key |", "|---|---|---|---|---|"]
+    for name, each in x.STREAMS.items():
+        lines.append(f"| `{name}` | {each.what} | {each.key} | `{each.record_name}` | `{each.record_name}Key` |")
+    return "\n".join(lines) + "\n"
+
+
+def x_rows(name: StreamName) -> str:
+    """Return the rows of a stream of X search as Spark's DDL."""
+    ddl = _DDL | {"list<item: string>": "ARRAY<STRING>", "list<element: string>": "ARRAY<STRING>"}
+    found = x.schema(name)
+    last = len(found) - 1
+    names = [
+        f"{each.name} {ddl[str(each.type)]}{'' if each.nullable else ' NOT NULL'}{',' if place < last else ''}"
+        for place, each in enumerate(found)
+    ]
+    return _ddl(names, [each.metadata[b"comment"].decode() for each in found])
+
+
+def _ddl(names: list[str], comments: list[str]) -> str:
+    width = max(map(len, names))
     lines = [f"{name:{width}}  -- {comment}" for name, comment in zip(names, comments, strict=True)]
-    more = [f"{'...':{width}}  -- one column for each promoted property"] if promotes else []
-    return "\n".join(["```sql", *lines, *more, "```"]) + "\n"
+    return "\n".join(["```sql", *lines, "```"]) + "\n"
 
 
 def counts(stream: Stream) -> str:

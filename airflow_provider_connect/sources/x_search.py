@@ -1,5 +1,8 @@
 """X (Twitter): the posts of a day that queries find, from recent search or the full archive.
 
+Option ``stream`` says what a row is: one of these posts (``posts``), or what they refer to: ``users``, ``media``,
+``referenced`` posts, each once a day. Rows and key of these are in ``docs/x-search.md``.
+
 Reads ``GET /2/tweets/search/recent`` and ``/2/tweets/search/all``
 (https://docs.x.com/x-api/posts/search/introduction, 2026-11) with the fields and expansions of your choice, page after
 page until an answer names no next one: an empty page is no end.
@@ -24,7 +27,7 @@ days that do not change any more set the operator's ``ready_after`` to ``timedel
 ``endpoint="auto"`` days of the last week are read from recent search, and older ones from the archive. X has been seen
 to send posts of other days: they are dropped (``outside_asked``).
 
-**Rows**
+**Rows** of ``posts``
 
 .. code-block:: sql
 
@@ -61,14 +64,18 @@ is loaded again is no longer among its rows. Counts such as ``like_count`` are t
 
 **Key.** ``record_key`` is XXH3-128 over the post's id. Each post is one row, however many of ``queries`` have found it:
 all queries of a day are read side by side by one task, newest first, and meet by id. ``queries`` lists those that have
-found it. With other queries it is another stream, whose days do not replace those of this one.
+found it. A partition for each query could not do that: partitions do not see each other's rows, must be disjoint, and
+nothing after them drops doubles; large days are cut by hours instead. With other queries it is another stream, whose
+days do not replace those of this one.
 
-A sink that registers schemas calls the row ``connect.x.Post`` and its key ``connect.x.PostKey``.
+A sink that registers schemas calls the row ``connect.x.Post`` and its key ``connect.x.PostKey``; those of the other
+streams ``connect.x.User``, ``connect.x.Media`` and ``connect.x.ReferencedPost``, each with its ``…Key``.
 
-**Counts** in the report: duplicates (found by several queries, or sent twice), out_of_order (duplicates that came when
+**Counts** in the report: duplicates (found by several queries, or sent twice; of the other streams, sent along with
+several pages), out_of_order (duplicates that came when
 the row was already made, so that ``queries`` may lack one), outside_asked, rejected, partial_errors.<kind> (what X
-could not send along, such as ``resource-not-found``: in the column ``errors`` of the posts that refer to it, else set
-aside with the rejects).
+could not send along, such as ``resource-not-found``: in the column ``errors`` of the posts that refer to it, else, and
+in the other streams always, set aside with the rejects).
 
 **Reconcile.** X counts posts, too, but deleted and withheld ones are among them: the count is an upper bound. Compare
 with the operator's ``reconcile="warn"``, and a ``reconcile_percent`` for the deletions that you expect. A day with more
@@ -115,8 +122,8 @@ class XSearchSource(XSearchOptions, Source):
 
     @property
     def stream_key(self) -> str:
-        """Connection and queries: other queries find other posts."""
-        return f"{self.conn_id}.posts.{self.variant}"
+        """Connection, stream and queries: other queries find other posts."""
+        return f"{self.conn_id}.{self.stream}.{self.variant}"
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with the connection; [] if nothing is."""
@@ -132,6 +139,8 @@ class XSearchSource(XSearchOptions, Source):
 
     def count_problems(self) -> list[str]:
         """Say why X's counts cannot be compared with the rows; [] if they can."""
+        if self.stream != "posts":
+            return [f"stream {self.stream!r} of source {self.name!r} knows no count of the vendor's own"]
         return self.union_problems()
 
     @property

@@ -172,4 +172,13 @@ def x_search_served(source: XSearchSource, x: XStandIn) -> Served:
         password=x.app.token,
         extra={"limits": {"all": {"per_second": 1000}}},
     )
-    return Served(connection, Day(date=date), rows=len(x.timeline.truth(date, *source.queries)))
+    found = x.timeline.truth(date, *source.queries)
+    posts = [post.document for post in x.timeline.of(date) if post.id in found]
+    named = {each["id"] for post in posts for each in post.get("referenced_posts", [])}
+    rows = {
+        "posts": found,
+        "users": {post["author_id"] for post in posts} | ({"1003"} if named else set()),  # the author of what they name
+        "media": {key for post in posts for key in post.get("attachments", {}).get("media_keys", [])},
+        "referenced": {each for each in named if not each.startswith("9")},
+    }
+    return Served(connection, Day(date=date), rows=len(rows[source.stream]))

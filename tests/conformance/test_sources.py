@@ -41,7 +41,7 @@ class TestSources(SourceConformance):
 
     @pytest.fixture
     def page(self, source: Source) -> str:
-        more = DOCS / f"{source.name}.md"
+        more = DOCS / f"{source.name.replace('_', '-')}.md"
         face = importlib.import_module(type(source).__module__).__doc__ or ""
         return face + (more.read_text(encoding="utf-8") if more.exists() else "")
 

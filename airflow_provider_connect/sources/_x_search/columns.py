@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from airflow_provider_connect.sources._x_search.options import StreamName
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -56,9 +58,71 @@ COLUMNS: dict[str, Column] = {
     "record_key": Column("string", "Identity of the post, 32 hex digits, made from its id.", required=True),
 }
 
+_USERS: dict[str, Column] = {
+    "id": Column("string", "The user's id.", required=True),
+    "username": Column("string", "The handle, without the @."),
+    "name": Column("string", "The name."),
+    "created_at": Column("timestamp", "When the account was made (UTC)."),
+    "description": Column("string", "What the user says of themselves."),
+    "location": Column("string", "Where, as the user says."),
+    "verified": Column("boolean", "Whether X has verified the account."),
+    "protected": Column("boolean", "Whether only followers see the user's posts; ask for the field."),
+    "followers_count": Column("bigint", "How many follow the user, when it was read."),
+    "following_count": Column("bigint", "How many the user follows, when it was read."),
+    "post_count": Column("bigint", "How many posts the user has made, when it was read."),
+    "listed_count": Column("bigint", "How many lists the user is in, when it was read."),
+    "user": Column("json", "The whole user: the JSON text as sent.", required=True),
+    "record_key": Column("string", "Identity of the user, 32 hex digits, made from the id.", required=True),
+}
+_MEDIA: dict[str, Column] = {
+    "media_key": Column("string", "The medium's key.", required=True),
+    "type": Column("string", "photo, video or animated_gif.", few_values=True),
+    "url": Column("string", "Where a photo is."),
+    "preview_image_url": Column("string", "Where the still picture of a video is."),
+    "alt_text": Column("string", "The description that its user gave."),
+    "width": Column("bigint", "In pixels."),
+    "height": Column("bigint", "In pixels."),
+    "duration_ms": Column("bigint", "Of a video, in milliseconds."),
+    "media": Column("json", "The whole medium: the JSON text as sent.", required=True),
+    "record_key": Column("string", "Identity of the medium, 32 hex digits, made from its key.", required=True),
+}
+_OF_SEARCH = ("errors", "queries")
+_REFERENCED: dict[str, Column] = {name: column for name, column in COLUMNS.items() if name not in _OF_SEARCH} | {
+    "created_at": Column("timestamp", "When it was posted, or edited for the last time (UTC); mostly before the day.")
+}
 
-def schema() -> pa.Schema:
-    """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
+
+class Stream(NamedTuple):
+    """What one stream's rows are.
+
+    :param what: what a row is.
+    :param record_name: the full name of a row's schema.
+    :param key: the column that a row's key is made from.
+    """
+
+    what: str
+    record_name: str
+    key: str
+    columns: dict[str, Column]
+
+
+STREAMS: dict[StreamName, Stream] = {
+    "posts": Stream("a post that the queries find", "connect.x.Post", "id", COLUMNS),
+    "users": Stream(
+        "a user who has written, or is named by, one of these posts or a post that it refers to",
+        "connect.x.User",
+        "id",
+        _USERS,
+    ),
+    "media": Stream("a photo or video of one of these posts", "connect.x.Media", "media_key", _MEDIA),
+    "referenced": Stream(
+        "a post that one of these quotes, replies to or reposts", "connect.x.ReferencedPost", "id", _REFERENCED
+    ),
+}
+
+
+def schema(stream: StreamName = "posts") -> pa.Schema:
+    """Return the schema of all batches of a stream, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
     types: dict[str, pa.DataType] = {
@@ -79,7 +143,7 @@ def schema() -> pa.Schema:
                 | ({"few_values": "yes"} if column.few_values else {})
                 | ({"json": "checked"} if column.kind == "json" else {}),
             )
-            for name, column in COLUMNS.items()
+            for name, column in STREAMS[stream].columns.items()
         ],
-        {"record_name": "connect.x.Post"},
+        {"record_name": STREAMS[stream].record_name},
     )

@@ -13,6 +13,8 @@ from airflow_provider_connect.sources._x_search.dialect import Dialect
 
 Endpoint = Literal["recent", "all"]
 
+StreamName = Literal["posts", "users", "media", "referenced"]
+
 QUERY_LENGTHS: dict[str, dict[Endpoint, int]] = {
     "self_serve": {"recent": 512, "all": 1024},
     "enterprise": {"recent": 4096, "all": 4096},
@@ -47,6 +49,14 @@ _POLL_FIELDS = ("duration_minutes", "end_datetime", "options", "voting_status")
 _PLACE_FIELDS = ("country_code", "full_name", "geo", "name", "place_type")
 
 
+_NEEDED: dict[StreamName, tuple[str, tuple[str, ...]]] = {
+    "users": ("author_id", ("author_id", "user_id", "username")),
+    "media": ("attachments.media_keys", ("media_keys",)),
+    "referenced": ("referenced_posts", ("referenced_posts",)),
+}
+"""By stream, the expansion that brings its rows, and how the names of all that do end."""
+
+
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -66,6 +76,11 @@ class XSearchOptions(Options):
         description="What to search for, in X's query language. A post that several queries find is one row, which "
         "names them.",
         examples=[["coffee lang:en"]],
+    )
+    stream: StreamName = Field(
+        default="posts",
+        description="What a row is: a post that the queries find, or a user, a medium or another post that the posts "
+        "of the day refer to, each once a day.",
     )
     endpoint: Literal["auto", "recent", "all"] = Field(
         default="auto",
@@ -132,6 +147,7 @@ class XSearchOptions(Options):
         ]
         if len(set(self.queries)) < len(self.queries):
             found.append("queries: a query is listed twice")
+        found += self._stream_problems()
         if self.split_rows is not None:
             found += [f"split_rows: {problem}" for problem in self.union_problems()]
         if self.page_size is not None and self.page_size > (most_page := self.most_page(self.endpoints[-1])):
@@ -139,6 +155,20 @@ class XSearchOptions(Options):
         if found:
             raise ValueError("; ".join(found))
         return self
+
+    def _stream_problems(self) -> list[str]:
+        if self.stream == "posts":
+            return []
+        found = []
+        example, ends = _NEEDED[self.stream]
+        if not any(each.endswith(ends) for each in self.expansions):
+            found.append(f"expansions: stream={self.stream!r} has no rows without {example!r}: add it")
+        if self.split_rows is not None:
+            found.append(
+                f"split_rows: stream={self.stream!r} takes none: posts of several parts may refer to the same one, "
+                "which would then be there twice"
+            )
+        return found
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

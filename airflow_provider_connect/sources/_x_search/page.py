@@ -95,7 +95,8 @@ def _page(data: bytes, there: Asking) -> Page:
         raise _no_page(data, top, there)
     included = _members(top["includes"]) if "includes" in top else {}
     includes = {
-        kind: {str(each.value.get(key)): each for each in _texts(named(included, kind))} for kind, key in _KEYS.items()
+        kind: {str(each.value[key]): each for each in _texts(named(included, kind)) if each.value.get(key)}
+        for kind, key in _KEYS.items()
     }
     token = meta.get("next_token")
     return Page(_texts(top.get("data")), includes, _texts(top.get("errors")), str(token) if token else None)

@@ -12,6 +12,7 @@ from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, VendorCount
 from airflow_provider_connect.sources._x_search import asking
+from airflow_provider_connect.sources._x_search.along import along
 from airflow_provider_connect.sources._x_search.columns import schema
 from airflow_provider_connect.sources._x_search.counting import hours_of, pieces
 from airflow_provider_connect.sources._x_search.limits import quota_of
@@ -42,7 +43,7 @@ class XSearchPoller(Poller):
 
     def schema(self) -> pa.Schema:
         """Return the schema of the rows: see the DDL in :mod:`airflow_provider_connect.sources.x_search`."""
-        return schema()
+        return schema(self._options.stream)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return one partition for each day, or several for a large one.
@@ -103,7 +104,11 @@ class XSearchPoller(Poller):
         )
         searching = Searching(options, there, Piece(endpoint, start, end), tally.for_day(day))
         results = [searching.hits(number) for number in range(len(options.queries))]
-        for batch in batches(results, options.queries, tally.for_day(day)):
+        if options.stream == "posts":
+            found = batches(results, options.queries, tally.for_day(day))
+        else:
+            found = along(results, options.stream, tally.for_day(day))
+        for batch in found:
             yield day, batch
 
     def _pieces(self, day: Day) -> list[Piece]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._x_search.columns import schema
+from airflow_provider_connect.sources._x_search.columns import STREAMS, schema
 from airflow_provider_connect.sources._x_search.dialect import field
-from airflow_provider_connect.sources._x_search.page import Text
-from airflow_provider_connect.sources._x_search.searching import Hit, as_json, ids_in
+from airflow_provider_connect.sources._x_search.options import StreamName
+from airflow_provider_connect.sources._x_search.page import Page, Text
+from airflow_provider_connect.sources._x_search.searching import Hit, as_json, ids_in, instant
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_AT_ONCE = 1000
 _COUNTS = ("repost_count", "reply_count", "like_count", "quote_count", "bookmark_count", "impression_count")
-_Row = dict[str, Any]
+Row = dict[str, Any]
 
 
 def batches(results: Sequence[Iterator[Hit]], queries: Sequence[str], tally: Tally) -> Iterator[pa.RecordBatch]:
@@ -40,90 +41,102 @@ def batches(results: Sequence[Iterator[Hit]], queries: Sequence[str], tally: Tal
                 yield batch
 
 
-def _batch(rows: list[_Row], keys: KeySet, tally: Tally) -> pa.RecordBatch:
+def unique(rows: list[Row], stream: StreamName, keys: KeySet) -> list[Row]:
+    """Give each row its ``record_key``, and return those whose key has not come before."""
     import numpy as np
-    import pyarrow as pa
     from xxhash import xxh3_128_digest
 
-    made = b"".join(xxh3_128_digest(row["id"].encode()) for row in rows)
+    made = b"".join(xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows)
     halves = np.frombuffer(made, dtype=">u8").astype(np.uint64).reshape(-1, 2)
     new = keys.add(np.ascontiguousarray(halves[:, 0]), np.ascontiguousarray(halves[:, 1]))
-    again = len(rows) - int(new.sum())
-    if again:
-        tally.counts["duplicates"] += again
-        tally.counts["out_of_order"] += again
     for number, row in enumerate(rows):
         row["record_key"] = made[16 * number : 16 * number + 16].hex()
-    kept = [row for row, is_new in zip(rows, new.tolist(), strict=True) if is_new]
+    return [row for row, is_new in zip(rows, new.tolist(), strict=True) if is_new]
+
+
+def _batch(rows: list[Row], keys: KeySet, tally: Tally) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    kept = unique(rows, "posts", keys)
+    if again := len(rows) - len(kept):
+        tally.counts["duplicates"] += again
+        tally.counts["out_of_order"] += again
     if kept:
         times = [row["created_at"] for row in kept]
         tally.widen_span(min(times), max(times))
     return pa.RecordBatch.from_pylist(kept, schema=schema())
 
 
-def _row(hits: list[Hit], queries: Sequence[str]) -> _Row:
+def _row(hits: list[Hit], queries: Sequence[str]) -> Row:
     hit = hits[0]
-    post, includes = hit.post.value, hit.page.includes
-    author = includes.get("users", {}).get(_text(post.get("author_id")) or "")
-    metrics = _object(post.get("public_metrics"))
-    note = _object(field(post, "note_post")).get("text")
-    attachments = _object(post.get("attachments"))
-    place = includes.get("places", {}).get(_text(_object(post.get("geo")).get("place_id")) or "")
-    return {
-        "id": post["id"],
+    return post_row(hit.post, hit.page) | {
         "created_at": hit.created_at,
-        "text": _text(note) or _text(post.get("text")),
-        "lang": _text(post.get("lang")),
-        "author_id": _text(post.get("author_id")),
-        "author_username": _text(author.value.get("username")) if author else None,
-        "author_name": _text(author.value.get("name")) if author else None,
-        "conversation_id": _text(post.get("conversation_id")),
-        "in_reply_to_user_id": _text(post.get("in_reply_to_user_id")),
-        "possibly_sensitive": post["possibly_sensitive"] if isinstance(post.get("possibly_sensitive"), bool) else None,
-        "edit_history": _strings(field(post, "edit_history_post_ids")),
-        **{name: _whole(field(metrics, name)) for name in _COUNTS},
-        "author": author.text if author else None,
-        "referenced": _referenced(hit),
-        "users": _users(hit),
-        "media": _along(hit, "media", attachments.get("media_keys")),
-        "polls": _along(hit, "polls", attachments.get("poll_ids")),
-        "place": place.text if place else None,
         "errors": _errors(hit),
-        "post": hit.post.text,
         "queries": [queries[number] for number in sorted({each.query for each in hits})],
     }
 
 
-def _referenced(hit: Hit) -> str | None:
-    references = field(hit.post.value, "referenced_posts")
+def post_row(sent: Text, page: Page) -> Row:
+    """Return the columns that any post has, with what the page has brought along with it."""
+    post, includes = sent.value, page.includes
+    author = includes.get("users", {}).get(text(post.get("author_id")) or "")
+    metrics = as_object(post.get("public_metrics"))
+    note = as_object(field(post, "note_post")).get("text")
+    attachments = as_object(post.get("attachments"))
+    place = includes.get("places", {}).get(text(as_object(post.get("geo")).get("place_id")) or "")
+    return {
+        "id": str(post["id"]),
+        "created_at": instant(post.get("created_at")),
+        "text": text(note) or text(post.get("text")),
+        "lang": text(post.get("lang")),
+        "author_id": text(post.get("author_id")),
+        "author_username": text(author.value.get("username")) if author else None,
+        "author_name": text(author.value.get("name")) if author else None,
+        "conversation_id": text(post.get("conversation_id")),
+        "in_reply_to_user_id": text(post.get("in_reply_to_user_id")),
+        "possibly_sensitive": post["possibly_sensitive"] if isinstance(post.get("possibly_sensitive"), bool) else None,
+        "edit_history": _strings(field(post, "edit_history_post_ids")),
+        **{name: whole(field(metrics, name)) for name in _COUNTS},
+        "author": author.text if author else None,
+        "referenced": _referenced(post, page),
+        "users": _users(post, page),
+        "media": _along(page, "media", attachments.get("media_keys")),
+        "polls": _along(page, "polls", attachments.get("poll_ids")),
+        "place": place.text if place else None,
+        "post": sent.text,
+    }
+
+
+def _referenced(post: Mapping[str, Any], page: Page) -> str | None:
+    references = field(post, "referenced_posts")
     if not isinstance(references, list) or not references:
         return None
     parts = []
     for each in references:
-        reference = _object(each)
-        found = hit.page.includes.get("posts", {}).get(str(reference.get("id")))
+        reference = as_object(each)
+        found = page.includes.get("posts", {}).get(str(reference.get("id")))
         own = as_json(reference)
         parts.append(own if found is None else f'{own[:-1]},"post":{found.text}}}')
     return f"[{','.join(parts)}]"
 
 
-def _users(hit: Hit) -> str | None:
+def _users(post: Mapping[str, Any], page: Page) -> str | None:
     """Return the users, beside the author, whom the post or a post that it refers to names."""
-    post, users = hit.post.value, hit.page.includes.get("users", {})
-    entities = _object(post.get("entities"))
+    users = page.includes.get("users", {})
+    entities = as_object(post.get("entities"))
     mentions = entities.get("mentions")
     wanted: list[Any] = [post.get("in_reply_to_user_id")]
-    wanted += [_object(each).get("id") for each in (mentions if isinstance(mentions, list) else [])]
+    wanted += [as_object(each).get("id") for each in (mentions if isinstance(mentions, list) else [])]
     references = field(post, "referenced_posts")
     for each in references if isinstance(references, list) else []:
-        found = hit.page.includes.get("posts", {}).get(str(_object(each).get("id")))
+        found = page.includes.get("posts", {}).get(str(as_object(each).get("id")))
         wanted.append(found.value.get("author_id") if found else None)
     named = dict.fromkeys(str(each) for each in wanted if each and each != post.get("author_id"))
     return _array([users[each] for each in named if each in users])
 
 
-def _along(hit: Hit, kind: str, keys: Any) -> str | None:
-    found = hit.page.includes.get(kind, {})
+def _along(page: Page, kind: str, keys: Any) -> str | None:
+    found = page.includes.get(kind, {})
     return _array([found[key] for key in _strings(keys) or [] if key in found])
 
 
@@ -139,7 +152,8 @@ def _array(parts: list[Text]) -> str | None:
     return f"[{','.join(part.text for part in parts)}]" if parts else None
 
 
-def _object(value: Any) -> dict[str, Any]:
+def as_object(value: Any) -> dict[str, Any]:
+    """Return a value that is an object; an empty one in place of any other."""
     return value if isinstance(value, dict) else {}
 
 
@@ -147,9 +161,11 @@ def _strings(value: Any) -> list[str] | None:
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else None
 
 
-def _text(value: Any) -> str | None:
+def text(value: Any) -> str | None:
+    """Return a value that is text; None in place of any other."""
     return value if isinstance(value, str) else None
 
 
-def _whole(value: Any) -> int | None:
+def whole(value: Any) -> int | None:
+    """Return a value that is a whole number of 64 bits; None in place of any other."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None

@@ -89,6 +89,7 @@ class Searching:
         self._piece = piece
         self._tally = tally
         self._tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
+        self._has_posts = options.stream == "posts"
         self._read = self._bad = 0
 
     def hits(self, query: int) -> Iterator[Hit]:
@@ -120,14 +121,15 @@ class Searching:
     def _hit(self, post: Text, page: Page, query: int) -> Hit | None:
         """Return a post as a hit; None if it is none of the piece, or cannot be a row."""
         self._read += 1
-        number, created_at = post.value.get("id"), _instant(post.value.get("created_at"))
+        number, created_at = post.value.get("id"), instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
             self._reject(post, "it has no id that is a number")
             return None
         if created_at is None:
             self._reject(post, "it has no created_at that is a time")
             return None
-        self._tally.rows += 1
+        if self._has_posts:
+            self._tally.rows += 1
         if not self._piece.start <= created_at < self._piece.end:
             self._tally.counts["outside_asked"] += 1
             return None
@@ -139,12 +141,12 @@ class Searching:
         self._tolerance.require(self._bad, f"post {self._read} cannot be a row: {reason}")
 
     def _count_errors(self, page: Page) -> None:
-        """Count what could not be sent along; what no post of the page refers to is kept as a reject."""
+        """Count what could not be sent along; what is in no row's ``errors`` is kept as a reject."""
         for error in page.errors:
             self._tally.counts[f"partial_errors.{kind_of(error.value)}"] += 1
         if not page.errors:
             return
-        named = {each for post in page.posts for each in ids_in(post.value)}
+        named = {each for post in page.posts for each in ids_in(post.value)} if self._has_posts else set()
         in_rows = {number for each, numbers in page.errors_by_id.items() if each in named for number in numbers}
         for number, error in enumerate(page.errors):
             if number not in in_rows:
@@ -170,7 +172,8 @@ def _next_token(page: Page) -> str | None:
     return page.next_token
 
 
-def _instant(value: object) -> dt.datetime | None:
+def instant(value: object) -> dt.datetime | None:
+    """Return a time as X writes it; None if it is none."""
     if not isinstance(value, str):
         return None
     try:

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
+from airflow_provider_connect.sources._x_search.columns import STREAMS as X_STREAMS
 from airflow_provider_connect.stage.late import LATE, LATE_COUNTS
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +29,7 @@ def test_the_page_of_options_is_made_from_the_code():
     assert (ROOT / "docs" / "options.md").read_text() == maker("make_options").page(), "run: make docs"
 
 
-@pytest.mark.parametrize("page", ["mixpanel.md", "report.md"])
+@pytest.mark.parametrize("page", ["mixpanel.md", "report.md", "x-search.md"])
 def test_the_marked_parts_of_pages_are_made_from_the_code(page):
     regions = maker("make_regions")
     assert page in regions.PAGES
@@ -39,6 +40,11 @@ def test_the_page_of_mixpanel_shows_rows_and_counts_of_every_stream():
     marked = set(re.findall("made from the code: (.*) -->", (ROOT / "docs" / "mixpanel.md").read_text()))
     assert {f"rows {name}" for name in STREAMS} | {"streams"} <= marked
     assert {f"counts {name}" for name, stream in STREAMS.items() if stream.counts} <= marked
+
+
+def test_the_page_of_x_shows_the_rows_of_every_stream():
+    marked = set(re.findall("made from the code: (.*) -->", (ROOT / "docs" / "x-search.md").read_text()))
+    assert {f"x rows {name}" for name in X_STREAMS if name != "posts"} | {"x streams"} <= marked
 
 
 def test_every_count_of_mixpanel_is_described():

@@ -79,6 +79,18 @@ def test_the_archives_pace_is_kept(x: StandIn, clock: Clock, parallel_days: int)
     assert sum(clock.pauses) == pytest.approx(parallel_days * (tally.requests - 1))
 
 
+def test_the_parts_of_a_day_share_the_archives_pace(x: StandIn, clock: Clock) -> None:
+    """They are polled by several tasks at once, and the app has one limit."""
+    tally = Tally([DAY])
+    with source(split_rows=30).open(connection(x, limits=None)) as poller:
+        parts = poller.plan([DAY])
+        clock.pauses.clear()
+        list(poller.poll(parts[0], tally))
+    assert len(parts) > 1
+    assert tally.requests > 1
+    assert sum(clock.pauses) == pytest.approx(len(parts) * (tally.requests - 1))
+
+
 @pytest.mark.parametrize("endpoint", ["recent", "all"])
 def test_the_usage_cap_stops_and_names_the_next_day(x: StandIn, clock: Clock, endpoint: str) -> None:
     """xdk #25: a 429, too, with a window that has room; each retry burns one more request."""

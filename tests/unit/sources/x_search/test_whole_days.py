@@ -69,6 +69,17 @@ def test_a_page_that_is_shorter_than_asked_for_is_no_end(x: StandIn) -> None:
     assert found_by(poll(x, Fault("short_page"), Fault("short_page", page=2))[0]) == truth(x)
 
 
+def test_a_post_of_the_first_instant_is_the_days_and_one_of_the_next_midnight_is_not(x: StandIn) -> None:
+    """``start_time`` is included, ``end_time`` is not: nothing is lost or doubled at midnight."""
+    last = DAY.end - dt.timedelta(milliseconds=1)
+    times = {"1": DAY.start - dt.timedelta(milliseconds=1), "2": DAY.start, "3": last, "4": DAY.end}
+    posts = [{"id": name, "text": name, "created_at": at.isoformat()} for name, at in times.items()]
+    body = json.dumps({"data": posts, "meta": {"result_count": 4}})
+    rows, tally = poll(x, Fault("status", status=200, body=body), queries=["coffee"])
+    assert [row["id"] for row in rows] == ["3", "2"]
+    assert tally.counts["outside_asked"] == 2
+
+
 def test_posts_of_another_day_are_dropped_and_counted(x: StandIn) -> None:
     """twarc #671."""
     rows, tally = poll(x, Fault("other_day"))
