@@ -28,6 +28,8 @@ _FILTER_BITS = 24
 _GROWTH = 2
 """A run is merged into the one before it unless that one is this many times larger."""
 _SMALL_RUN = 1 << 16
+_FEW_KEYS = 1 << 13
+"""Batches with fewer keys are gathered up to this many before they are merged: at once costs less than one by one."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,17 @@ def _merged(large: list[Keys], small: list[Keys]) -> _Run:
     return _Run(*halves)
 
 
+def _sorted(runs: list[_Run]) -> _Run:
+    """Return runs without a common key as one."""
+    import numpy as np
+
+    if len(runs) == 1:
+        return runs[0]
+    hi, lo = np.concatenate([run.hi for run in runs]), np.concatenate([run.lo for run in runs])
+    order = np.argsort(hi, kind="stable")  # it makes use of what is sorted already
+    return _Run(hi[order], lo[order])
+
+
 class KeySet:
     """The keys seen so far. Not for two threads at once.
 
@@ -116,11 +129,12 @@ class KeySet:
         self._folder = folder
         self._filter = _Filter()
         self._runs: list[_Run] = []
+        self._few: list[_Run] = []
         self._files: list[tuple[_Run, Any]] = []
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return sum(map(len, self._runs)) + sum(len(run) for run, _ in self._files)
+        return sum(map(len, [*self._few, *self._runs])) + sum(len(run) for run, _ in self._files)
 
     def __enter__(self) -> KeySet:
         return self
@@ -142,7 +156,7 @@ class KeySet:
         new = np.ones(len(hi), dtype=bool)
         new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
         doubtful = np.flatnonzero(new & self._filter.may_hold(hi))
-        for run, mapping in [*((run, None) for run in self._runs), *self._files]:
+        for run, mapping in [*((run, None) for run in [*self._few, *self._runs]), *self._files]:
             if not len(doubtful):
                 break
             new[doubtful[run.holds(hi[doubtful], lo[doubtful])]] = False
@@ -158,10 +172,15 @@ class KeySet:
     def close(self) -> None:
         """Forget all keys and let go of the files."""
         self._runs.clear()
+        self._few.clear()
         self._files.clear()
 
     def _keep(self, run: _Run) -> None:
-        self._runs.append(run)
+        self._few.append(run)
+        if sum(map(len, self._few)) < min(_FEW_KEYS, self._limit_bytes // _KEY_BYTES):
+            return
+        self._runs.append(_sorted(self._few))
+        self._few.clear()
         total = sum(map(len, self._runs))
         while self._may_merge(total):
             small, large = self._runs.pop(), self._runs.pop()

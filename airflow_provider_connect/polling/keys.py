@@ -22,9 +22,10 @@ def keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
     import pyarrow.compute as pc
     from xxhash import xxh3_128_digest
 
-    texts: list[Any] = [pc.fill_null(column.cast(pa.string()).cast(pa.binary()), _NULL) for column in columns]
+    texts: list[Any] = [column.cast(pa.string()).cast(pa.binary()) for column in columns]
+    texts = [pc.fill_null(text, _NULL) if text.null_count else text for text in texts]
     parts = [pa.scalar(variant.encode(), pa.binary()), *texts] if variant else texts
-    joined = pc.binary_join_element_wise(*parts, pa.scalar(_SEPARATOR, pa.binary()))
+    joined = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, pa.scalar(_SEPARATOR, pa.binary()))
     return b"".join(map(xxh3_128_digest, joined.to_pylist()))
 
 

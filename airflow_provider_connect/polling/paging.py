@@ -16,6 +16,30 @@ _NAMED_TWICE = "named the same next page twice, the second time on"
 _PORTS = {"http": 80, "https": 443}
 
 
+class SeenRows:
+    """The rows of the pages so far, by what tells them from all others: a service has to go on."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        self._pages = 0
+
+    def require_new(self, rows: bytes | None) -> None:
+        """Make sure that the next page is no earlier one.
+
+        :param rows: what tells its rows from all others; None for a page without rows.
+        :raises RetriableError: it is one.
+        """
+        self._pages += 1
+        if rows in self._seen:
+            raise RetriableError(
+                f"the service sent the same rows twice, the second time on page {self._pages}: it does not go on. The "
+                "next try begins at the first page; if it happens again, another rule tells the last page, or the "
+                "service ignores how it is asked for the next one"
+            )
+        if rows is not None:
+            self._seen.add(rows)
+
+
 def pages(
     fetch: Callable[[Token | None], Page],
     next_of: Callable[[Page], Token | None],
@@ -38,17 +62,18 @@ def pages(
     :raises ConfigError: there are more than ``max_pages``.
     """
     seen: set[bytes] = set()
-    seen_rows: set[bytes] = set()
+    seen_rows = SeenRows()
     token: Token | None = None
     while True:
         page = fetch(token)
-        if rows_of is not None and (rows := rows_of(page)) is not None:
-            _require_new(rows, seen_rows, len(seen) + 1)
+        if rows_of is not None:
+            seen_rows.require_new(rows_of(page))
         yield page
         token = next_of(page)
         if token is None or token == "":
             return
         mark = _mark(str(token), content_of(page) if content_of else "")
+        del page  # it may be large, and the next one is read while others work on it
         if mark in seen:
             again = "sent the same page twice, the second time as" if content_of else _NAMED_TWICE
             raise RetriableError(
@@ -61,16 +86,6 @@ def pages(
                 f"there are more than max_pages={max_pages:,} pages: raise it if that is right; else the service never "
                 "comes to an end"
             )
-
-
-def _require_new(rows: bytes, seen: set[bytes], number: int) -> None:
-    if rows in seen:
-        raise RetriableError(
-            f"the service sent the same rows twice, the second time on page {number}: it does not go on. The next try "
-            "begins at the first page; if it happens again, another rule tells the last page, or the service ignores "
-            "how it is asked for the next one"
-        )
-    seen.add(rows)
 
 
 def _mark(token: str, content: str | bytes) -> bytes:

@@ -23,7 +23,8 @@ class _End:
 class _Worker(Generic[T]):
     def __init__(self, iterator: Iterator[T], depth: int) -> None:
         self.iterator = iterator
-        self.items: queue.Queue[T | _End] = queue.Queue(maxsize=depth)
+        self.items: queue.Queue[T | _End] = queue.Queue(maxsize=max(depth, 1))
+        self.wanted = threading.Semaphore(0) if depth == 0 else None
         self.stopped = threading.Event()
         # A daemon: a read that never returns must not keep the interpreter alive.
         self.thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
@@ -33,6 +34,8 @@ class _Worker(Generic[T]):
         try:
             for item in self.iterator:
                 self._put(item)
+                del item  # it may be large, and the next one takes a while
+                self._wait_until_wanted()
                 if self.stopped.is_set():
                     break
         except BaseException as error:  # noqa: BLE001  # raised again in the consumer's thread
@@ -51,9 +54,17 @@ class _Worker(Generic[T]):
                 self.items.put(item, timeout=_STOP_CHECK_SECONDS)
                 return
 
+    def _wait_until_wanted(self) -> None:
+        while self.wanted is not None and not self.stopped.is_set():
+            if self.wanted.acquire(timeout=_STOP_CHECK_SECONDS):
+                return
+
 
 def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield the items of ``iterator``, which runs in a thread at most ``depth`` finished items ahead.
+
+    With a depth of 0 there are two items at most: one that the consumer works on, and the next one, which is begun when
+    the consumer asks for the one before it.
 
     An exception of the iterator is raised here, after the items before it. If the consumer stops early
     (an exception, ``close()``), the iterator is closed too. ``close()`` waits until the thread has finished its current
@@ -63,12 +74,15 @@ def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
     worker.thread.start()
     try:
         while True:
+            if worker.wanted is not None:
+                worker.wanted.release()
             item = worker.items.get()
             if isinstance(item, _End):
                 if item.error is not None:
                     raise item.error
                 return
             yield item
+            del item
     finally:
         worker.stopped.set()
         worker.thread.join()

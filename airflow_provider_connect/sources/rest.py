@@ -69,8 +69,9 @@ parents, ignored_parents, and what is dropped of parents, as parent_duplicates.
 and never collected; with ``partitions`` above 1 each partition reads all pages of the parents, and takes those whose
 key falls to it. A day is whole only if the children of every parent are.
 
-**Limits.** ``limits`` says how often the API may be asked; a day of more pages than ``per_hour`` fails. One page is in
-memory at a time, and may have ``max_page_bytes``; ``max_pages`` ends what has no end.
+**Limits.** ``limits`` says how often the API may be asked; a day of more pages than ``per_hour`` fails. Two pages are
+in memory at a time, as the next one is asked for while rows are made of one; each may have ``max_page_bytes``.
+``max_pages`` ends what has no end.
 
 **Errors.** Retriable: an answer that is cut or of another shape, 408, 425, 429 (with the time to wait) and 5xx; a page
 that does not fit its end rule; a loop. A page that fails is asked for again alone, for half of ``retry_budget_seconds``

@@ -23,8 +23,9 @@ from pydantic import SecretStr
 from airflow_provider_connect import __version__
 from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import Auth, proxy_auth
-from airflow_provider_connect.clients.http.link import Limits, Link
-from airflow_provider_connect.clients.http.message import READ_BYTES, Head, read_body, read_head
+from airflow_provider_connect.clients.http.link import Limits, Link, place
+from airflow_provider_connect.clients.http.message import READ_BYTES, Head, read_body
+from airflow_provider_connect.clients.http.pool import Pool
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
@@ -66,11 +67,13 @@ class ErrorText(NamedTuple):
 
 
 class Answer:
-    """An answer whose head has arrived. A context manager; leaving it closes the connection."""
+    """An answer whose head has arrived. A context manager; leaving it closes the connection, or keeps it."""
 
-    def __init__(self, link: Link, head: Head) -> None:
+    def __init__(self, link: Link, head: Head, pool: Pool | None) -> None:
         self._link = link
         self._head = head
+        self._pool = pool
+        self._is_whole = False
         self.host = link.host
         self.status = head.status
 
@@ -78,7 +81,10 @@ class Answer:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._link.close()
+        if self._pool is not None and self._is_whole and self._head.keeps_open:
+            self._pool.give(self._link)
+        else:
+            self._link.close()
 
     @property
     def wire_bytes(self) -> int:
@@ -118,7 +124,7 @@ class Answer:
 
     def interrupt(self) -> None:
         """End at once, with an error, a read of the body that waits in another thread."""
-        self._link.cut()
+        self._link.interrupt()
 
     def text(self) -> ErrorText:
         """Return the beginning of an error's body, decoded as far as possible."""
@@ -146,6 +152,7 @@ class Answer:
                 piece = next(pieces, b"")
             if not piece:
                 self._link.check()  # a body whose last bytes came too late is late
+                self._is_whole = True
                 return
             self._link.received += len(piece)
             yield piece
@@ -165,6 +172,8 @@ def request(
     reach: Reach | None = None,
     takes_redirects: bool = False,
     sent: Callable[[], None] | None = None,
+    pool: Pool | None = None,
+    opened: Callable[[Link], object] | None = None,
 ) -> Answer:
     """Send a GET, or a POST if there is a body; return the answer as soon as its head is there, whatever its status.
 
@@ -177,6 +186,9 @@ def request(
     :param reach: which addresses may be spoken to; by default any.
     :param takes_redirects: whether a redirect is an answer as any other, not an error.
     :param sent: called when the request is on its way: from then on the server may count it.
+    :param pool: of connections that are kept. Only for a request that may be sent twice: if the server has closed the
+        kept one, it is sent again over a new one.
+    :param opened: called with what can be interrupted, before the request is sent.
     :raises RetriableError: the server cannot be reached or does not answer.
     :raises ConfigError: its certificate is not trusted, its address may not be spoken to, it redirects, or a header
         cannot be sent.
@@ -188,20 +200,28 @@ def request(
     own = _headers(auth, headers or {}, body)
     if body is None and method not in ("GET", "HEAD", "DELETE"):  # many servers wait for one, or refuse (411)
         own["Content-Length"] = "0"
-    link = Link(url, limits, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
-    try:
-        link.send(method, target, own, b"" if body is None else body.data)
-        if sent is not None:
-            sent()
-        with link.explained():
-            head = read_head(link.stream)
-        link.check()
-        if 300 <= head.status < 400 and not takes_redirects:
-            raise _redirect(link.host, head, Secrets([*auth.secrets, *proxy_auth(proxy).secrets]))
-    except BaseException:
-        link.close()
-        raise
-    return Answer(link, head)
+    way = place(url, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
+    kept = None if pool is None else pool.take(way)
+    while True:
+        if kept is not None:
+            kept.reopen(limits)
+        link = kept or Link(url, limits, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
+        try:
+            if opened is not None:
+                opened(link)
+            link.send(method, target, own, b"" if body is None else body.data)
+            if sent is not None:
+                sent()
+            head = link.head()
+            if 300 <= head.status < 400 and not takes_redirects:
+                raise _redirect(link.host, head, Secrets([*auth.secrets, *proxy_auth(proxy).secrets]))
+        except BaseException as error:
+            link.close()
+            if isinstance(error, RetriableError) and link.was_closed:
+                kept = None
+                continue
+            raise
+        return Answer(link, head, pool)
 
 
 def without_key(url: str, auth: Auth) -> str:

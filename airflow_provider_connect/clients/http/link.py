@@ -25,12 +25,16 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import proxy_auth
 from airflow_provider_connect.clients.http.certificates import client_context
-from airflow_provider_connect.clients.http.message import BrokenAnswerError, read_head
+from airflow_provider_connect.clients.http.message import BrokenAnswerError, Head, read_head
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 
 _BUFFER_BYTES = 16 << 10  # for the head; a body is read past it, and of an error no more than this comes unasked
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
+_ENDED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswerError)
+
+Place = tuple[object, ...]
+"""Where a connection leads to, and in which way: two of the same place are the same to whoever uses them."""
 
 
 class Limits(BaseModel):
@@ -47,7 +51,10 @@ class Limits(BaseModel):
 
 
 class Link:
-    """A connection to the host of a URL. :meth:`send` opens it; whoever makes a link closes it.
+    """A connection to the host of a URL. :meth:`send` opens it, if it is not open; whoever makes a link closes it.
+
+    :ivar place: where it leads to.
+    :ivar was_closed: whether a connection that was kept had been closed by the server before it answered at all.
 
     :param ca_bundle: authorities to trust beside the public ones.
     :param proxy: URL of the proxy to go through.
@@ -69,6 +76,10 @@ class Link:
         self._proxy_headers = proxy_auth(proxy).headers
         self._ca_bundle = ca_bundle
         self._reach = reach if proxy is None else None
+        self.place = place(url, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
+        self.was_closed = False
+        self._is_kept = self._is_cut = False
+        self._is_silent = True
         self._socket: Any = None  # TLS and proxies wrap it
         self._stream: BufferedReader | None = None
         self.received = 0  # bytes of the answer's body, for messages
@@ -100,9 +111,11 @@ class Link:
         :raises ConfigError: its name is not valid, or its certificate is not trusted.
         """
         with self.explained():
+            self.check()
             host, port = _address(self._parts)
             own = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
-            self._connect(host, port)
+            if self._socket is None:
+                self._connect(host, port)
             headers = {"Host": own, **headers}
             if self._proxy is not None and self._parts.scheme == "http":
                 target = f"http://{own}{target}"
@@ -110,7 +123,44 @@ class Link:
             self._doing = "read"
             self._socket.settimeout(self._limits.read_timeout_seconds)
             self._socket.sendall(_request(method, target, headers) + body)
-            self._stream = self._socket.makefile("rb", buffering=_BUFFER_BYTES)
+            if self._stream is None:
+                self._stream = self._socket.makefile("rb", buffering=_BUFFER_BYTES)
+
+    def head(self) -> Head:
+        """Return the head of the answer.
+
+        :raises RetriableError: none comes.
+        """
+        with self.explained():
+            if not self.stream.peek(1):
+                raise BrokenAnswerError("closed the connection without an answer")
+            self._is_silent = False
+            head = read_head(self.stream)
+        self.check()
+        return head
+
+    def rest(self) -> bool:
+        """Let an answer's deadline go, after its end; return whether the connection may be kept."""
+        self._stop_timer()
+        return type(self._socket) in (socket.socket, ssl.SSLSocket) and not self._is_over and not self._is_cut
+
+    def is_quiet(self) -> bool:
+        """Tell whether a kept connection is open yet, and nothing has come that nobody has asked for."""
+        try:
+            self._socket.settimeout(0)
+            return not self.stream.peek(1) and self.stream.raw.read(1) is None
+        except (ssl.SSLWantReadError, BlockingIOError):
+            return True
+        except OSError:
+            return False
+
+    def reopen(self, limits: Limits) -> None:
+        """Begin with another request."""
+        self._limits = limits
+        self.received = 0
+        self._is_kept = self._is_silent = True
+        self._ends = time.monotonic() + limits.deadline_seconds
+        self._timer = self._timer_until(self._ends)
 
     @property
     def stream(self) -> BufferedReader:
@@ -124,9 +174,10 @@ class Link:
         self._ends = min(self._ends, time.monotonic() + seconds)
         self._timer = self._timer_until(self._ends)
 
-    def cut(self) -> None:
-        """End the connection now; a read that waits in another thread gets an error."""
+    def interrupt(self) -> None:
+        """End the connection now, or as soon as it is there; a read that waits in another thread gets an error."""
         with self._lock:
+            self._is_cut = True
             if self._handle is not None:
                 try:
                     self._handle.shutdown(socket.SHUT_RDWR)
@@ -137,9 +188,12 @@ class Link:
         """Look at the deadline; it counts even while nobody reads.
 
         :raises DeadlineError: it has passed.
+        :raises RetriableError: it was interrupted before it was open.
         """
         if self._is_over or time.monotonic() > self._ends:
             raise self._late()
+        if self._is_cut and self._stream is None:
+            raise RetriableError(f"{self.host} was not asked: the request was given up")
 
     def _late(self) -> DeadlineError:
         return DeadlineError(
@@ -157,6 +211,7 @@ class Link:
                 self.check()
             except RetriableError as late:
                 raise late from None
+            self.was_closed = self._is_kept and self._is_silent and not self._is_cut and isinstance(error, _ENDED)
             raise self._trouble(error) from None
 
     def _trouble(self, error: OSError | ValueError | BrokenAnswerError) -> ConnectError:
@@ -185,7 +240,7 @@ class Link:
 
     def _end(self) -> None:
         self._is_over = True
-        self.cut()
+        self.interrupt()
 
     def _connect(self, host: str, port: int) -> None:
         schemes = [url.scheme for url in (self._parts, self._proxy) if url is not None]
@@ -261,6 +316,12 @@ class Link:
             )
         if not 200 <= status < 300:
             raise BrokenAnswerError(f"answered {status}")
+
+
+def place(url: str, *, proxy: SecretStr | None, ca_bundle: str | None, reach: Reach | None) -> Place:
+    """Return where a connection for a URL leads to, and in which way."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc, proxy, ca_bundle, id(reach)
 
 
 _UNTRUSTED = (

@@ -17,7 +17,7 @@ MAX_HEAD_BYTES = 64 << 10
 _MAX_INTERIM_ANSWERS = 10
 _MAX_CHUNK_LINE_BYTES = 4 << 10
 
-_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
+_STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n")
 _FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*?)[ \t]*\r?\n")
 _LENGTH = re.compile(r"[0-9]{1,18}", re.ASCII)
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
@@ -31,14 +31,24 @@ class BrokenAnswerError(Exception):
 
 
 class Head(NamedTuple):
-    """Status and header fields of an answer, in their order."""
+    """Status and header fields of an answer, in their order.
+
+    :param minor: of the version: 1 in HTTP/1.1.
+    """
 
     status: int
     fields: tuple[tuple[str, str], ...]
+    minor: int = 1
 
     def all(self, name: str) -> list[str]:
         """Return every value of a header."""
         return [value for field, value in self.fields if field == name.lower()]
+
+    @property
+    def keeps_open(self) -> bool:
+        """Whether the connection stays open behind the body's end."""
+        options = ",".join(self.all("Connection")).lower().split(",")
+        return self.minor == 1 and self.framing is not None and "close" not in [option.strip() for option in options]
 
     @property
     def framing(self) -> Framing:
@@ -75,7 +85,7 @@ def _one_head(stream: BufferedReader, left: int) -> tuple[Head, int]:
         if field is None:
             raise BrokenAnswerError("sent a malformed header")
         fields.append((field[1].decode("ascii").lower(), field[2].decode("latin-1")))
-    return Head(int(status[1]), tuple(fields)), left - len(line)
+    return Head(int(status[2]), tuple(fields), int(status[1])), left - len(line)
 
 
 def _head_line(stream: BufferedReader, left: int) -> bytes:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-from airflow_provider_connect.clients.http.client import Answer
 from airflow_provider_connect.errors import RetriableError
+
+
+class Interruptible(Protocol):
+    """An answer, or the connection over which it is to come."""
+
+    def interrupt(self) -> None:
+        """End it now, with an error in its reader."""
 
 
 class OpenAnswers:
@@ -15,7 +22,7 @@ class OpenAnswers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: set[Answer] = set()
+        self._open: set[Interruptible] = set()
         self._over = threading.Event()
 
     @property
@@ -32,7 +39,7 @@ class OpenAnswers:
             raise RetriableError("the poll was given up")
 
     @contextmanager
-    def reading(self, answer: Answer) -> Iterator[None]:
+    def reading(self, answer: Interruptible) -> Iterator[None]:
         """Let :meth:`end` end an answer, with an error in its reader, while the block runs."""
         with self._lock:
             self._open.add(answer)

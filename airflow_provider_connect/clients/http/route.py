@@ -11,7 +11,8 @@ from pydantic import SecretStr
 from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import Auth, proxy_auth
 from airflow_provider_connect.clients.http.client import Answer, Body, request
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.link import Limits, Link
+from airflow_provider_connect.clients.http.pool import Pool
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -60,6 +61,8 @@ class Route:
         headers: Mapping[str, str] | None = None,
         takes_redirects: bool = False,
         sent: Callable[[], None] | None = None,
+        pool: Pool | None = None,
+        opened: Callable[[Link], object] | None = None,
     ) -> Answer:
         """Send a request this way: see :func:`.client.request`."""
         return request(
@@ -75,4 +78,6 @@ class Route:
             reach=self.reach,
             takes_redirects=takes_redirects,
             sent=sent,
+            pool=pool,
+            opened=opened,
         )

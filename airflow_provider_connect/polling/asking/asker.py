@@ -11,6 +11,7 @@ import datetime as dt
 import re
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from urllib.parse import urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.access import Access
@@ -19,6 +20,7 @@ from airflow_provider_connect.clients.http.client import Answer, excerpt, withou
 from airflow_provider_connect.clients.http.fields import RESERVED
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.clients.http.open_answers import OpenAnswers
+from airflow_provider_connect.clients.http.pool import Pool
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
@@ -106,6 +108,7 @@ class Asker(Closable):
         self._patience_seconds = patience_seconds
         self._lock = threading.Lock()
         self._answers = OpenAnswers()
+        self._pool = Pool()
         self._clock: Clock = clock or _Waits(self._answers)
         self._secrets = Secrets([*self._access.kept, *self._access.route.secrets])
 
@@ -133,6 +136,7 @@ class Asker(Closable):
     def close(self) -> None:
         """End what other threads still read or wait for, with an error."""
         self._answers.end()
+        self._pool.close()
 
     # Where to
 
@@ -230,18 +234,21 @@ class Asker(Closable):
         # A header of the declaration's own may be a credential, too: another host gets none of them.
         headers = _JSON | dict(call.headers if is_own else ())
         secrets = self._secrets = Secrets([*auth.secrets, *self._access.kept, *self._access.route.secrets])
-        answer = self._access.route.request(
-            url,
-            auth if is_own else NO_AUTH,
-            self._times,
-            params=params,
-            method=call.method,
-            body=call.body,
-            headers=headers | dict(self._access.headers if is_own else ()),
-            takes_redirects=True,
-            sent=self._counter(tally),
-        )
-        with answer, self._answers.reading(answer):
+        with ExitStack() as stack:
+            answer = self._access.route.request(
+                url,
+                auth if is_own else NO_AUTH,
+                self._times,
+                params=params,
+                method=call.method,
+                body=call.body,
+                headers=headers | dict(self._access.headers if is_own else ()),
+                takes_redirects=True,
+                sent=self._counter(call, tally),
+                pool=self._pool if call.is_repeatable else None,
+                opened=lambda link: stack.enter_context(self._answers.reading(link)),
+            )
+            stack.enter_context(answer)
             if 200 <= answer.status < 300:
                 body, is_cut = self._read(answer, tally), False
             elif answer.status < 400:  # a redirect may have no body at all, and not say so
@@ -251,13 +258,13 @@ class Asker(Closable):
                 body, is_cut = said.text.encode(), said.is_cut
             return Heard(url, Seen(answer.status, answer.headers, body), is_cut, secrets)
 
-    def _counter(self, tally: Tally) -> Callable[[], None] | None:
-        if self._quota is None:
-            return None
-
+    def _counter(self, call: Call, tally: Tally) -> Callable[[], None]:
         def count() -> None:
-            with self._lock:
-                tally.request()
+            if self._quota is not None:
+                with self._lock:
+                    tally.request()
+            if call.sent is not None:
+                call.sent()
 
         return count
 

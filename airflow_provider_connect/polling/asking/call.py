@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ class Call:
     :param is_repeatable: whether it may be asked again alone after a failure that may pass; else such a failure is
         raised, and the poll begins again.
     :param about: what it asks for, for messages: no secret and no record's value.
+    :param sent: called when it is on its way, each time that it is sent.
     """
 
     url: str
@@ -34,6 +35,7 @@ class Call:
     body: Body | None = field(default=None, repr=False)
     is_repeatable: bool = True
     about: str = ""
+    sent: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.connection import Connection
@@ -12,8 +14,9 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.polling.asking.asker import Asker
 from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
 from airflow_provider_connect.polling.dedupe import KeySet
-from airflow_provider_connect.polling.paging import pages
+from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.places import MISSING
+from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, VendorCount
 from airflow_provider_connect.sources._rest.columns import schema
@@ -21,8 +24,8 @@ from airflow_provider_connect.sources._rest.declared.paging import Single, last_
 from airflow_provider_connect.sources._rest.declared.records import RECORD_KEY
 from airflow_provider_connect.sources._rest.filling import asked, parent_columns, require_exact
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.reading import PageCutter
-from airflow_provider_connect.sources._rest.rows import RowMaker
+from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
+from airflow_provider_connect.sources._rest.rows import RowMaker, Rows
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
 from airflow_provider_connect.tolerance import Tolerance
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LONGEST_PATIENCE_SECONDS = 300.0
+_HEAD_START_SECONDS = 0.02
+"""How long a page waits at the most for the request of the next one: its rows keep the interpreter busy."""
 
 
 def now() -> dt.datetime:
@@ -40,15 +45,22 @@ def now() -> dt.datetime:
 
 
 class _Page(NamedTuple):
-    batch: pa.RecordBatch | None
-    mark: bytes | None
+    """A page without rows has no cut, and is the last one; ``is_ignored`` by a declared rule."""
+
+    cut: Cut | None
     facts: PageFacts | None
+    about: str
+    is_ignored: bool = False
 
 
 class RestPoller(Poller):
-    """Polls one stream. A day is one partition, or, with parents, as many as are declared."""
+    """Polls one stream. A day is one partition, or, with parents, as many as are declared.
+
+    :ivar looks_ahead: whether a page is asked for while rows are made of the one before it.
+    """
 
     def __init__(self, options: RestOptions, connection: Connection) -> None:
+        self.looks_ahead = True
         self._options = options
         self._connection = connection
 
@@ -123,7 +135,8 @@ class RestPoller(Poller):
     def _rows(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         options, (day,) = self._options, part.days
         with ExitStack() as stack:
-            reading = _Reading(options, day, stack.enter_context(self._asker(options)), stack=stack, tally=tally)
+            asker = stack.enter_context(self._asker(options))
+            reading = _Reading(options, day, asker, stack=stack, tally=tally, looks_ahead=self.looks_ahead)
             for parent in self._parents(stack, part, tally):
                 for batch in reading.batches(parent):
                     if batch.num_rows:
@@ -186,6 +199,7 @@ class _Reading:
 
     :param tally: counts bytes, requests and pages.
     :param rows_to: counts rows and what is dropped of them; by default the same.
+    :param looks_ahead: whether a page is asked for, in a thread, while rows are made of the one before it.
     """
 
     def __init__(
@@ -197,13 +211,15 @@ class _Reading:
         stack: ExitStack,
         tally: Tally,
         rows_to: Tally | None = None,
+        looks_ahead: bool = False,
     ) -> None:
         self._options = options
         self._day = day
         self._asker = asker
         self._tally = tally
-        paging = options.paging
-        self._cutter = PageCutter(options.records, places(paging))
+        self._looks_ahead = looks_ahead
+        self._under_way = threading.Event()
+        self._cutter = PageCutter(options.records, places(options.paging))
         self._siblings = Siblings.of(options, stack)
         self._maker = RowMaker(
             options.records,
@@ -232,35 +248,76 @@ class _Reading:
             walk = walk.beyond()
 
     def _listed(self, walk: Walk, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        marks = SeenRows()
+        with self._read(walk) as read:
+            for page in read:
+                self._under_way.wait(_HEAD_START_SECONDS)
+                rows = self._rows(page, parent)
+                del page
+                marks.require_new(None if rows is None else rows.mark)
+                if rows is not None:
+                    yield rows.batch
+
+    def _rows(self, page: _Page, parent: Mapping[str, Any]) -> Rows | None:
+        self._tally.counts["pages"] += 1
+        if page.is_ignored:
+            self._tally.counts["ignored_parents"] += 1
+        return None if page.cut is None else self._maker.rows(page.cut, parent, page.about)
+
+    @contextmanager
+    def _read(self, walk: Walk) -> Iterator[Iterator[_Page]]:
+        """Let the block have the pages, each while the next one is asked for, where there may be one."""
+        from xxhash import xxh3_128_digest
+
         paging = self._options.paging
+        most = None if isinstance(paging, Single) else paging.max_pages
+        seen = SeenRows()
 
         def fetch(token: str | None) -> _Page:
-            return self._page(walk, token, parent)
+            return self._page(walk, token)
 
         def next_of(page: _Page) -> str | None:
-            return None if page.facts is None else walk.after(page.facts)
+            if page.cut is None or page.facts is None:
+                return None
+            # Whoever makes rows of the page finds out, too; until then the next one would have been asked for.
+            seen.require_new(xxh3_128_digest(page.cut.listed) if page.cut.records else None)
+            return walk.after(page.facts)
 
-        def mark_of(page: _Page) -> bytes | None:
-            return page.mark
+        read = pages(fetch, next_of, max_pages=most)
+        if not self._looks_ahead or isinstance(paging, Single):
+            self._under_way.set()
+            yield read
+            return
+        ahead = prefetch(self._telling(read), depth=0)
+        try:
+            yield ahead
+        except BaseException:
+            self._asker.close()  # nobody waits for the page that is being read
+            raise
+        finally:
+            ahead.close()
 
-        most = None if isinstance(paging, Single) else paging.max_pages
-        for page in pages(fetch, next_of, rows_of=mark_of, max_pages=most):
-            if page.batch is not None:
-                yield page.batch
+    def _telling(self, read: Iterator[_Page]) -> Iterator[_Page]:
+        """Yield pages, and set the event when the next one is asked for, or there is none."""
+        try:
+            for page in read:
+                self._under_way.clear()
+                yield page
+                del page
+        finally:
+            self._under_way.set()
 
-    def _page(self, walk: Walk, token: str | None, parent: Mapping[str, Any]) -> _Page:
-        call = walk.call(token)
+    def _page(self, walk: Walk, token: str | None) -> _Page:
+        call = replace(walk.call(token), sent=self._under_way.set)
         reply = self._asker.ask(call, self._tally)
-        self._tally.counts["pages"] += 1
         if reply.verdict == "ignored":
             walk.require_end(may_run_out=False)  # what came before it would be half of the parent's children
-            self._tally.counts["ignored_parents"] += 1
-            return _Page(None, None, None)
+            return _Page(None, None, call.about, is_ignored=True)
         if reply.verdict == "empty":
             walk.require_end(may_run_out=True)
-            return _Page(None, None, None)
+            return _Page(None, None, call.about)
         cut = self._cutter.cut(reply.body, call.about)
-        rows = self._maker.rows(cut, parent, call.about)
         place = last_place(self._options.paging)
         last = None if place is None else self._cutter.last(cut, place)
-        return _Page(rows.batch, rows.mark, PageFacts(len(cut.records), cut.head, reply.headers, reply.url, last))
+        facts = PageFacts(len(cut.records), cut.head, reply.headers, reply.url, last)
+        return _Page(cut, facts, call.about)

@@ -1,19 +1,20 @@
 """Takes a page apart: the records, still encoded, and what it says beside them.
 
-Pages are cut by msgspec, which reads over what nobody asks for. What it refuses and JSON allows, such as half of a
-surrogate pair in some text, is cut by a slower reader: the page stays whole, and what is wrong with one record is that
-record's matter.
+Pages are cut by msgspec, which reads over what nobody asks for: in one go where the page has the declared form, else
+level by level. What it refuses and JSON allows, such as half of a surrogate pair in some text, is cut by a slower
+reader: the page stays whole, and what is wrong with one record is that record's matter.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.places import MISSING, probably_meant, steps
 from airflow_provider_connect.sources._rest.declared.records import Records
+from airflow_provider_connect.sources._rest.frame import Frame
 from airflow_provider_connect.values.json.slices import elements, members
 
 _TOLERANT = json.JSONDecoder(strict=False)
@@ -78,7 +79,7 @@ class Cut(NamedTuple):
     """A page in parts.
 
     :param records: still encoded, in their order.
-    :param listed: all of them together, as they stand in the page.
+    :param listed: all of them as one JSON array, without space between them.
     :param head: by place, what was asked for, decoded; :data:`MISSING` where there is nothing.
     """
 
@@ -98,6 +99,7 @@ class PageCutter:
         self._at = records.at
         self._missing = records.missing
         self._places = {place: steps(place) for place in places}
+        self._frame = Frame.of(self._way, self._places)
         self.slices = Slices()
 
     def cut(self, body: bytes, about: str) -> Cut:
@@ -107,6 +109,13 @@ class PageCutter:
         :raises RetriableError: it is not a whole JSON document, or has no records where they should be.
         :raises ConfigError: a place was written with dots, and the field is deeper.
         """
+        found = None if self._frame is None else self._frame.cut(body)
+        if found is not None:
+            records, raw = found
+            for place, one in raw.items():
+                if one is MISSING:
+                    self._require_meant(body, place, about)
+            return Cut(records, _listed(records), _head(raw))
         body = body.strip(_SPACE)
         try:
             # Each level on the way is cut once, for the records and for all else that stands there.
@@ -115,11 +124,11 @@ class PageCutter:
             raw = {place: self._within(level, way) for place, way in self._places.items()}
         except (ValueError, RecursionError):  # the text would be part of the message
             raise _not_whole(about, len(body)) from None
-        head = {place: MISSING if one is MISSING else _decoded(one) for place, one in raw.items()}
         for place in (self._at, *self._places):
-            if self._is_missing(listed if place == self._at else raw[place]):
+            if (listed if place == self._at else raw[place]) is MISSING:
                 self._require_meant(body, place, about)
-        return Cut(self._elements(listed, body, about), b"" if listed is MISSING else bytes(listed), head)
+        records = self._elements(listed, body, about)
+        return Cut(records, _listed(records), _head(raw))
 
     def head(self, body: bytes, about: str) -> dict[str, Any]:
         """Return only what was asked for beside the records, with the errors of :meth:`cut`."""
@@ -128,7 +137,7 @@ class PageCutter:
             raw = {place: self._within(level, way) for place, way in self._places.items()}
         except (ValueError, RecursionError):
             raise _not_whole(about, len(body)) from None
-        return {place: MISSING if one is MISSING else _decoded(one) for place, one in raw.items()}
+        return _head(raw)
 
     def last(self, cut: Cut, place: str) -> Any:
         """Return what stands at a place of the last record, decoded; None if there is none."""
@@ -152,10 +161,6 @@ class PageCutter:
                 level |= {(*way[:depth], str(at)): value for at, value in enumerate(self.slices.elements(data))}
             level.setdefault(way[: depth + 1], MISSING)
         return level[way]
-
-    @staticmethod
-    def _is_missing(value: Any) -> bool:
-        return value is MISSING
 
     def _require_meant(self, body: bytes, place: str, about: str) -> None:
         if "." not in place or place.startswith("/"):
@@ -184,10 +189,23 @@ class PageCutter:
             raise RetriableError(f"{about}: the list of records is no whole JSON") from None
 
 
+def _listed(records: list[Any]) -> bytes:
+    if not records:
+        return b"[]"
+    parts = list(records)  # joined in one go: a page is large
+    parts[0] = b"[" + bytes(parts[0])
+    parts[-1] = bytes(parts[-1]) + b"]"
+    return b",".join(parts)
+
+
 def _not_whole(about: str, size_bytes: int) -> RetriableError:
     return RetriableError(
         f"{about}: the answer is not a whole JSON document ({size_bytes} bytes): a proxy or a login page may answer"
     )
+
+
+def _head(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {place: MISSING if one is MISSING else _decoded(one) for place, one in raw.items()}
 
 
 def _decoded(raw: Any) -> Any:

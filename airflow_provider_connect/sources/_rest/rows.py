@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.errors import DataError
@@ -15,7 +15,7 @@ from airflow_provider_connect.sources._rest.declared.records import DOCUMENT, RE
 from airflow_provider_connect.sources._rest.reading import Cut, Slices
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.typed import made
-from airflow_provider_connect.sources._rest.values import Decoder
+from airflow_provider_connect.sources._rest.values import Decoded, Decoder, Undeclared
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.tolerance import Tolerance
 from airflow_provider_connect.window import Day
@@ -78,9 +78,9 @@ class RowMaker:
 
         if not cut.records:
             return Rows(pa.RecordBatch.from_pylist([], schema=self._schema), None)
-        if self._records.undeclared != "json":
-            self._take_undeclared(cut, about)
-        columns, bad = self._columns(cut)
+        decoded = self._decoder.decode(cut)
+        self._take_undeclared(decoded.undeclared, about)
+        columns, bad = self._columns(cut, decoded)
         for one in self._parents:
             value = pa.scalar(of_parent[one.of], arrow_type(one.column.type))
             columns[one.name] = pa.repeat(value, len(cut.records))
@@ -96,13 +96,16 @@ class RowMaker:
         self._keep_day(columns, keep, about)
         self._keep_first(key_bytes, columns, keep, about)
         batch = pa.RecordBatch.from_arrays(
-            [columns[field.name].cast(field.type) for field in self._schema], schema=self._schema
+            [
+                column if (column := columns[field.name]).type == field.type else column.cast(field.type)
+                for field in self._schema
+            ],
+            schema=self._schema,
         )
         return Rows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
 
-    def _columns(self, cut: Cut) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
+    def _columns(self, cut: Cut, decoded: Decoded) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
         """Return the declared columns, and by number the records that are bad, with reason and column."""
-        decoded = self._decoder.decode(cut)
         bad = {number: (reason, "") for number, reason in decoded.bad.items()}
         if decoded.surrogates:
             self._tally.counts["lone_surrogates"] += decoded.surrogates
@@ -117,7 +120,7 @@ class RowMaker:
             for row in misfits:
                 bad.setdefault(row, (f"its value of column {name!r} is no {column.type}", name))
         if self._records.undeclared == "json":
-            columns[DOCUMENT] = _documents(cut.records, bad)
+            columns[DOCUMENT] = _documents(cut, bad)
         return columns, bad
 
     def _require_known(self, columns: Mapping[str, pa.Array], bad: dict[int, tuple[str, str]]) -> None:
@@ -138,19 +141,18 @@ class RowMaker:
             self._tally.reject(Reject(first + number, reason, bytes(cut.records[number]), column))
             keep[number] = False
 
-    def _take_undeclared(self, cut: Cut, about: str) -> None:
-        others = self._decoder.undeclared(cut)
-        if not others:
+    def _take_undeclared(self, found: Undeclared, about: str) -> None:
+        if not found.records:
             return
         if self._records.undeclared == "fail":
-            names = sorted({name for found in others.values() for name in found})
+            names = found.names
             shown = ", ".join(ascii(name[:40]) for name in names[:_SHOWN_FIELDS])
             more = f" and {len(names) - _SHOWN_FIELDS} more" if len(names) > _SHOWN_FIELDS else ""
             raise DataError(
                 f"{about}: records have fields that no column names: {shown}{more}. Declare them in records.columns, "
                 "or set records.undeclared to 'json' or 'drop'"
             )
-        self._tally.counts["undeclared_dropped"] += len(others)
+        self._tally.counts["undeclared_dropped"] += found.records
 
     def _keep_day(self, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
         """Narrow ``keep`` to the records of the day, as declared; and tell the span of their times."""
@@ -161,11 +163,14 @@ class RowMaker:
         if name is None:
             return
         times = columns[name]
+        day, is_whole = self._day, not times.null_count and keep.all()
         if pa.types.is_timestamp(times.type):
-            span = pc.min_max(times.filter(pa.array(keep))).as_py()
+            span = pc.min_max(times if is_whole else times.filter(pa.array(keep))).as_py()
             if span["min"] is not None:
                 self._tally.widen_span(span["min"], span["max"])
-        if self._day is None:
+            if day is not None and is_whole and day.start <= span["min"] and span["max"] < day.end:
+                return
+        if day is None:
             return
         inside = self._inside(times)
         outside = keep & ~inside
@@ -206,14 +211,19 @@ class RowMaker:
             keep[keep] = first
 
 
-def _documents(records: Iterable[Any], bad: dict[int, tuple[str, str]]) -> pa.Array:
+def _documents(cut: Cut, bad: dict[int, tuple[str, str]]) -> pa.Array:
     """Return the records' own texts; those that are not UTF-8 become bad."""
+    import numpy as np
     import pyarrow as pa
 
-    texts = [bytes(record) for record in records]
+    ends = np.cumsum(np.fromiter(map(len, cut.records), np.int64, len(cut.records)))
     try:
-        return pa.array(texts, pa.binary()).cast(pa.string())
+        offsets = pa.array(np.append(0, ends)).cast(pa.int32()).buffers()[1]
+        return pa.Array.from_buffers(pa.binary(), len(ends), [None, offsets, pa.py_buffer(b"".join(cut.records))]).cast(
+            pa.string()
+        )
     except pa.ArrowInvalid:
+        texts = [bytes(record) for record in cut.records]
         for number, text in enumerate(texts):
             try:
                 text.decode()

@@ -34,19 +34,22 @@ def made(column: Column, values: list[Any], source: Source) -> tuple[pa.Array, l
         return _documents(values)
     if (digits := decimal_digits(kind)) is not None:
         return _decimals(values, *digits)
-    if kind == "string":
-        values = _as_texts(values, source)
+    types = set(map(type, values))
+    if kind == "string" and not types <= {str, type(None)}:
+        values = [_as_text(row, value, source) for row, value in enumerate(values)]
+        types = set(map(type, values))
     if kind == "timestamp":
         array = _times(column, values)
     elif kind == "date":
         array, _ = dates(values)
     else:
-        array, _ = plain(values, kind, set(map(type, values)))
+        array, _ = plain(values, kind, types)
     return array, _misfits(array, values)
 
 
 def _misfits(array: pa.Array, values: Sequence[Any]) -> list[int]:
-    if array.null_count == values.count(None):
+    # Where nothing is null, which is nearly always, no value need be looked at.
+    if not array.null_count or array.null_count == values.count(None):
         return []
     return [
         row for row in array.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist() if values[row] is not None
@@ -87,12 +90,6 @@ def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, 
             texts[row] = inner.decode()
     array, _ = decimals(marks, texts, precision, scale)
     return array, _misfits(array, marks)
-
-
-def _as_texts(values: list[Any], source: Source) -> list[Any]:
-    if set(map(type, values)) <= {str, type(None)}:
-        return values
-    return [_as_text(row, value, source) for row, value in enumerate(values)]
 
 
 def _as_text(row: int, value: Any, source: Source) -> Any:

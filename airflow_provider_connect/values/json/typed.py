@@ -58,18 +58,40 @@ def instants(values: list[Any]) -> tuple[pa.Array, int]:
     import pyarrow.compute as pc
 
     kind = pa.timestamp("us", tz="UTC")
-    texts = pa.array([value if isinstance(value, str) else None for value in values], pa.string())
-    usual = pc.fill_null(pc.match_substring_regex(texts, _USUAL_TIME), fill_value=False)
+    is_plain = set(map(type, values)) <= {str, _NONE}
+    texts = pa.array(
+        values if is_plain else [value if isinstance(value, str) else None for value in values], pa.string()
+    )
+    usual = pc.match_substring_regex(texts, _USUAL_TIME)
     with suppress(pa.ArrowException):  # the thirtieth of February
-        plain_times = pc.utf8_rtrim(pc.if_else(usual, texts, None), characters="Z")
+        if is_plain and texts.null_count == 0 and usual.true_count == len(values):  # nearly always
+            return pc.ascii_rtrim(texts, characters="Z").cast(pa.timestamp("us")).cast(kind), 0
+        usual = pc.fill_null(usual, fill_value=False)
+        plain_times = pc.ascii_rtrim(pc.if_else(usual, texts, None), characters="Z")
         found = plain_times.cast(pa.timestamp("us")).cast(kind)
         odd = pc.indices_nonzero(pc.invert(usual)).to_pylist()
         others = [_instant(values[at]) for at in odd]
         if any(others):
             found = pc.replace_with_mask(found, pc.invert(usual), pa.array(others, kind))
         return found, others.count(None) - values.count(None)
-    read = [_instant(value) for value in values]
-    return pa.array(read, kind), read.count(None) - values.count(None)
+    times = [_instant(value) for value in values]
+    return pa.array(times, kind), times.count(None) - values.count(None)
+
+
+def _are_usual(texts: pa.Array, first: str) -> bool:
+    """Tell whether all are times in one usual form, with digits and signs in the same places as the first of them."""
+    import numpy as np
+
+    if not re.fullmatch(_USUAL_TIME, first, re.ASCII):
+        return False
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
+    if (np.diff(ends) != len(first)).any():
+        return False
+    signs = np.frombuffer(data, np.uint8)[: ends[-1]].reshape(len(texts), len(first))
+    is_digit = np.array([sign.isdigit() for sign in first])
+    is_same = (signs[:, ~is_digit] == signs[0, ~is_digit]).all() and (signs[:, is_digit] - ord("0") <= 9).all()
+    return bool(is_same and (signs[:, :4] != ord("0")).any(axis=1).all())
 
 
 def dates(values: list[Any]) -> tuple[pa.Array, int]:

@@ -65,3 +65,30 @@ def test_nested_prefetches_stop_together():
     next(ahead)
     ahead.close()
     assert threads() == []
+
+
+def test_with_a_depth_of_0_an_item_is_begun_when_the_one_before_it_is_asked_for():
+    begun = []
+
+    def counting():
+        for i in range(5):
+            begun.append(i)
+            yield i
+
+    ahead = prefetch(counting(), 0)
+    for taken in range(4):
+        assert next(ahead) == taken
+        time.sleep(0.05)
+        assert begun == list(range(taken + 2))
+    assert list(ahead) == [4]
+    assert threads() == []
+
+
+def test_with_a_depth_of_0_nothing_more_is_begun_after_the_end():
+    begun = []
+    ahead = prefetch((begun.append(i) for i in range(100)), 0)
+    next(ahead)
+    time.sleep(0.05)
+    ahead.close()
+    assert len(begun) == 2
+    assert threads() == []

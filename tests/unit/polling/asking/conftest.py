@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,12 +30,17 @@ def clock() -> NoTime:
 
 
 @pytest.fixture
-def asker_of(clock: NoTime) -> Callable[..., Asker]:
+def asker_of(clock: NoTime) -> Iterator[Callable[..., Asker]]:
+    made: list[Asker] = []
+
     def make(server: AnsweringServer, **options: Any) -> Asker:
         extra = options.pop("extra", {})
         fields = {name: options.pop(name) for name in ("login", "password") if name in options}
         path = options.pop("path", "")
         connection = Connection(conn_id="c", conn_type="http", host=server.url + path, extra=extra, **fields)
-        return Asker(connection, clock=clock, **options)
+        made.append(Asker(connection, clock=clock, **options))
+        return made[-1]
 
-    return make
+    yield make
+    for asker in made:
+        asker.close()

@@ -173,8 +173,10 @@ def test_a_redirect_that_has_no_body_and_does_not_say_so_is_not_waited_for(clock
             peer.wait()
 
     times = Limits(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=60)
-    with RawServer(answer) as server:
-        asker = Asker(Connection(conn_id="c", host=server.url), clock=clock, times=times)
+    with (
+        RawServer(answer) as server,
+        Asker(Connection(conn_id="c", host=server.url), clock=clock, times=times) as asker,
+    ):
         began = time.monotonic()
         assert asker.ask(Call("here"), Tally()).body == b"[]"
         assert time.monotonic() - began < 4

@@ -246,3 +246,15 @@ def _read(text: str) -> dt.datetime | None:
     except ValueError:
         return None
     return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+
+
+@pytest.mark.parametrize("undeclared", ["json", "drop"])
+def test_bytes_that_are_no_text_beside_a_decimal_are_one_record_s_matter(undeclared: str) -> None:
+    declared = source(
+        {"price": {"type": "decimal(5,2)", "at": "/cost/price"}, "unit": {"type": "string", "at": "/cost/unit"}},
+        undeclared=undeclared,
+        errors_tolerance="all",
+    )
+    found = polled(b'[{"id":1,"cost":{"price":1.5,"unit":"\xff"}},{"id":2,"cost":{"price":2,"unit":"kg"}}]', declared)
+    assert [(row["id"], row["unit"]) for row in rows(found)] == [(2, "kg")]
+    assert "invalid UTF-8 at its byte" in tally_of(found).rejects[0].reason
