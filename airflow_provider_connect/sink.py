@@ -358,6 +358,13 @@ class Publisher(Closable, ABC):
         """
         raise NotImplementedError
 
+    def not_searched(self) -> str | None:
+        """Say which records of the stream :meth:`erase` does not look into, and where; None if there are none.
+
+        Such as records that could not become rows: nobody can tell whose they are.
+        """
+        return None
+
     def abort(self, publish: Publish, token: Any) -> None:
         """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""
 

@@ -201,6 +201,10 @@ class Source(Options, ABC):
         """
         return None
 
+    def column_names(self) -> Sequence[str] | None:
+        """Return the names of the rows' columns if the options alone tell them; None if the source must be asked."""
+        return None
+
     @abstractmethod
     def open(self, connection: Connection) -> Poller:
         """Return what polls the stream. Driver and executor; no network yet.

@@ -194,6 +194,14 @@ class MixpanelSource(MixpanelOptions, Source):
         """Return the project's limits for the Query API, which counts the export's events."""
         return quota_of(connection, "query") if self.stream == "export" else None
 
+    def column_names(self) -> list[str]:
+        """Return the names of the stream's columns, promoted properties among them."""
+        from airflow_provider_connect.sources._mixpanel.columns import COLUMNS  # noqa: PLC0415  # its workshop
+
+        stream = STREAMS[self.stream]
+        own = COLUMNS if stream.read is None else stream.columns
+        return [*own, *(promoted.column for promoted in self.promoted)]
+
     def open(self, connection: Connection) -> Poller:
         """Return the stream's poller."""
         stream = STREAMS[self.stream]

@@ -208,6 +208,12 @@ class RestSource(RestOptions):
         """Say why the API's own count cannot be compared with the rows; [] if it can."""
         return [] if self.count is not None else [f"stream {self.stream!r} declares no count"]
 
+    def column_names(self) -> list[str]:
+        """Return the names of the declared columns."""
+        from airflow_provider_connect.sources._rest.columns import schema  # noqa: PLC0415  # its workshop
+
+        return list(schema(self.records, self.of_parent).names)
+
     def open(self, connection: Connection) -> Poller:
         """Return the stream's poller."""
         from airflow_provider_connect.sources._rest.poller import RestPoller  # noqa: PLC0415  # too heavy for a DAG file

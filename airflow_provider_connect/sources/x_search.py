@@ -152,6 +152,12 @@ class XSearchSource(XSearchOptions, Source):
         """Return the app's limit on counts."""
         return quota_of(connection, "counts")
 
+    def column_names(self) -> list[str]:
+        """Return the names of a post's columns."""
+        from airflow_provider_connect.sources._x_search.columns import schema  # noqa: PLC0415  # its workshop
+
+        return list(schema().names)
+
     def open(self, connection: Connection) -> Poller:
         """Return the poller of posts."""
         from airflow_provider_connect.sources._x_search.poller import XSearchPoller  # noqa: PLC0415  # too heavy for a DAG file

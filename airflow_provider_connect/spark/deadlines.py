@@ -1,6 +1,7 @@
 """Remembers which days ran into the deadline of a request, so that they are asked for in more partitions next time.
 
-An hour's request that failed at its deadline would fail there again. What is kept of it lies in the stage, beside the
+Days that shared the request are asked for one by one, each as a day that nobody has asked for yet. An hour's request
+that failed at its deadline would fail there again. What is kept of it lies in the stage, beside the
 rest of its attempt: the next job of the same intent reads it there, be it another try of Airflow or one after a wait
 for quota. It is advice only. If the stage is gone, the day is asked for as it was at first.
 """
@@ -23,7 +24,7 @@ class _Note(Wire):
     """What is kept of a day.
 
     :param fingerprint: as a manifest's: what other options led to says nothing.
-    :param parts: in how many partitions the day was asked for.
+    :param parts: in how many partitions the day was asked for; 0 if together with others.
     """
 
     fingerprint: str
@@ -55,11 +56,15 @@ class Deadlines:
                 self._parts[date] = max(note.parts, self._parts.get(date, 0))
 
     def tried(self, day: Day) -> int:
-        """Return in how many partitions a day ran into its deadline; 0 if it did not, or cannot be split."""
+        """Return in how many partitions a day alone ran into its deadline; 0 if it did not, or cannot be split."""
         return 0 if day.date in self.left_whole else self._parts.get(day.date, 0)
 
+    def is_together(self, day: Day) -> bool:
+        """Whether a day may be asked for together with others: none of its requests ran into a deadline."""
+        return day.date not in self._parts
+
     def note(self, day: Day, attempt: str, parts: int) -> None:
-        """Keep that a day in so many partitions ran into its deadline."""
+        """Keep that a day in so many partitions ran into its deadline; in 0, together with others."""
         self._parts[day.date] = parts
         note = _Note(fingerprint=self._fingerprint, parts=parts)
         try:
@@ -70,7 +75,7 @@ class Deadlines:
     @property
     def dates(self) -> tuple[dt.date, ...]:
         """The days that are to be split."""
-        return tuple(sorted(self._parts.keys() - self.left_whole))
+        return tuple(sorted({date for date, parts in self._parts.items() if parts} - self.left_whole))
 
 
 def is_late(outcomes: Sequence[PollOutcome]) -> bool:

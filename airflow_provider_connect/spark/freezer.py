@@ -122,22 +122,26 @@ class Freezer:
     def _polled(self, days: Sequence[Day], attempts: Mapping[Day, str], known: Known) -> dict[Day, Polled | Failure]:
         """Poll days, all partitions at once; a day that ran into its deadline again, in more of them.
 
+        Days that ran into a deadline together are asked for one by one.
+
         :raises ConnectError: the plan is of other days, or Spark lost a task.
         :raises QuotaError: the job may not send as many requests any more.
         """
+        if len(days) > 1 and not all(self.deadlines.is_together(day) for day in days):
+            return self._singly(days, attempts, known)
         began, spent = time.monotonic(), 0
         while True:
             self._prepare(days)
             parts = planned(self.poller, days)
             if len(parts) > 1:
                 self._hold_split(days)
-            ends_late = self._may_split(days, parts)
+            ends_late = len(days) > 1 or self._may_split(days, parts)
             outcomes = self._asked(days, parts, attempts, known, ends_late=ends_late)
             found = {day: self._accepted(day, _of_day(day, parts, outcomes)) for day in days}
             if not ends_late or not is_late(outcomes):
                 return found
-            (day,) = days
-            self.deadlines.note(day, attempts[day], len(parts))
+            for day in days:
+                self.deadlines.note(day, attempts[day], len(parts) if len(days) == 1 else 0)
             spent += sum(len(outcome.sent) for outcome in outcomes)
             is_spent = (
                 time.monotonic() - began >= self.source.retry_budget_seconds
@@ -145,7 +149,23 @@ class Freezer:
             )
             if is_spent or not is_only_late(outcomes):
                 return {day: _to_be_split(failure) for day, failure in found.items()}
-            say(f"day {day}: a request ran into its deadline: the day is asked for in more than {len(parts)}")
+            if len(days) > 1:
+                say(f"days {days[0]}..{days[-1]}: a request ran into its deadline: each day is asked for alone")
+                return self._singly(days, attempts, known)
+            say(f"day {days[0]}: a request ran into its deadline: the day is asked for in more than {len(parts)}")
+
+    def _singly(self, days: Sequence[Day], attempts: Mapping[Day, str], known: Known) -> dict[Day, Polled | Failure]:
+        """Poll days one after the other; after a failure that concerns all, the rest is not asked for."""
+        found: dict[Day, Polled | Failure] = {}
+        for day in days:
+            try:
+                found |= self._polled((day,), attempts, known)
+            except Exception as error:  # noqa: BLE001  # the days before have come, and are published
+                found[day] = Failure.of(error)
+            last = found[day]
+            if isinstance(last, Failure) and last.forbids_more:
+                return dict.fromkeys(days, last) | found
+        return found
 
     def _span(self, day: Day, newest: LedgerRow | None) -> Span | None:
         """Fix what an increment reads: what the day has read before, else what came since the stream's newest.
@@ -281,7 +301,7 @@ class Freezer:
     def deadlines(self) -> Deadlines:
         """The days that ran into the deadline of a request."""
         found = Deadlines(self.root, self.fingerprint)
-        if self.source.parts_at_once > 1:
+        if self.source.parts_at_once > 1 or self.poller.days_per_plan > 1:
             found.read(attempt for attempt, name in self._left_by_earlier_jobs if name == DEADLINE)
         return found
 

@@ -14,7 +14,7 @@ import datetime as dt
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,19 @@ class EraseList(Wire):
             return self
         return EraseList(version=self.version + 1, column=column, salt=salt, digests=tuple(sorted(digests)))
 
+    def problem(self, columns: Sequence[str]) -> str | None:
+        """Say why rows with these columns cannot be loaded; None if they can.
+
+        :param columns: the source's names.
+        """
+        if not self.version or self.column in columns:
+            return None
+        return (
+            f"rows are erased by column {self.column!r}, which the source's rows do not have "
+            f"({nearest(self.column, columns)}): without it erased rows would come back. Let the source bring that "
+            "column again; or, if nobody need be kept out any more, empty the stream's erase list"
+        )
+
     def names(self, values: Iterable[str | None]) -> list[bool]:
         """Tell for each value whether it is on the list."""
         known = set(self.digests)
@@ -91,11 +104,8 @@ class Eraser:
     def __init__(self, erased: EraseList, schema: pa.Schema) -> None:
         self._erased = erased
         self._column = schema.get_field_index(erased.column) if erased.version else -1
-        if erased.version and self._column < 0:
-            raise ConfigError(
-                f"rows are erased by column {erased.column!r}, which the source's rows do not have "
-                f"({nearest(erased.column, schema.names)}): without it erased rows would come back"
-            )
+        if (problem := erased.problem(schema.names)) is not None:
+            raise ConfigError(f"{problem}, as docs/usage.md says under 'Deleting people'")
 
     def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch without the rows of the erased; itself if it has none."""
@@ -122,6 +132,7 @@ class Erasure:
 
     :param rows: how many rows it takes out, by day; days without any are not named.
     :param version: of the erase list; None if nothing was changed.
+    :param not_searched: which records of the stream nobody looked into, and where; None if there are none.
     """
 
     target: str
@@ -129,9 +140,16 @@ class Erasure:
     values: int
     rows: Mapping[dt.date, int] = field(default_factory=dict)
     version: int | None = None
+    not_searched: str | None = None
 
     def __str__(self) -> str:
         """Say it in words, without a value."""
+        if self.not_searched is None:
+            return self._done
+        return f"{self._done} Not searched: {self.not_searched}; delete by hand what is theirs."
+
+    @property
+    def _done(self) -> str:
         total = f"{sum(self.rows.values()):,} rows of {len(self.rows):,} days"
         of_whom = f"with {self.values:,} values of {self.column!r}"
         if self.version is None:

@@ -158,6 +158,35 @@ def test_what_the_erase_list_took_out_is_not_lost(
     assert erasing(rows, erased, was, already) is passes
 
 
+@pytest.mark.parametrize(
+    ("rows", "erased", "was", "already", "passes"),
+    [
+        (40, 60, 100, 0, True),  # the erase has yet to come to the days before
+        (40, 60, 40, 60, True),  # it has
+        (40, 0, 40, 60, True),  # the vendor has deleted them, too
+        (10, 60, 40, 60, False),  # three in four of the others are missing
+        (10, 30, 100, 0, False),
+        (10, 90, 40, 90, False),
+        (200, 60, 100, 0, False),  # too many, whoever is erased
+    ],
+)
+def test_row_bounds_do_not_miss_the_erased(rows: int, erased: int, was: int, already: int, *, passes: bool) -> None:
+    before = [row(was).model_copy(update={"counts": {"erased": already}}) for _ in range(7)]
+    answer = Polled(rows_read=rows + erased, rows_written=rows, counts={"erased": erased})
+    rules = Rules(row_bounds=RowBounds(percent=50))
+    found = findings(DAY, answer, on_empty="fail", rules=rules, replaced=None, earlier=None, before=before)
+    assert (not found) is passes
+    assert all("besides" in each.text for each in found)
+
+
+def test_what_the_erase_list_took_out_is_known_to_within_what_the_module_says() -> None:
+    """As it says: a whole day is refused, and a loss passes, by no more than the rows of the erased that moved."""
+    vendor_deletes_60_while_60_others_are_erased = erasing(40, 60, was=100, already=60)
+    assert not vendor_deletes_60_while_60_others_are_erased
+    sixty_of_theirs_come_late_and_sixty_are_lost = erasing(40, 60, was=100, already=0)
+    assert sixty_of_theirs_come_late_and_sixty_are_lost
+
+
 def test_the_message_names_what_was_erased() -> None:
     found = shrunk(DAY, 10, row(100), Rules(), erased=30)
     assert found is not None

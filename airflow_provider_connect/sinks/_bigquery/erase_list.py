@@ -61,6 +61,19 @@ def raised_version(ledger: Place, stream: str, version: int) -> str:
     return f"UPDATE {ledger.sql} SET erased = {literal(version)} WHERE {stream} AND day IS NULL AND {behind}"
 
 
+def emptied(ledger: Place, target: Place, stream: str) -> str:
+    """Return the statements by which a person empties a stream's list.
+
+    The list goes first: as long as it is there, a preflight brings its version back.
+
+    :param stream: the condition for the stream's rows.
+    """
+    return (
+        f"DELETE FROM {list_of(target).sql} WHERE {stream}; "
+        f"UPDATE {ledger.sql} SET erased = NULL WHERE {stream} AND day IS NULL"
+    )
+
+
 def read_list(api: Api, target: Place, stream: str, version: int) -> EraseList:
     """Return a version of a stream's erase list.
 

@@ -292,13 +292,14 @@ def ensure_ledger(
     write_mode: WriteMode = "append",
     *,
     replaces_whole: bool = False,
-) -> None:
+) -> int:
     """Make the ledger table and this stream's fence row if they are missing; name the ledger in the target's label.
 
     Once a job, three reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes
     all. A ledger that was restored to a time before an erase gets the version of the erase list back.
 
     :param target: must exist.
+    :return: the version of the stream's erase list.
     :raises ConfigError: the table of that name is not a ledger; the ledger is lost; the target has another one; or
         ``write_mode="replace"``, or a snapshot that replaces the whole, would delete what another stream has published
         into the target.
@@ -346,6 +347,7 @@ def ensure_ledger(
     if named is None:
         # Last: a label means that the fence row exists.
         _name_ledger(api, target, ledger)
+    return max(int(found["listed"] or 0), int(found["erased"] or 0))
 
 
 def _name_ledger(api: Api, target: Place, ledger: Place) -> None:

@@ -57,6 +57,20 @@ def partitioning_of(table: Any) -> tuple[str, str | None]:
     return table.time_partitioning.field or INGESTION_TIME, table.time_partitioning.type_.lower()
 
 
+def partition_of_row(table: Any) -> str | None:
+    """Return SQL that differs between rows of different partitions; None where all rows of a day are in one."""
+    by, size = partitioning_of(table)
+    if by in (NONE, DAY) or size is None:
+        return None
+    if size == RANGE:
+        ranges = table.range_partitioning.range_
+        return f"DIV(SAFE_SUBTRACT({quoted(by)}, {int(ranges.start)}), {int(ranges.interval)})"
+    if by == INGESTION_TIME:
+        return "_PARTITIONTIME"
+    kind = next(field.field_type for field in table.schema if field.name.lower() == by.lower())
+    return f"{kind}_TRUNC({quoted(by)}, {size.upper()})"
+
+
 def new_partitioning(target: Place, options: BigQueryOptions, columns: Sequence[Column]) -> Any:
     """Return the partitioning of a new table, None if it has none.
 

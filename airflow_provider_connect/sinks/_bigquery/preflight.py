@@ -14,7 +14,8 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.erase_list import emptied, read_list
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger, of_stream
 from airflow_provider_connect.sinks._bigquery.plan import plan_of
 from airflow_provider_connect.sinks._bigquery.problems import expired, problems
 from airflow_provider_connect.sinks._bigquery.rejects import Rejects
@@ -31,7 +32,23 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sink import StreamKey
+    from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.window import SourceKind
+
+
+def _mode_problems(options: BigQueryOptions, target: Place, kind: SourceKind) -> list[str]:
+    """Say why the options do not fit what the source's rows are."""
+    if kind == "snapshot" and options.snapshot == "replace" and options.write_mode == "append":
+        return [
+            f"table {target.id}: write_mode='append' only adds rows, so a snapshot cannot take the place of the one "
+            "before: set snapshot='daily' to add the snapshot of each day, or write_mode='replace'"
+        ]
+    if kind == "increment" and options.write_mode == "merge" and options.newest_by is None:
+        return [
+            f"table {target.id}: increments need not come in the order of their days, so write_mode='merge' cannot "
+            "tell which of two rows is newer: name the column in newest_by"
+        ]
+    return []
 
 
 def preflight(
@@ -50,16 +67,8 @@ def preflight(
     :raises RetriableError: BigQuery is away, or others stream into the target.
     """
     options, target = tables.options, tables.target
-    if kind == "snapshot" and options.snapshot == "replace" and options.write_mode == "append":
-        return [
-            f"table {target.id}: write_mode='append' only adds rows, so a snapshot cannot take the place of the one "
-            "before: set snapshot='daily' to add the snapshot of each day, or write_mode='replace'"
-        ]
-    if kind == "increment" and options.write_mode == "merge" and options.newest_by is None:
-        return [
-            f"table {target.id}: increments need not come in the order of their days, so write_mode='merge' cannot "
-            "tell which of two rows is newer: name the column in newest_by"
-        ]
+    if found := _mode_problems(options, target, kind):
+        return found
     whole = options.replaces_whole(kind)
     load_method(options, "", schema, columns(schema))
     if found := problems(api, tables, schema):
@@ -77,7 +86,10 @@ def preflight(
     today = dt.datetime.now(dt.UTC).date()
     if found := [text for date in dates if (text := expired(ready.table, date, today))]:
         return found[:1]
-    ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode, replaces_whole=whole)
+    version = ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode, replaces_whole=whole)
+    stream = of_stream(target, ledger.key)
+    if problem := read_list(api, target, stream, version).problem(schema.names):
+        return [f"table {target.id}: {problem}, while no job runs: {emptied(tables.ledger, target, stream)}"]
     if whole:
         require_only_newest(api, tables, ledger, ready)
     return []

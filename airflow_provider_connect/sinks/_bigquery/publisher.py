@@ -24,7 +24,7 @@ from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight
-from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS
+from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_of
 from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.staging import (
@@ -210,6 +210,12 @@ class BigQueryPublisher(Publisher):
     def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
         """Put values on the erase list, and take their rows out of every day, hundreds of days in a transaction."""
         return TableEraser(self.api, self.tables, self.ledger, column).erase(values, kind)
+
+    def not_searched(self) -> str | None:
+        """Name the stream's dead letters."""
+        rejects = self.tables.rejects
+        rows = rejects_of(self.api, rejects, self.key)
+        return f"rejects ({rows:,} rows of this stream in {rejects.id})" if rows else None
 
     def abort(self, publish: Publish, token: Staging) -> None:
         """Drop this attempt's staging tables, unless they are kept for the next one.

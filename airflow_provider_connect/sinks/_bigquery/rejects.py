@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import DAY
@@ -54,6 +55,18 @@ def ensure_rejects(api: Api, place: Place, target: Place) -> None:
         cluster_by=("connector", "stream"),
         partition_by=DAY,
     )
+
+
+def rejects_of(api: Api, place: Place, key: StreamKey) -> int:
+    """Count a stream's dead letters; 0 if there is no table of them."""
+    api.locate(place)
+    own = f"connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
+    sql = f"SELECT COUNT(*) AS found FROM {place.sql} WHERE {own}"
+    try:
+        [answer], _ = api.query(sql, doing=f"count the rejects in {place.id}", labels={"connect": "erase"})
+    except MissingError:
+        return 0
+    return int(answer["found"])
 
 
 @dataclass(frozen=True)

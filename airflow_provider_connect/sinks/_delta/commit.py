@@ -16,12 +16,13 @@ from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
+from airflow_provider_connect.sinks._delta.increments import increment_transaction
 from airflow_provider_connect.sinks._delta.late import erased_transactions, late_transactions
 from airflow_provider_connect.sinks._delta.ledger import (
     LedgerView,
     app_id,
+    app_prefix,
     details,
-    increment_transaction,
     snapshot_transaction,
     transactions,
 )
@@ -134,7 +135,7 @@ class Commit:
         if self.replaces_whole:
             recorded |= snapshot_transaction(row, self.publish.key)
         if row.span is not None and view.transaction(row.day) is None:
-            recorded |= increment_transaction(row, self.publish.key)
+            recorded |= increment_transaction(row, app_prefix(self.publish.key))
         table.create_write_transaction(
             [add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files],
             mode="overwrite",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
+from airflow_provider_connect.sinks._delta.increments import recorded_spans, span_transaction
 from airflow_provider_connect.sinks._delta.late import erased_counts, late_counts
 from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.table import OWNER
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_SPAN = re.compile(rf"(?P<day>{_DATE.pattern})/span/(?P<number>\d+)/(?P<ends>.*)", re.DOTALL)
 
 _CONFIRMATION = ("checks", "token", "run", "clear_number", "polled_at")
 """What a confirmation changes in a row."""
@@ -67,7 +67,7 @@ def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
         f"{app}/run/{row.run}": row.generation,
         attempt_id(key, row.attempt or ""): row.generation,
         **_of_answer(row, app),
-        **_of_span(row, app),
+        **span_transaction(row, app),
     }
 
 
@@ -111,14 +111,6 @@ def _of_answer(row: LedgerRow, app: str) -> dict[str, int]:
     }
 
 
-def _of_span(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return what an increment has read, in the id itself: a version is a number. A reload writes the same id again."""
-    if row.span is None:
-        return {}
-    ends = json.dumps([row.span.after, row.span.to], separators=(",", ":"))
-    return {f"{app}/span/{row.span.number}/{ends}": row.generation}
-
-
 def _check(generation: int, checks: int) -> int:
     """Return a number of checks that says of which generation: a new one begins at none, and writes nothing for it."""
     return generation << _CHECKS_BITS | checks
@@ -130,15 +122,6 @@ def snapshot_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
     All such commits write it, so Delta lets only one of two pass, even if they are of different days.
     """
     return {f"{app_prefix(key)}snapshot": int(f"{row.day:%Y%m%d}")}
-
-
-def increment_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
-    """Return the application transaction of an increment that follows another day's, beside its day's own.
-
-    All such commits write it, so Delta lets only one of two pass that follow the same one.
-    """
-    assert row.span is not None
-    return {f"{app_prefix(key)}increment": row.span.number}
 
 
 def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
@@ -211,13 +194,7 @@ class LedgerView:
     @cached_property
     def spans(self) -> dict[dt.date, Span]:
         """What the increment of each day has read; nothing of other days."""
-        found = {}
-        for app in self.recorded:
-            match = _SPAN.fullmatch(app.removeprefix(app_prefix(self.key)))
-            if match is not None:
-                after, to = json.loads(match["ends"])
-                found[dt.date.fromisoformat(match["day"])] = Span(number=int(match["number"]), after=after, to=to)
-        return found
+        return recorded_spans(self.recorded, app_prefix(self.key))
 
     @property
     def replaced_until(self) -> dt.date:
@@ -361,7 +338,12 @@ class DeltaLedger(Ledger):
         view = self._view()
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [
-            row.model_copy(update={"polled_at": view.polled_at(day), "counts": late_counts(view.transaction, day)})
+            row.model_copy(
+                update={
+                    "polled_at": view.polled_at(day),
+                    "counts": row.counts | late_counts(view.transaction, day),
+                }
+            )
             for day in days
             if (row := view.newest(day)) is not None
         ]

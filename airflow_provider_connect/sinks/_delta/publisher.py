@@ -22,6 +22,7 @@ from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure
+from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -88,6 +89,12 @@ class DeltaPublisher(Publisher):
         Older versions of the table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
         """
         return self._eraser(column).erase(values, kind)
+
+    def not_searched(self) -> str | None:
+        """Name the files of rejects beside the table."""
+        folder = Folder(self._path)
+        files = sum("/rejects-" in entry.name for entry in folder.files(f"{CONTROL}/attempts"))
+        return f"rejects ({files:,} times {folder.url}/{CONTROL}/attempts/*/rejects-*.parquet)" if files else None
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self._options, self._key, column)

@@ -15,6 +15,7 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery import erase_list
 from airflow_provider_connect.sinks._bigquery.erasing import eraser
+from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, Bench, Target
 from airflow_provider_connect.window import ONE_DAY
@@ -141,6 +142,31 @@ def test_what_a_killed_erase_has_left_the_next_one_does(bench: Bench, monkeypatc
     assert bench.readable() == [(MONDAY, "b"), (TUESDAY, "b")]
 
 
+def test_a_table_by_the_hour_is_rewritten_within_the_partitions_of_one_job(
+    google_connection: Connection, dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = BigQuerySink(table=f"{dataset}.hours", partition_by="time", partition_type="hour")
+    connections = {"google_cloud_default": google_connection}
+    publisher = sink.open(KEY, connections)
+    (tmp_path / "stage").mkdir()
+    made = Bench(Target(sink, Table(sink, connections).rows, connections), publisher, tmp_path / "stage")
+    assert publisher.preflight(SCHEMA, DAYS, "day") == []
+    for number, day in enumerate((MONDAY, TUESDAY, WEDNESDAY)):
+        made.publish(made.stage(day, ["a", "b"], number))
+    monkeypatch.setattr(eraser, "PARTITIONS_AT_ONCE", 4)
+    groups: list[int] = []
+    rewritten = eraser.TableEraser._rewritten
+
+    def seen(self: Any, script: Any, counted: Any, token: str) -> bool:
+        groups.append(len(counted))
+        return rewritten(self, script, counted, token)
+
+    monkeypatch.setattr(eraser.TableEraser, "_rewritten", seen)
+    assert erased(made, "a") == {MONDAY: 1, TUESDAY: 1, WEDNESDAY: 1}
+    assert groups == [2, 1], "each day may be in two partitions: that of its hour, and that of rows without a time"
+    publisher.close()
+
+
 def test_a_day_that_is_published_while_it_is_erased_is_looked_at_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +183,62 @@ def test_a_day_that_is_published_while_it_is_erased_is_looked_at_again(
     assert erased(bench, "a") == {WEDNESDAY: 1}
     assert generations(bench) == {MONDAY: (2, 2), TUESDAY: (1, 1), WEDNESDAY: (2, 0)}
     assert bench.readable() == [(MONDAY, "b"), (MONDAY, "c"), (TUESDAY, "b")]
+
+
+def test_a_source_without_the_column_is_told_how_to_go_on(bench: Bench) -> None:
+    """The next preflight says it, before anything is polled; and what it says to do works."""
+    erased(bench, "a")
+    lacking = SCHEMA.remove(SCHEMA.get_field_index("event"))
+    [problem] = bench.publisher.preflight(lacking, DAYS, "day")
+    assert "erased by column 'event', which the source's rows do not have" in problem
+    publisher: Any = bench.publisher
+    for statement in problem[problem.index("DELETE FROM") :].split("; "):
+        publisher.api.query(statement, doing="do what it says", labels={})
+    assert publisher.preflight(lacking, DAYS, "day") == []
+    assert bench.ledger.erased().version == 0
+
+
+def test_a_newer_day_does_not_make_it_look_again_nor_do_long_scripts_stop_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day after the last one is published while it counts; and no script may take rows out of three days at once."""
+    count, counted = eraser.TableEraser._count, 0
+    erased(bench, "x")
+    newer = WEDNESDAY + ONE_DAY
+
+    def published(self: Any, wanted: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        found = count(self, wanted)
+        if bench.ledger.row(newer) is None:
+            bench.publish(polled_again(bench, bench.stage(newer, ["c"], 7), None))
+        return found
+
+    monkeypatch.setattr(eraser.TableEraser, "_count", published)
+    assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
+    assert counted == 2, "once for the days, and once that finds none left"
+    sizes: list[int] = []
+    rewritten = eraser.TableEraser._rewritten
+
+    def seen(self: Any, script: Any, counted: Any, token: str) -> bool:
+        sizes.append(len(counted))
+        return rewritten(self, script, counted, token)
+
+    monkeypatch.setattr(eraser.TableEraser, "_rewritten", seen)
+    monkeypatch.setattr(eraser, "MAX_SCRIPT_BYTES", 0)
+    assert erased(bench, "a") == {MONDAY: 2, WEDNESDAY: 1}
+    assert sizes == [1, 1]
+
+
+def test_rejects_that_nobody_looks_into_are_named(bench: Bench) -> None:
+    publisher: Any = bench.publisher
+    assert publisher.not_searched() is None, "no table of them"
+    place = publisher.tables.rejects
+    ensure_rejects(publisher.api, place, publisher.tables.target)
+    assert publisher.not_searched() is None
+    others = f"('{KEY.connector}', '{KEY.stream}'), ('other', '{KEY.stream}')"
+    publisher.api.query(f"INSERT INTO {place.sql} (connector, stream) VALUES {others}", doing="reject", labels={})
+    assert publisher.not_searched() == f"rejects (1 rows of this stream in {place.id})"
 
 
 def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:

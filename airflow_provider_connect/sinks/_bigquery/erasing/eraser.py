@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,12 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     count_query,
     erase_script,
     generation_without,
+    require_short,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger, of_stream
 from airflow_provider_connect.sinks._bigquery.names import legal_names
+from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row
+from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES, VALUES_BYTES
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.sinks._bigquery.turns import ASSUMED_PUBLISHERS, in_turn
 from airflow_provider_connect.stage.erasing import EraseList, Erasure, erase_run
@@ -39,6 +42,11 @@ if TYPE_CHECKING:
 
 DAYS_AT_ONCE = 300
 """How many days one transaction takes rows out of: each has a ledger row in its script, which may have 1 MB."""
+PARTITIONS_AT_ONCE = 4_000
+"""How many partitions one job of BigQuery's changes: https://cloud.google.com/bigquery/quotas#partitioned_tables
+(2026-11)."""
+_JOB = f"connect_erase_{'0' * 32}"
+"""What the names of jobs look like."""
 _TRIES = 20
 _PAUSES = doubling(0.5, 10.0)
 
@@ -80,7 +88,7 @@ class TableEraser:
         erased = self._listed(values)
         rows: dict[dt.date, int] = {}
         for wanted in pieces:
-            for day, gone in self._taken_out(wanted, erased):
+            for day, gone in self._taken_out(wanted, erased, replaces_whole=replaces_whole):
                 rows[day] = rows.get(day, 0) + gone
         return Erasure(target.id, self.column, len(set(values)), dict(sorted(rows.items())), erased.version)
 
@@ -109,17 +117,20 @@ class TableEraser:
         every = tuple(dict.fromkeys(values))
         pieces = (every[start : start + MOST_AT_ONCE] for start in range(0, len(every), MOST_AT_ONCE))
         salt = secrets.token_hex(16)
-        return [Wanted(target, name, filter_column(table), salt, piece) for piece in pieces]
+        partition = partition_of_row(table)
+        return [Wanted(target, name, filter_column(table), salt, piece, partition) for piece in pieces]
 
     def _count(self, wanted: Wanted) -> dict[dt.date, Counted]:
         doing = f"count rows to erase in {wanted.target.id}"
-        rows, _ = self.api.query(count_query(wanted), doing=doing, labels={"connect": "erase"})
+        sql = count_query(wanted)
+        require_short(sql, wanted.target)
+        rows, _ = self.api.query(sql, doing=doing, labels={"connect": "erase"})
         if any(row["day"] is None for row in rows):
             raise ConfigError(
                 f"table {wanted.target.id} has rows without a day, which this sink did not write: delete them by hand "
                 "first"
             )
-        return {row["day"]: Counted(int(row["gone"]), int(row["rows_left"])) for row in rows}
+        return {row["day"]: Counted(int(row["gone"]), int(row["rows_left"]), int(row["partitions"])) for row in rows}
 
     def _listed(self, values: Sequence[str]) -> EraseList:
         """Put values on the stream's list; return the list that has them all."""
@@ -142,7 +153,7 @@ class TableEraser:
             if int(answer["erased"]) != listed.version and not patience.again():
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}: try again")
 
-    def _taken_out(self, wanted: Wanted, erased: EraseList) -> Iterator[tuple[dt.date, int]]:
+    def _taken_out(self, wanted: Wanted, erased: EraseList, *, replaces_whole: bool) -> Iterator[tuple[dt.date, int]]:
         """Yield each day with the number of rows that were taken out of it."""
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
@@ -150,8 +161,16 @@ class TableEraser:
             newest = self._newest()
             if not (counted := self._count(wanted)):
                 return
-            some = dict(list(counted.items())[:DAYS_AT_ONCE])
-            if self._rewritten(wanted, some, newest, erased):
+            some = first_days(counted)
+            self._require_published(some, newest)
+            token = f"erase{erased.version}-{uuid.uuid4().hex[:16]}"
+            while True:
+                script = self._script(wanted, some, newest, erased, token, replaces_whole=replaces_whole)
+                # With room for the end of a job's name, which each day's row has twice.
+                if len(some) == 1 or len(script(_JOB).encode()) <= MAX_SCRIPT_BYTES - VALUES_BYTES:
+                    break
+                some = dict(list(some.items())[: len(some) // 2])
+            if self._rewritten(script, some, token):
                 yield from ((day, each.gone) for day, each in some.items())
             elif not patience.again():
                 raise RetriableError(f"others keep publishing into {wanted.target.id}: the rest is to be erased yet")
@@ -160,31 +179,52 @@ class TableEraser:
         days = self.ledger.days()
         return {row.day: row for row in self.ledger.between(min(days), max(days))} if days else {}
 
-    def _rewritten(
-        self, wanted: Wanted, counted: dict[dt.date, Counted], newest: dict[dt.date, LedgerRow], erased: EraseList
-    ) -> bool:
-        """Take rows out of days; return whether that was done, and nobody published one of them meanwhile.
-
-        :param newest: by day, the ledger's rows when they were counted.
-        """
+    def _require_published(self, counted: Mapping[dt.date, Counted], newest: Mapping[dt.date, LedgerRow]) -> None:
         if strange := sorted(str(day) for day in counted.keys() - newest.keys()):
             # A generation of a day that nobody published would count as loaded.
             raise ConfigError(
-                f"table {wanted.target.id} has rows of days that this stream never published "
+                f"table {self.tables.target.id} has rows of days that this stream never published "
                 f"({', '.join(strange[:5])}): delete them by hand first"
             )
-        token = f"erase{erased.version}-{uuid.uuid4().hex[:16]}"
+
+    def _script(
+        self,
+        wanted: Wanted,
+        counted: Mapping[dt.date, Counted],
+        newest: Mapping[dt.date, LedgerRow],
+        erased: EraseList,
+        token: str,
+        *,
+        replaces_whole: bool,
+    ) -> Callable[[str], str]:
+        """Return what makes the script that takes rows out of days, by the name of its job.
+
+        :param newest: by day, the ledger's rows when they were counted.
+        """
         run = erase_run(erased.version)
-        followed = [newest[day] for day in {*counted, max(newest)}]
+        # What else is published matters only where it takes the place of these rows: a later snapshot.
+        last_day = max(newest) if replaces_whole else None
+        followed = [newest[day] for day in {*counted, *([] if last_day is None else [last_day])}]
 
         def script(job_id: str) -> str:
             job = {"reference": job_id, "link": self.api.console_link(job_id)}
             rows = [generation_without(newest[day], each, token=token, run=run) for day, each in counted.items()]
             rows = [row.model_copy(update=job) for row in rows]
-            ledger, key = self.tables.ledger, self.ledger.key
-            return erase_script(wanted, ledger, key, rows=rows, followed=followed, version=erased.version)
+            return erase_script(
+                wanted,
+                self.tables.ledger,
+                self.ledger.key,
+                rows=rows,
+                followed=followed,
+                version=erased.version,
+                last_day=last_day,
+            )
 
-        outcome = self._run(script, f"erase rows from {wanted.target.id}")["outcome"]
+        return script
+
+    def _rewritten(self, script: Callable[[str], str], counted: Mapping[dt.date, Counted], token: str) -> bool:
+        """Take rows out of days; return whether that was done, and nobody published one of them meanwhile."""
+        outcome = self._run(script, f"erase rows from {self.tables.target.id}")["outcome"]
         if outcome == "unfenced":
             raise RetriableError(
                 f"ledger {self.tables.ledger.id} has lost the fence row of {self.ledger.key}: try again, which puts it "
@@ -197,8 +237,22 @@ class TableEraser:
 
     def _run(self, script: str | Callable[[str], str], doing: str) -> dict[str, Any]:
         def run() -> dict[str, Any]:
-            job_id = f"connect_erase_{uuid.uuid4().hex}"
+            job_id = f"{_JOB[:-32]}{uuid.uuid4().hex}"
+            require_short(script if isinstance(script, str) else script(job_id), self.tables.target)
             [answer], _ = self.api.query(script, doing=doing, labels={"connect": "erase"}, job_id=job_id)
             return dict(answer)
 
         return in_turn(doing, run, lambda: ASSUMED_PUBLISHERS)
+
+
+def first_days(counted: Mapping[dt.date, Counted]) -> dict[dt.date, Counted]:
+    """Return as many of the days as one transaction can take rows out of; at least one.
+
+    A day in too many partitions could not be published in one job either.
+    """
+    some: dict[dt.date, Counted] = {}
+    for day, each in list(counted.items())[:DAYS_AT_ONCE]:
+        if some and each.partitions + sum(one.partitions for one in some.values()) > PARTITIONS_AT_ONCE:
+            break
+        some[day] = each
+    return some

@@ -8,6 +8,7 @@ SHA-256 of each, with a salt that this call alone has, which SQL can make of a r
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, texts, timestamp
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.ledger import NEWEST_FIRST, of_stream, span_values
+from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.stage.late import LATE_COUNTS
 
 if TYPE_CHECKING:
@@ -30,10 +33,12 @@ class Counted(NamedTuple):
 
     :param gone: its rows of those who are looked for.
     :param left: its other rows.
+    :param partitions: in how many partitions of the table the first are, at the most.
     """
 
     gone: int
     left: int
+    partitions: int = 1
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Wanted:
     :param column: of the table.
     :param filter_column: the column that every query on the target must name; None if none.
     :param salt: for this call alone.
+    :param partition: SQL that tells the partitions of a day's rows apart; None if a day is in one.
     """
 
     target: Place
@@ -50,6 +56,7 @@ class Wanted:
     filter_column: str | None
     salt: str
     values: tuple[str, ...]
+    partition: str | None = None
 
     @property
     def theirs(self) -> str:
@@ -62,10 +69,15 @@ class Wanted:
 
 
 def count_query(wanted: Wanted) -> str:
-    """Return the query that answers with ``day``, ``gone`` and ``rows_left`` for each day that has rows of theirs."""
+    """Return the query that looks at each day that has rows of theirs.
+
+    It answers with ``day``, ``gone``, ``rows_left`` and ``partitions``.
+    """
+    # Rows without a value have a partition of their own, which COUNT(DISTINCT …) leaves out.
+    partitions = "1" if wanted.partition is None else "1 + COUNT(DISTINCT IF(theirs, part, NULL))"
     return (
-        "SELECT day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs) AS rows_left FROM (\n"
-        f"  SELECT day, {wanted.theirs} AS theirs FROM {wanted.target.sql}\n"
+        f"SELECT day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs) AS rows_left, {partitions} AS partitions FROM (\n"
+        f"  SELECT day, {wanted.theirs} AS theirs, {wanted.partition or 'NULL'} AS part FROM {wanted.target.sql}\n"
         f"  WHERE {any_partition(wanted.filter_column)}\n"
         ") GROUP BY day HAVING COUNTIF(theirs) > 0 ORDER BY day"
     )
@@ -79,16 +91,19 @@ def erase_script(
     rows: Sequence[LedgerRow],
     followed: Sequence[LedgerRow],
     version: int,
+    last_day: dt.date | None = None,
 ) -> str:
     """Return the script that deletes rows of some days and counts a generation of each; it answers with ``outcome``.
 
     :param rows: the days' ledger rows to be.
-    :param followed: those that they follow, and the stream's newest row. If one of them is not the newest of its day
-        any more, nothing is changed.
+    :param followed: those that they follow, and others that must stand. If one of them is not the newest of its day any
+        more, nothing is changed.
     :param version: of the erase list that has these people.
+    :param last_day: beyond which no day may be published, if any: a later snapshot has replaced these rows.
     """
     stream = of_stream(wanted.target, key)
     days = ", ".join(literal(row.day) for row in rows)
+    later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
     states = texts(f"{row.day} {row.generation} {row.checks}" for row in followed)
     return f"""DECLARE outcome STRING;
 DECLARE seen STRUCT<fences INT64, erased INT64, last_day DATE, moved INT64>;
@@ -108,8 +123,7 @@ SET seen = (
 );
 SET outcome = CASE
   WHEN seen.fences = 0 THEN 'unfenced'
-  WHEN seen.erased < {version} OR seen.moved > 0
-    OR seen.last_day != {literal(max(row.day for row in followed))} THEN 'overtaken'
+  WHEN seen.erased < {version} OR seen.moved > 0{later} THEN 'overtaken'
   ELSE 'erased' END;
 IF outcome = 'erased' THEN
   DELETE FROM {wanted.target.sql}
@@ -174,6 +188,18 @@ def generation_without(before: LedgerRow, counted: Counted, *, token: str, run: 
             "counts": {"erased": before.counts.get("erased", 0) + counted.gone} | late,
         }
     )
+
+
+def require_short(script: str, target: Place) -> None:
+    """Check that BigQuery takes a script.
+
+    :raises ConfigError: it is too long.
+    """
+    if (length := len(script.encode())) > MAX_SCRIPT_BYTES:
+        raise ConfigError(
+            f"erasing from {target.id} takes a query of {length:,} bytes and BigQuery takes 1 MB: name fewer values in "
+            "one call"
+        )
 
 
 def _sha256(text: str) -> str:

@@ -12,13 +12,14 @@ import pytest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.erase_list import MOST_AT_ONCE, lengthen_script, list_of, read_list
-from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, first_days
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
     Counted,
     Wanted,
     count_query,
     erase_script,
     generation_without,
+    require_short,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import of_stream
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
@@ -80,6 +81,28 @@ def test_the_most_days_and_people_fit_into_a_script() -> None:
     for script in scripts(*many, days=DAYS_AT_ONCE):
         assert len(digests(script)) >= MOST_AT_ONCE
         assert len(script.encode()) < MAX_SCRIPT_BYTES
+
+
+def test_a_script_that_bigquery_does_not_take_is_not_sent() -> None:
+    require_short("x" * MAX_SCRIPT_BYTES, TARGET)
+    with pytest.raises(ConfigError, match=r"1,000,001 bytes and BigQuery takes 1 MB: name fewer values"):
+        require_short("x" * (MAX_SCRIPT_BYTES + 1), TARGET)
+
+
+def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
+    days: dict[str, Any] = {"rows": [before()], "followed": [before()], "version": 1}
+    assert "seen.last_day !=" not in erase_script(wanted("u"), LEDGER, KEY, **days)
+    later = erase_script(wanted("u"), LEDGER, KEY, **days, last_day=DAY)
+    assert f"seen.last_day != DATE '{DAY}'" in later
+
+
+def test_days_of_many_partitions_come_few_at_a_time_and_one_comes_always() -> None:
+    """Of days by the hour, 160 with 25 partitions each are 4,000: what BigQuery lets one job change."""
+    hourly = {DAY + dt.timedelta(days=n): Counted(1, 8, partitions=25) for n in range(200)}
+    assert [*first_days(hourly)] == [*hourly][:160]
+    assert len(first_days({day: Counted(1, 8) for day in hourly} | {DAY: Counted(1, 8, 4_001)})) == 1
+    daily = {DAY + dt.timedelta(days=n): Counted(1, 8) for n in range(2 * DAYS_AT_ONCE)}
+    assert len(first_days(daily)) == DAYS_AT_ONCE
 
 
 def test_an_id_that_no_row_of_bigquery_can_have_stops_nobody_elses() -> None:

@@ -13,7 +13,7 @@ from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.tables import filter_column
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.partitions import new_partitioning
+from airflow_provider_connect.sinks._bigquery.partitions import new_partitioning, partition_of_row
 from airflow_provider_connect.sinks._bigquery.problems import expired, new_table_problems, table_problems
 from tests.equipment.bigquery.fixtures import options
 
@@ -105,3 +105,18 @@ def test_a_day_does_not_vanish_from_partitions_by_time_of_arrival() -> None:
     found = table(time_partitioning=by_arrival, require_partition_filter=True)
     assert expired(found, dt.date(1990, 1, 1), dt.date(2026, 11, 20)) is None
     assert filter_column(found) == "_PARTITIONTIME"
+
+
+@pytest.mark.parametrize(
+    ("existing", "sql"),
+    [
+        ({}, None),
+        (by_time("day"), None),
+        (by_time("at", "HOUR"), "TIMESTAMP_TRUNC(`at`, HOUR)"),
+        (by_time(MADE[3].name, "MONTH"), f"DATETIME_TRUNC(`{MADE[3].name}`, MONTH)"),
+        (by_time(None, "HOUR"), "_PARTITIONTIME"),
+        (by_range("id"), "DIV(SAFE_SUBTRACT(`id`, 0), 10)"),
+    ],
+)
+def test_the_partitions_of_a_days_rows_can_be_counted(existing: dict[str, Any], sql: str | None) -> None:
+    assert partition_of_row(table(**existing)) == sql

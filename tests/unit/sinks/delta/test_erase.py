@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def test_how_late_a_day_came_stays_known(lab: Lab) -> None:
     lab.commit(replace(publish, manifest=publish.manifest.model_copy(update={"polled": polled})))
     erased(lab, "a")
     (row,) = lab.ledger.between(MAY, MAY)
-    assert (row.generation, row.counts) == (3, late)
+    assert (row.generation, row.counts) == (3, late | {"erased": 1})
 
 
 def test_the_list_holds_no_id(lab: Lab) -> None:
@@ -216,14 +217,37 @@ def test_the_function_counts_first_and_erases_when_told(lab: Lab) -> None:
     assert rows_of(lab.root) == ["b", "b"]
 
 
+@pytest.mark.parametrize("mode", ["count", "erase"])
+def test_a_column_that_the_source_does_not_bring_is_refused_before_the_sink_is_asked(lab: Lab, mode: Any) -> None:
+    """The table has it, from days that had it: with a list by it no later load could say whose its rows are."""
+    with pytest.raises(ConfigError, match=r"nothing was changed: .* no column 'amount'.* name it as the source does"):
+        erase(Events(), DeltaSink(path=str(lab.root)), ["a"], column="amount", mode=mode, connections={})
+    assert lab.ledger.erased().version == 0
+
+
+def test_rejects_that_nobody_looks_into_are_named(lab: Lab) -> None:
+    """Dry run and erase say it alike: a record that became no row may be theirs, too."""
+    rejects = lab.root / "_connect" / "attempts" / "t9" / "rejects-00000-ab.parquet"
+    rejects.parent.mkdir(parents=True)
+    rejects.touch()
+    for mode in ("count", "erase"):
+        told = erase(Events(), DeltaSink(path=str(lab.root)), ["a"], column="event", mode=mode, connections={})  # type: ignore[arg-type]
+        assert re.search(r"\. Not searched: rejects \(1 times .*/_connect/attempts/\*/rejects-\*", str(told))
+
+
 def test_another_streams_table_is_left_alone(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="belongs to stream mixpanel/export"):
         erase(MixpanelSource(), DeltaSink(path=str(lab.root)), ["a"], column="event", mode="erase", connections={})
 
 
-def test_a_sink_that_cannot_erase_says_so() -> None:
+def test_a_sink_that_cannot_erase_says_so(lab: Lab) -> None:
+    with pytest.raises(ConfigError, match="DeltaSink cannot erase"):
+        erase(MixpanelSource(), DeltaSink(path=f"{lab.root}/{{event}}"), ["a"], connections={})
+
+
+def test_a_topic_whose_keys_name_nobody_is_refused_before_it_is_asked() -> None:
     connection = Connection(conn_id="kafka_default", extra={"bootstrap.servers": "127.0.0.1:9"})
-    with pytest.raises(ConfigError, match="KafkaSink cannot erase"):
+    with pytest.raises(ConfigError, match=r"from topic 'events': the records' keys are not the texts of 'distinct_id'"):
         erase(MixpanelSource(), KafkaSink(topic="events"), ["a"], connections={"kafka_default": connection})
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark import job
 from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.freezer import Freezer
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.window import Day, span
 from tests.equipment.clock import NoTime
@@ -279,3 +280,41 @@ def test_a_tally_of_one_day_is_that_days() -> None:
     assert tally.for_day(MONDAY) is tally
     tally.rows += 3
     assert tally.rows_of_all_days == 3
+
+
+LATE = {"retry_budget_seconds": 60.0, "shared": "DeadlineError"}
+"""Every request for several days runs into its deadline."""
+
+
+def test_days_that_run_into_a_deadline_together_are_asked_for_one_by_one(lab: Lab) -> None:
+    reports = move(lab, MONDAY, TUESDAY, WEDNESDAY, together=3, source=LATE)
+    assert polled(lab) == ["2026-10-05", "2026-10-05", "2026-10-06", "2026-10-07"]
+    assert statuses(reports) == ["published"] * 3
+
+
+def test_a_day_that_fails_alone_as_well_fails_alone(lab: Lab) -> None:
+    reports = move(lab, MONDAY, TUESDAY, WEDNESDAY, together=3, source=LATE | {"bad": {"2026-10-06": "DataError"}})
+    assert kinds(reports) == [None, "DataError", None]
+
+
+def test_without_room_for_single_days_the_rest_is_put_off(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Freezer._asked
+
+    def short_of_requests(self: Freezer, days: Sequence[Day], *rest: Any, **more: Any) -> Any:
+        if days == (TUESDAY,):
+            raise QuotaError("no room")
+        return asked(self, days, *rest, **more)
+
+    monkeypatch.setattr(Freezer, "_asked", short_of_requests)
+    reports = move(lab, MONDAY, TUESDAY, WEDNESDAY, together=3, source=LATE)
+    assert statuses(reports) == ["published", "not_started", "not_started"]
+
+
+def test_the_next_try_asks_for_each_day_alone_at_once(lab: Lab) -> None:
+    """The first one had no time left for it."""
+    source = LATE | {"retry_budget_seconds": 0.0}
+    failed = move(lab, MONDAY, TUESDAY, source=source)
+    assert kinds(failed) == ["DeadlineError"] * 2
+    assert all("the next try asks for the day in more requests" in str(report.failure) for report in failed)
+    assert statuses(move(lab, MONDAY, TUESDAY, source=source)) == ["published"] * 2
+    assert polled(lab) == ["2026-10-05", "2026-10-05", "2026-10-06"]

@@ -11,14 +11,14 @@ import pyarrow as pa
 from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.window import Day
 
 ERRORS: dict[str, Any] = {
-    cls.__name__: cls for cls in (ConfigError, DataError, RetriableError, PlanGoneError, KeyError)
+    cls.__name__: cls for cls in (ConfigError, DataError, DeadlineError, RetriableError, PlanGoneError, KeyError)
 }
 
 
@@ -27,7 +27,8 @@ class TinySource(Source):
 
     ``faults`` holds for each partition the errors of its tries, one after another: an error's name, and after a
     colon the seconds to wait; ``bad`` the error of every request that serves a day. ``together`` is how many days one
-    request serves, ``has_keys`` whether rows have keys, and ``stray`` a day whose rows come unrequested.
+    request serves, ``shared`` the error of every request that serves several, ``has_keys`` whether rows have keys, and
+    ``stray`` a day whose rows come unrequested.
     """
 
     name: ClassVar[str] = "tiny"
@@ -42,6 +43,7 @@ class TinySource(Source):
     together: int = 1
     has_keys: bool = True
     bad: dict[str, str] = Field(default_factory=dict)
+    shared: str = ""
     stray: Day | None = None
 
     @property
@@ -93,6 +95,8 @@ class TinyPoller(Poller):
         faults = options.faults.get(part.index, [])
         if tried < len(faults):
             self._fail(faults[tried])
+        if options.shared and len(part.days) > 1:
+            self._fail(options.shared)
         for day in part.days:
             if str(day) in options.bad:
                 self._fail(options.bad[str(day)])
