@@ -1,9 +1,10 @@
-"""Tables of a database: PostgreSQL, MySQL, MariaDB and SQLite, as days or as snapshots, exactly typed.
+"""Tables of a database: PostgreSQL, MySQL, MariaDB and SQLite, as days, snapshots or increments, exactly typed.
 
 .. code-block:: python
 
     SqlSource(conn_id="shop_db", table="orders", day_column="created_at")
     SqlSource(conn_id="shop_db", table="customers", snapshot="replace")
+    SqlSource(conn_id="shop_db", table="events", mode="incrementing", incrementing_column="id")
 
 ``docs/sql.md`` says which table is read in which way, and what each way cannot see.
 
@@ -23,7 +24,8 @@ PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``: both come with the 
 
 **Days.** With ``day_column`` a day has the rows whose value lies from its start to its end in ``zone``, the end
 excluded. A date column has dates of that zone. Timestamps without a zone are taken from a clock in ``db_timezone``.
-Rows without a value are in no day. With ``snapshot`` the rows are all that the table has when it is read.
+Rows without a value are in no day. With ``snapshot`` the rows are all that the table has when it is read. With ``mode``
+a day has what came since the last run, whatever its day; the sink's ledger keeps from where to where that was.
 
 **Rows**: the columns as the database has them (``docs/sql_types.md`` has each type's), and ours. Those of a table
 ``orders (id bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are

@@ -18,6 +18,8 @@ def connection_problems(options: SqlOptions, connection: Connection) -> list[str
         found = [] if host else [f"{about}: host: give the path of the database's file"]
         if (options.parallel_chunks or 1) > 1:
             found.append("parallel_chunks: one connection alone sees one state of a file of SQLite: leave it out")
+        if "timestamp" in (options.mode or ""):
+            found.append("mode: SQLite has no times to follow, only texts: use incrementing")
         return found
     found = [f"{about}: host: give a name or an address, not a URL"] if "://" in host or "@" in host else []
     if kind == MYSQL and not connection.path and options.table is not None and not options.what_schema:

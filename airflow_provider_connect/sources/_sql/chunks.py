@@ -45,8 +45,8 @@ def find_bounds(
     order = ", ".join(columns)
     found: list[Bound] = []
     while len(found) < chunks - 1:
-        after = [_after(columns, found[-1], compares_rows=compares_rows)] if found else []
-        conditions_here = " AND ".join(f"({each})" for each in [where, *after] if each)
+        behind = [after(columns, found[-1], compares_rows=compares_rows)] if found else []
+        conditions_here = " AND ".join(f"({each})" for each in [where, *behind] if each)
         sql = database.select(columns, relation, where=conditions_here, order_by=order, limit=1)
         rows_here = database.rows(f"{sql} OFFSET {step - 1}")
         if not rows_here:
@@ -64,18 +64,20 @@ def conditions(columns: Sequence[str], bounds: Sequence[Bound], *, compares_rows
     """
     ends: list[Bound | None] = [None, *bounds, None]
     found = []
-    for after, upto in pairwise(ends):
-        parts = [_after(columns, after, compares_rows=compares_rows)] if after is not None else []
-        parts += [_upto(columns, upto, compares_rows=compares_rows)] if upto is not None else []
+    for first, last in pairwise(ends):
+        parts = [after(columns, first, compares_rows=compares_rows)] if first is not None else []
+        parts += [upto(columns, last, compares_rows=compares_rows)] if last is not None else []
         found.append(" AND ".join(f"({part})" for part in parts))
     return found
 
 
-def _after(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
+def after(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
+    """Return the condition of all rows behind a bound; the parameters are those of :func:`conditions`."""
     return _compared(columns, bound, ">", ">", compares_rows=compares_rows)
 
 
-def _upto(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
+def upto(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
+    """Return the condition of all rows up to a bound, and of those at it."""
     return _compared(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 

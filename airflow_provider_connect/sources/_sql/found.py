@@ -30,6 +30,7 @@ class Found:
     :param is_unique: whether the database itself sees to it that a key comes once.
     :param day: the day column; None for a snapshot.
     :param indexes: of the table.
+    :param timestamp: the cursor's time; ``incrementing`` its number. None without such a cursor.
     """
 
     columns: tuple[SqlColumn, ...]
@@ -37,6 +38,8 @@ class Found:
     is_unique: bool = False
     day: SqlColumn | None = None
     indexes: tuple[Index, ...] = ()
+    timestamp: SqlColumn | None = None
+    incrementing: SqlColumn | None = None
 
     @property
     def key_columns(self) -> list[SqlColumn]:
@@ -66,16 +69,20 @@ def find(database: Database, options: SqlOptions) -> Found:
     all_columns = {column.name: column for column in database.describe(options.what)}
     problems = _missing("columns", options.columns or (), all_columns)
     problems += _missing("key", options.key or (), all_columns)
-    problems += _missing("day_column", (options.day_column,) if options.day_column else (), all_columns)
+    ways = {name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")}
+    for option, name in ways.items():
+        problems += _missing(option, (name,) if name else (), all_columns)
     if problems:
         raise ConfigError("; ".join(problems))
     columns = tuple(all_columns[name] for name in options.columns or all_columns)
     if found := _name_problems([column.name for column in columns]):
         raise ConfigError("; ".join(found))
-    day = all_columns[options.day_column] if options.day_column else None
+    day, timestamp, incrementing = (all_columns[name] if name else None for name in ways.values())
     table = options.what
     if not isinstance(table, Table):
-        return Found(columns, options.key or (), is_unique=False, day=day)
+        return Found(
+            columns, options.key or (), is_unique=False, day=day, timestamp=timestamp, incrementing=incrementing
+        )
     primary = tuple(database.primary_key(table))
     indexes = tuple(database.indexes(table))
     key = options.key or primary
@@ -88,7 +95,9 @@ def find(database: Database, options: SqlOptions) -> Found:
     nullable = {name for name in key if all_columns[name].is_nullable}
     # An index lets NULL come often; that is a row without a key, which is refused in any case.
     is_unique = any(set(each) <= set(key) for each in unique) and not nullable
-    return Found(columns, key, is_unique=is_unique, day=day, indexes=indexes)
+    return Found(
+        columns, key, is_unique=is_unique, day=day, indexes=indexes, timestamp=timestamp, incrementing=incrementing
+    )
 
 
 def reading(database: Database, found: Found, choices: Choices) -> Reading:

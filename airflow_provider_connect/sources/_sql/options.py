@@ -16,6 +16,8 @@ from airflow_provider_connect.window import zone as known_zone
 DEFAULT_CHUNKS = 4
 """How many chunks of a snapshot are read at once where they can share what they see."""
 POSTGRES, MYSQL, SQLITE = "postgres", "mysql", "sqlite"
+NOW = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
+"""The database's own clock, in seconds since 1970."""
 RECORD_KEY = "record_key"
 _TAKEN = ("day", RECORD_KEY)
 
@@ -45,6 +47,7 @@ def _sql(text: str) -> str:
     return text
 
 
+Mode = Literal["incrementing", "timestamp", "timestamp+incrementing"]
 _Zone = Annotated[str, AfterValidator(_zone)]
 _Names = Annotated[tuple[str, ...] | None, AfterValidator(_names)]
 _Sql = Annotated[str, AfterValidator(_sql)]
@@ -86,6 +89,28 @@ class SqlOptions(Source):
         description="In place of day_column: replace takes all there is and replaces what was there; daily keeps what "
         "there is on each day as that day's rows.",
     )
+    mode: Mode | None = Field(
+        default=None,
+        description="In place of day_column: each run reads the rows that came behind the last one that was read, "
+        "whatever its day. incrementing follows a number that only grows, timestamp the time of a row's last change, "
+        "timestamp+incrementing both.",
+    )
+    incrementing_column: str | None = Field(
+        default=None, description="With mode: the whole number that each new row has a higher one of."
+    )
+    timestamp_column: str | None = Field(
+        default=None, description="With mode: the time at which a row was written or last changed."
+    )
+    timestamp_delay_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="With timestamp_column: how old a row must be to be read, so that no transaction that is "
+        "shorter than this is passed by.",
+    )
+    snapshot_mode: Literal["initial", "no_data"] = Field(
+        default="initial",
+        description="With mode: what the stream begins with: initial, all rows there are; no_data, none of them.",
+    )
     decimals: Decimals = Field(
         default="exact",
         description="How decimal numbers are read: exact, as decimals, or as text where 38 digits are too few or the "
@@ -108,7 +133,9 @@ class SqlOptions(Source):
 
     @property
     def kind(self) -> SourceKind:
-        """Days, or one snapshot that each run replaces."""
+        """Days, increments, or one snapshot that each run replaces."""
+        if self.mode is not None:
+            return "increment"
         return "snapshot" if self.snapshot == "replace" else "day"
 
     @property
@@ -156,10 +183,11 @@ def option_problems(options: SqlOptions) -> list[str]:
         found.append(f"stream: {why}")
     if options.query is not None and options.key is None:
         found.append("key: a query has no primary key: name the columns that identify a row")
-    if (options.day_column is None) == (options.snapshot is None):
-        found.append("day_column: give either day_column, for days, or snapshot")
-    if options.db_timezone != "UTC" and options.day_column is None:
-        found.append("db_timezone: it says how day_column is compared, and there is none")
+    if [options.day_column, options.snapshot, options.mode].count(None) != 2:  # one of three
+        found.append("day_column: give either day_column, for days, or snapshot, or mode")
+    if options.db_timezone != "UTC" and options.day_column is None and options.timestamp_column is None:
+        found.append("db_timezone: it says how day_column or timestamp_column is compared, and there is none")
+    found += _cursor_problems(options)
     if options.parallel_chunks is not None and options.snapshot is None:
         found.append("parallel_chunks: a day is read in one piece, and only snapshots are cut")
     if options.columns is not None:
@@ -173,4 +201,21 @@ def option_problems(options: SqlOptions) -> list[str]:
             for name in options.key or ()
             if name not in options.columns
         ]
+    return found
+
+
+def _cursor_problems(options: SqlOptions) -> list[str]:
+    """Say which options of the cursor are missing, or mean nothing without it."""
+    modes = (options.mode or "").split("+")
+    found = []
+    for name in ("incrementing", "timestamp"):
+        column, wanted = getattr(options, f"{name}_column"), name in modes
+        if wanted and column is None:
+            found.append(f"{name}_column: mode={options.mode!r} needs it")
+        if not wanted and column is not None:
+            found.append(f"{name}_column: it belongs to a mode with {name!r}")
+    if options.timestamp_delay_seconds and "timestamp" not in modes:
+        found.append("timestamp_delay_seconds: it belongs to a mode with 'timestamp'")
+    if options.snapshot_mode != "initial" and options.mode is None:
+        found.append("snapshot_mode: it belongs to mode")
     return found

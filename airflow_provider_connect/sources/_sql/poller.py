@@ -18,10 +18,11 @@ from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._sql import chunks
+from airflow_provider_connect.sources._sql.cursors import NOTHING, Cursor, cursor_of
 from airflow_provider_connect.sources._sql.days import bounds, condition
 from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
 from airflow_provider_connect.sources._sql.keys import key_bytes
-from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, SQLITE, SqlOptions
+from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, NOW, SQLITE, SqlOptions
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class SqlPoller(Poller):
         self._lock = threading.Lock()
         self._known: tuple[Found, Reading] | None = None
         self._held: dict[Day, Database] = {}
+        self._spans: dict[Day, tuple[str | None, str]] = {}
 
     def close(self) -> None:
         """End the sessions that chunks share."""
@@ -67,6 +69,37 @@ class SqlPoller(Poller):
                     self._known = found, reading(database, found, self._options.choices)
             return self._known
 
+    def follow(self, day: Day, after: str | None, to: str | None) -> str:
+        """Fix the rows of an increment, by the database's own clock; return where they end.
+
+        :raises ConfigError: the cursor's columns cannot be followed, or have changed since.
+        """
+        found, _ = self._find()
+        with self._session(str(day)) as database:
+            cursor = self._cursor(database, found)
+            end = to
+            if end is None:
+                until = self._now(database) - dt.timedelta(seconds=self._options.timestamp_delay_seconds)
+                relation, where = database.relation(self._options.what), self._where("")
+                end = cursor.end(database, relation, after, where=where, until=until)
+            cursor.condition(database, after, end)  # now, while a position that does not fit can be told
+        with self._lock:
+            self._spans[day] = after, end
+        return end
+
+    def _cursor(self, database: Database, found: Found) -> Cursor:
+        return cursor_of(
+            database,
+            timestamp=found.timestamp,
+            incrementing=found.incrementing,
+            db_timezone=self._options.db_timezone,
+            compares_rows=self._connection.conn_type != MYSQL,
+        )
+
+    def _now(self, database: Database) -> dt.datetime:
+        asked = NOW.get(self._connection.conn_type)
+        return dt.datetime.fromtimestamp(float(database.one(asked)[0]), dt.UTC) if asked is not None else now()
+
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return a partition for each day, or one for each chunk of a snapshot.
 
@@ -80,7 +113,7 @@ class SqlPoller(Poller):
 
     def _require_day(self, day: Day) -> None:
         options = self._options
-        if options.kind == "snapshot":
+        if options.kind != "day":
             require_begun(day, options.zone, now())
             return
         require_over(day, options.zone, now())
@@ -95,8 +128,12 @@ class SqlPoller(Poller):
             "is_unique": found.is_unique,
         }
         self._let_go(day)
+        if self._options.mode is not None and day not in self._spans:
+            self.follow(day, None, None)
         with ExitStack() as stack:
             database = stack.enter_context(self._session(str(day)))
+            if self._options.mode is not None:
+                return [common | {"where": self._of_span(database, found, day)}]
             if found.day is not None:
                 return [common | {"where": self._of_day(database, found.day, day)}]
             most = self._chunks(database, found, how)
@@ -113,6 +150,12 @@ class SqlPoller(Poller):
                 with self._lock:
                     self._held[day] = database
             return [common | {"where": where, "snapshot": snapshot} for where in wheres]
+
+    def _of_span(self, database: Database, found: Found, day: Day) -> str:
+        after, to = self._spans[day]
+        if after is None and self._options.snapshot_mode == "no_data":
+            return NOTHING
+        return self._cursor(database, found).condition(database, after, to)
 
     def _of_day(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)

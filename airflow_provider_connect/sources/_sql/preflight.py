@@ -13,10 +13,9 @@ from airflow_provider_connect.polling.findings import Finding, Level, lines, pas
 from airflow_provider_connect.sources._sql.checking import connection_problems
 from airflow_provider_connect.sources._sql.days import Clock
 from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
-from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOptions
+from airflow_provider_connect.sources._sql.options import MYSQL, NOW, POSTGRES, SqlOptions
 
 _CLOCK_SECONDS = 5.0
-_NOW = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
 _ZONE = {
     # What the session itself is set to, is UTC.
     POSTGRES: "SELECT reset_val FROM pg_settings WHERE name = 'TimeZone'",
@@ -77,7 +76,9 @@ class _Check:
             self.add("columns", "ok", f"{len(found.columns)} of them")
             self._rights(database, how)
             self._key(found)
-            if found.day is not None:
+            if self.options.mode is not None:
+                self._cursor(database, found)
+            elif found.day is not None:
                 self._day(database, found, clock(database, found.day))
             else:
                 self._chunks(database, found, how)
@@ -91,7 +92,7 @@ class _Check:
         if lag is not None:
             text = f"it is a replica, {lag:.0f} s behind its primary"
             self.add("the replica", "note", text, "set ready_after well above that: what it lacks is in no day")
-        if (asked := _NOW.get(self.connection.conn_type)) is None:
+        if (asked := NOW.get(self.connection.conn_type)) is None:
             return
         before = time.time()
         (there,) = database.one(asked)
@@ -137,6 +138,22 @@ class _Check:
             self._wall(database, about)
         else:
             self.add(about, "ok", {"date": "it has dates", "instant": "it has instants"}[tells])
+
+    def _cursor(self, database: Database, found: Found) -> None:
+        """Say what the cursor cannot see."""
+        for column in (found.timestamp, found.incrementing):
+            if column is None:
+                continue
+            about = f"column {column.name!r}"
+            if column.is_nullable:
+                text = "it may be NULL, and such a row is in no increment"
+                self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
+            if self.options.table is not None and not any(index.columns[0] == column.name for index in found.indexes):
+                self.add(about, "note", "no index begins with it, so each run reads the whole table", "make an index")
+        if found.timestamp is not None and clock(database, found.timestamp) == "wall":
+            self._wall(database, f"column {found.timestamp.name!r}")
+        text = "a row that is committed after one with a later position was read is passed by, and so are deletes"
+        self.add(f"mode {self.options.mode!r}", "note", text, "see docs/sql.md for how often that is")
 
     def _wall(self, database: Database, about: str) -> None:
         assumed = self.options.db_timezone

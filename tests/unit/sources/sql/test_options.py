@@ -14,6 +14,12 @@ from airflow_provider_connect.sources.sql import SqlSource
 
 DAYS: dict[str, Any] = {"conn_id": "shop_db", "table": "orders", "day_column": "created_at"}
 WHOLE: dict[str, Any] = {"conn_id": "shop_db", "table": "orders", "snapshot": "replace"}
+CURSOR: dict[str, Any] = {
+    "conn_id": "shop_db",
+    "table": "orders",
+    "mode": "incrementing",
+    "incrementing_column": "id",
+}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_the_stream_is_the_table_by_default() -> None:
         (WHOLE | {"stream": "a b"}, "stream: a stream needs a name"),
         (WHOLE | {"day_column": "at"}, "give either day_column, for days, or snapshot"),
         ({"conn_id": "c", "table": "orders"}, "give either day_column, for days, or snapshot"),
-        (WHOLE | {"db_timezone": "US/Pacific"}, "db_timezone: it says how day_column is compared"),
+        (WHOLE | {"db_timezone": "US/Pacific"}, "db_timezone: it says how day_column or timestamp_column is"),
         (DAYS | {"parallel_chunks": 2}, "parallel_chunks: a day is read in one piece"),
         (DAYS | {"zone": "Mars"}, "zone: unknown time zone 'Mars'"),
         (DAYS | {"columns": []}, "columns: name at least one"),
@@ -62,7 +68,16 @@ def test_the_stream_is_the_table_by_default() -> None:
         (DAYS | {"columns": ["Day"]}, "columns: 'Day' is a name that this package's own column has"),
         (DAYS | {"columns": ["a"], "key": ["b"]}, "columns: 'b' is part of the key"),
         (DAYS | {"where": "  "}, "where: it is empty"),
-        (DAYS | {"mode": "timestamp"}, "mode: unknown option"),
+        (
+            DAYS | {"mode": "timestamp", "timestamp_column": "at"},
+            "give either day_column, for days, or snapshot, or mode",
+        ),
+        (CURSOR | {"mode": "newest"}, "mode: Input should be 'incrementing', 'timestamp' or 'timestamp+incrementing'"),
+        (CURSOR | {"mode": "timestamp"}, "timestamp_column: mode='timestamp' needs it"),
+        (CURSOR | {"mode": "timestamp"}, "incrementing_column: it belongs to a mode with 'incrementing'"),
+        (CURSOR | {"timestamp_delay_seconds": 60}, "timestamp_delay_seconds: it belongs to a mode with 'timestamp'"),
+        (WHOLE | {"snapshot_mode": "no_data"}, "snapshot_mode: it belongs to mode"),
+        (CURSOR | {"parallel_chunks": 2}, "parallel_chunks: a day is read in one piece"),
         (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
     ],
 )

@@ -1,0 +1,187 @@
+"""Cursors: by which columns a table is followed, where an increment ends, and the condition that finds its rows.
+
+A position is the cursor columns' values of the last row that belongs to an increment. The ledger has it as a JSON list
+of texts, ``["2026-10-05T12:00:00.123456+00:00", "17"]``. One without values, ``[]``, comes before every row.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sources._sql.chunks import after, upto
+from airflow_provider_connect.sources._sql.days import clock_of
+from airflow_provider_connect.window import zone
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Tells = Literal["number", "instant", "wall"]
+Value = int | dt.datetime
+START = "[]"
+NOTHING = "1 = 0"
+
+
+class CursorColumn(NamedTuple):
+    """One column of a cursor.
+
+    :param tells: a number that only grows, an instant, or what a clock on the wall showed.
+    """
+
+    name: str
+    tells: Tells
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """The columns that a table is followed by, the time before the number.
+
+    :param db_timezone: whose clock a time without a zone shows.
+    :param compares_rows: as for :func:`.chunks.conditions`.
+    """
+
+    columns: tuple[CursorColumn, ...]
+    db_timezone: str
+    compares_rows: bool
+
+    def text_of(self, values: tuple[object, ...]) -> str:
+        """Return a position as the ledger keeps it.
+
+        :param values: of a row, as the database gave them.
+        :raises DataError: a value is none of its column's type.
+        """
+        texts = []
+        for column, value in zip(self.columns, values, strict=True):
+            if column.tells == "number":
+                texts.append(str(int(str(value))))
+            elif isinstance(value, dt.datetime):
+                texts.append(_as_told(value, column.tells).isoformat())
+            else:
+                raise DataError(f"column {column.name!r} has a value that is no time, so nothing can be read behind it")
+        return json.dumps(texts)
+
+    def values_of(self, text: str) -> tuple[Value, ...]:
+        """Read a position; () of the one before every row.
+
+        :raises ConfigError: these columns have no such position.
+        """
+        try:
+            texts = json.loads(text)
+            if texts == []:
+                return ()
+            pairs = zip(self.columns, texts, strict=True)
+            return tuple(
+                int(each) if column.tells == "number" else _time_of(each, column.tells) for column, each in pairs
+            )
+        except (ValueError, TypeError):
+            names = ", ".join(column.name for column in self.columns)
+            raise ConfigError(
+                f"the ledger has a position that {names} cannot have: mode, the cursor's columns or their types have "
+                "changed since. Set them back, or load into a target of its own"
+            ) from None
+
+    def condition(self, database: Database, begin: str | None, end: str) -> str:
+        """Return the condition that finds the rows of an increment.
+
+        :param begin: the position that they come behind; None at the beginning.
+        :param end: the last one's.
+        """
+        first, last = self.values_of(begin or START), self.values_of(end)
+        if not last:
+            return NOTHING
+        names = self._quoted(database)
+        parts = [after(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
+        parts.append(upto(names, self._literals(database, last), compares_rows=self.compares_rows))
+        return " AND ".join(f"({part})" for part in parts)
+
+    def end(self, database: Database, relation: str, begin: str | None, *, where: str, until: dt.datetime) -> str:
+        """Return the position of the last row there is now; ``begin`` if none came behind it.
+
+        :param where: which rows there are; "" for all.
+        :param until: no row of a later time counts yet.
+        """
+        first, names = self.values_of(begin or START), self._quoted(database)
+        parts = [where] if where else []
+        parts += [f"{name} IS NOT NULL" for name in names]
+        parts += [after(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
+        parts += [
+            f"{name} <= {database.literal(self._shown(until, column.tells))}"
+            for name, column in zip(names, self.columns, strict=True)
+            if column.tells != "number"
+        ]
+        sql = database.select(
+            names,
+            relation,
+            where=" AND ".join(f"({part})" for part in parts),
+            order_by=", ".join(f"{name} DESC" for name in names),
+            limit=1,
+        )
+        found = database.rows(sql)
+        return self.text_of(found[0]) if found else begin or START
+
+    def _shown(self, instant: dt.datetime, tells: Tells) -> dt.datetime:
+        """Return an instant as a column tells it."""
+        return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
+
+    def _quoted(self, database: Database) -> list[str]:
+        return [database.quote(column.name) for column in self.columns]
+
+    @staticmethod
+    def _literals(database: Database, values: tuple[Value, ...]) -> tuple[str, ...]:
+        return tuple(database.literal(value) for value in values)
+
+
+def cursor_of(
+    database: Database,
+    *,
+    timestamp: SqlColumn | None,
+    incrementing: SqlColumn | None,
+    db_timezone: str,
+    compares_rows: bool,
+) -> Cursor:
+    """Return the cursor of a table.
+
+    :raises ConfigError: naming every column whose type cannot be followed.
+    """
+    columns, problems = [], []
+    for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
+        if column is None:
+            continue
+        (read,) = database.reading([column], Choices())
+        tells = _tells(option, read.type)
+        if tells is None:
+            wanted = "a timestamp" if option == "timestamp_column" else "a whole number"
+            problems.append(f"{option}: {column.name!r} of type {column.type} is not {wanted}")
+        else:
+            columns.append(CursorColumn(column.name, tells))
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return Cursor(tuple(columns), db_timezone, compares_rows)
+
+
+def _tells(option: str, kind: pa.DataType) -> Tells | None:
+    from pyarrow import types
+
+    if option == "incrementing_column":
+        whole = types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0)
+        return "number" if whole else None
+    found = clock_of(kind)
+    return None if found == "date" else found
+
+
+def _as_told(value: dt.datetime, tells: Tells) -> dt.datetime:
+    """Return a time as its column tells it; MySQL gives instants without their zone, which is the session's."""
+    if tells == "instant":
+        return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+    return value.replace(tzinfo=None)
+
+
+def _time_of(text: str, tells: Tells) -> dt.datetime:
+    found = dt.datetime.fromisoformat(text)
+    if (found.tzinfo is None) is (tells == "instant"):
+        raise ValueError("told by another clock")
+    return found

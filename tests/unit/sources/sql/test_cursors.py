@@ -1,0 +1,185 @@
+"""Cursors: positions that come back as they were, and a table of SQLite that is followed by a number."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.job import JobConfig
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.source import Poller
+from airflow_provider_connect.sources._sql.cursors import START, Cursor, CursorColumn
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.window import ONE_DAY, Day
+from tests.equipment.spark.here import drive
+
+DAYS = [Day(date=dt.date(2026, 10, 5) + number * ONE_DAY) for number in range(4)]
+PAIR = Cursor((CursorColumn("at", "instant"), CursorColumn("id", "number")), "UTC", compares_rows=True)
+WALL = Cursor((CursorColumn("at", "wall"),), "US/Pacific", compares_rows=True)
+
+
+@given(st.datetimes(timezones=st.just(dt.UTC)), st.integers(-(10**38), 10**38))
+def test_a_position_comes_back_as_it_was(at: dt.datetime, number: int) -> None:
+    assert PAIR.values_of(PAIR.text_of((at, number))) == (at, number)
+    wall = at.replace(tzinfo=None)
+    assert WALL.values_of(WALL.text_of((wall,))) == (wall,)
+
+
+def test_an_instant_without_its_zone_is_the_session_s() -> None:
+    """MySQL gives them so."""
+    naive = dt.datetime(2026, 10, 5, 12, 0, 0, 5, tzinfo=dt.UTC).replace(tzinfo=None)
+    assert PAIR.text_of((naive, 7)) == '["2026-10-05T12:00:00.000005+00:00", "7"]'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "null", '["7"]', '["2026-10-05T12:00:00", "7"]', '["2026-10-05T12:00:00+00:00", "x"]', '["a", "7"]'],
+)
+def test_a_position_of_other_columns_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="the ledger has a position that at, id cannot have"):
+        PAIR.values_of(text)
+
+
+def test_what_is_no_time_cannot_be_followed() -> None:
+    with pytest.raises(DataError, match="column 'at' has a value that is no time"):
+        PAIR.text_of(("infinity", 1))
+
+
+class Events:
+    """A table that grows, in a file of SQLite."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.file = folder / "shop.db"
+        self.options: dict[str, Any] = {
+            "mode": "incrementing",
+            "incrementing_column": "id",
+            "table": "events",
+        } | options
+        self.run("CREATE TABLE events (id integer NOT NULL PRIMARY KEY, name text)")
+
+    def run(self, statement: str, *rows: tuple[Any, ...]) -> None:
+        with closing(sqlite3.connect(self.file)) as database, database:
+            database.executemany(statement, rows) if rows else database.execute(statement)
+
+    def add(self, *ids: int) -> None:
+        if ids:
+            self.run("INSERT INTO events VALUES (?, 'x')", *((each,) for each in ids))
+
+    def open(self) -> Poller:
+        source = SqlSource(conn_id="shop_db", **self.options)
+        assert source.kind == "increment"
+        return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)))
+
+    def increment(self, day: Day, after: str | None, to: str | None = None) -> tuple[str, list[int]]:
+        """Return where an increment ends, and the ids that it brings."""
+        with self.open() as poller:
+            end = poller.follow(day, after, to)
+            return end, ids(poller, day)
+
+
+def ids(poller: Poller, day: Day) -> list[int]:
+    batches = [batch for part in poller.plan([day]) for _, batch in poller.poll(part, Tally([day]))]
+    return sorted(each for batch in batches for each in batch.column("id").to_pylist())
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.lists(st.integers(1, 9), max_size=4), min_size=1, max_size=4))
+def test_every_row_comes_once_whatever_comes_between(
+    tmp_path_factory: pytest.TempPathFactory, gaps: list[list[int]]
+) -> None:
+    events, last = Events(tmp_path_factory.mktemp("db")), 0
+    after: str | None = None
+    read: list[tuple[Day, str | None, str, list[int]]] = []
+    for day, group in zip(DAYS, gaps, strict=False):
+        for gap in group:
+            last += gap
+            events.add(last)
+        end, found = events.increment(day, after)
+        read.append((day, after, end, found))
+        after = end
+    assert sum(len(found) for *_, found in read) == sum(map(len, gaps[: len(read)]))
+    for day, begin, end, found in read:
+        assert events.increment(day, begin, end) == (end, found), "a load that is repeated"
+
+
+def test_a_table_without_a_row_has_a_position_before_all(tmp_path: Path) -> None:
+    events = Events(tmp_path)
+    assert events.increment(DAYS[0], None) == (START, [])
+    events.add(3, 5)
+    assert events.increment(DAYS[1], START) == ('["5"]', [3, 5])
+    assert events.increment(DAYS[0], None, START) == (START, []), "what was empty stays so"
+
+
+def test_the_condition_of_the_user_holds_for_the_end_too(tmp_path: Path) -> None:
+    events = Events(tmp_path, where="id < 10 -- no more")
+    events.add(3, 50)
+    assert events.increment(DAYS[0], None) == ('["3"]', [3])
+
+
+def test_a_stream_may_begin_with_what_comes(tmp_path: Path) -> None:
+    events = Events(tmp_path, snapshot_mode="no_data")
+    events.add(3, 5)
+    assert events.increment(DAYS[0], None) == ('["5"]', [])
+    events.add(8)
+    assert events.increment(DAYS[1], '["5"]') == ('["8"]', [8])
+
+
+def test_a_plan_that_nobody_has_fixed_reads_from_the_beginning(tmp_path: Path) -> None:
+    events = Events(tmp_path)
+    events.add(3, 5)
+    with events.open() as poller:
+        assert ids(poller, DAYS[0]) == [3, 5]
+
+
+def test_a_column_that_only_looks_like_a_number_is_refused(tmp_path: Path) -> None:
+    events = Events(tmp_path, incrementing_column="name")
+    with pytest.raises(ConfigError, match="incrementing_column: 'name' of type text is not a whole number"):
+        events.increment(DAYS[0], None)
+
+
+def test_a_file_has_no_times_to_follow() -> None:
+    source = SqlSource(conn_id="c", table="t", mode="timestamp", timestamp_column="at")
+    problems = source.check(Connection(conn_id="c", conn_type="sqlite", host="/tmp/shop.db"))
+    assert problems == ["mode: SQLite has no times to follow, only texts: use incrementing"]
+
+
+def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) -> None:
+    """The driver and a real sink: what a run has read is where the next one goes on, whatever its day."""
+    events = Events(tmp_path)
+    events.add(1, 2)
+
+    def run(number: int, day: Day) -> int:
+        job = JobConfig(
+            source_name="sql",
+            source={"conn_id": "shop_db"} | events.options,
+            sink_name="delta",
+            sink={"path": str(tmp_path / "table")},
+            days=(day,),
+            intent=Intent(token=f"{number:032x}", run=f"dag/run-{number}/task"),
+            attempt=f"{number:016x}-1",
+            report=str(tmp_path / f"run-{number}" / "report.json"),
+            progress_seconds=1,
+        )
+        connection = Connection(conn_id="shop_db", conn_type="sqlite", host=str(events.file))
+        (report,) = drive(job, {"shop_db": connection}).days
+        assert report.failure is None
+        return report.rows_written
+
+    assert run(1, DAYS[1]) == 2
+    events.add(7)
+    assert run(2, DAYS[0]) == 1
+    assert run(3, DAYS[1]) == 2, "a day that is loaded again"
+    assert run(4, DAYS[2]) == 0
+    found = DeltaTable(str(tmp_path / "table")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
+    assert sorted(found) == [1, 2, 7]
