@@ -1,4 +1,4 @@
-"""Ten days of a declared REST API, and some of X: what the system tests let catchup do with APIs that are in trouble."""
+"""Days of a declared REST API, and of X: what the system tests let catchup do with APIs that are in trouble."""
 
 import datetime as dt
 import os
