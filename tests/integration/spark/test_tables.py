@@ -20,7 +20,7 @@ from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-DAYS = ["2026-10-05", "2026-10-06"]
+DAYS = [f"2026-10-0{number}" for number in range(5, 10)]
 
 
 def rows_of(root: Path, day: str) -> dict[str, int]:
@@ -57,29 +57,36 @@ def drivers(pid: int) -> list[int]:
     return found
 
 
+def killed_between(submit: Any, day: str, sink: dict[str, Any], root: Path) -> bool:
+    """Publish a day, end its driver at its first commit to the head, and return whether another was to come."""
+    before = commits_to_the_head(root)
+    running = submit.start([day], sink=sink)
+    driver = wait_until(lambda: drivers(running.process.pid))[0]
+    while commits_to_the_head(root) == before and running.process.poll() is None:
+        pass
+    with contextlib.suppress(ProcessLookupError):  # on a busy machine it is sometimes faster than we are
+        os.kill(driver, signal.SIGKILL)
+    running.wait(60)
+    return commits_to_the_head(root) == before + 1
+
+
 def test_a_day_killed_between_its_tables_is_finished_from_its_stage(submit: Any) -> None:
     root = submit.tmp / "lake"
-    sink = {"path": f"{root}/{{event}}"}
+    sink: dict[str, Any] = {"path": f"{root}/{{event}}"}
     ended = submit.run(DAYS[:1], sink=sink)
     assert ended.process.returncode == 0, ended.output
     assert rows_of(root, DAYS[0]) == served(submit, DAYS[0])
     assert len(rows_of(root, DAYS[0])) > 2
 
-    before = commits_to_the_head(root)
-    running = submit.start(DAYS[1:], sink=sink)
-    wait_until(lambda: drivers(running.process.pid))
-    (driver,) = drivers(running.process.pid)
-    while commits_to_the_head(root) == before and running.process.poll() is None:
-        pass
-    os.kill(driver, signal.SIGKILL)
-    running.wait(60)
-    assert commits_to_the_head(root) == before + 1, "reserved, and not completed"
+    day = next((day for day in DAYS[1:] if killed_between(submit, day, sink, root)), None)
+    assert day is not None, "every kill came after the whole day was published"
+    days = DAYS[: DAYS.index(day) + 1]
     polled = json.dumps(submit.standin.stats["requests"])
-    again = submit.run(DAYS[1:], sink=sink)
+    again = submit.run([day], sink=sink)
     assert again.process.returncode == 0, again.output
     assert json.dumps(submit.standin.stats["requests"]) == polled, "it was published from its stage"
-    for day in DAYS:
+    for day in days:
         assert rows_of(root, day) == served(submit, day)
     owner = DeltaTable(str(root / "_connect_head")).metadata().configuration["connect.stream"]
     key = StreamKey(connector="mixpanel", stream=owner.removeprefix("mixpanel/"))
-    assert [str(day) for day in DeltaSink(**sink).open(key, {}).ledger.days()] == DAYS
+    assert [str(day) for day in DeltaSink(**sink).open(key, {}).ledger.days()] == days
