@@ -128,6 +128,11 @@ class Source(Options, ABC):
         return "day"
 
     @property
+    def reloads(self) -> bool:
+        """Whether an earlier day can be asked for again. Not if its rows are what there is when somebody asks."""
+        return self.kind == "day"
+
+    @property
     @abstractmethod
     def stream_key(self) -> str:
         """Name of what is read, unique among all streams of this connector: part of ledger and offset."""

@@ -99,7 +99,7 @@ def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> 
             f"lookback_days loads days again, and source {source.name!r} gives what came since the last run: what "
             "changed later comes with a later run. Leave lookback_days out"
         )
-    if source.kind == "snapshot":
+    if not source.reloads:
         raise ConfigError(
             f"lookback_days loads days again, and source {source.name!r} gives snapshots: asked again for an earlier "
             "day, it would answer with what is there now. Leave lookback_days out"

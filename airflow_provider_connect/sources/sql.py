@@ -25,7 +25,8 @@ PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``: both come with the 
 **Days.** With ``day_column`` a day has the rows whose value lies from its start to its end in ``zone``, the end
 excluded. A date column has dates of that zone. Timestamps without a zone are taken from a clock in ``db_timezone``.
 Rows without a value are in no day. With ``snapshot`` the rows are all that the table has when it is read. With ``mode``
-a day has what came since the last run, whatever its day; the sink's ledger keeps from where to where that was.
+a day has what came since the last run, whatever its day; the sink's ledger keeps from where to where that was. The
+first run takes all there is, as a snapshot does.
 
 **Rows**: the columns as the database has them (``docs/sql_types.md`` has each type's), and ours. Those of a table
 ``orders (id bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are

@@ -70,6 +70,20 @@ class Index(NamedTuple):
     is_unique: bool
 
 
+class Counter(NamedTuple):
+    """What gives a column its numbers: a sequence, ``AUTO_INCREMENT``.
+
+    :param name: in words, for messages.
+    :param given: the greatest number that it may have given out, so that the next one is greater; None if nobody can
+        tell, as on a replica.
+    :param gaps: why a number may come after a greater one; () if only because its transaction takes longer.
+    """
+
+    name: str
+    given: int | None
+    gaps: tuple[str, ...] = ()
+
+
 class Choices(NamedTuple):
     """What a user decides about values that have no exact home."""
 
@@ -164,6 +178,10 @@ class Database(Closable, ABC):
     @abstractmethod
     def estimated_rows(self, table: Table) -> int | None:
         """Return about how many rows there are, as the database's own statistics say; None if they do not."""
+
+    def counter(self, table: Table, column: str) -> Counter | None:
+        """Return what gives a column its numbers; None if the database does not, or does not tell."""
+        return None
 
     # SQL
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from airflow_provider_connect.clients.sql.database import (
     BLOCK_BYTES,
     Choices,
+    Counter,
     Database,
     Index,
     Limits,
@@ -143,6 +144,18 @@ class SQLite(Database):
             f"SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = {self.literal(table.name)}"
         )
         return None if found is None else int(found)
+
+    def counter(self, table: Table, column: str) -> Counter | None:
+        """Return the rows' own number; without AUTOINCREMENT the next one follows the greatest that is there."""
+        declared = {row[1]: row[2].upper() for row in self._columns(table.name)}
+        about = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
+        if self.primary_key(table) != [column] or declared[column] != "INTEGER" or any(row[4] for row in about):
+            return None  # only this makes it the row's own number; row[4]: WITHOUT ROWID
+        (given,) = self.one(self.select([f"coalesce(max({self.quote(column)}), 0)"], self.relation(table)))
+        if self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
+            rows = self.rows(f"SELECT seq FROM sqlite_sequence WHERE name = {self.literal(table.name)}")
+            given = max(given, *(int(row[0]) for row in rows), 0)
+        return Counter("the file's own counter", given)
 
     # SQL
 

@@ -107,6 +107,11 @@ class RestOptions(Source):
         return "snapshot" if self.snapshot == "replace" else "day"
 
     @property
+    def reloads(self) -> bool:
+        """Whether an earlier day has records of its own, and not what the API has now."""
+        return self.snapshot is None
+
+    @property
     def of_parent(self) -> tuple[ParentColumn, ...]:
         """The columns that hold a value of the parent."""
         if self.parent is None:

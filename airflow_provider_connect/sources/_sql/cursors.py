@@ -2,12 +2,15 @@
 
 A position is the cursor columns' values of the last row that belongs to an increment. The ledger has it as a JSON list
 of texts, ``["2026-10-05T12:00:00.123456+00:00", "17"]``. One without values, ``[]``, comes before every row.
+
+An increment that ends before the position that it begins behind has begun anew: it has all rows up to its end.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -24,16 +27,23 @@ Tells = Literal["number", "instant", "wall"]
 Value = int | dt.datetime
 START = "[]"
 NOTHING = "1 = 0"
+_FRACTION = 6
+_WHOLE = re.compile(r"-?\d+")
+_DIGITS = re.compile(r"\((\d)\)")
+# MySQL's times have whole seconds unless they say otherwise.
+_WHOLE_SECONDS = ("datetime", "timestamp")
 
 
 class CursorColumn(NamedTuple):
     """One column of a cursor.
 
     :param tells: a number that only grows, an instant, or what a clock on the wall showed.
+    :param digits: of a second's fraction that the column keeps.
     """
 
     name: str
     tells: Tells
+    digits: int = _FRACTION
 
 
 @dataclass(frozen=True)
@@ -56,12 +66,15 @@ class Cursor:
         """
         texts = []
         for column, value in zip(self.columns, values, strict=True):
-            if column.tells == "number":
-                texts.append(str(int(str(value))))
-            elif isinstance(value, dt.datetime):
+            if isinstance(value, dt.datetime) and column.tells != "number":
                 texts.append(_as_told(value, column.tells).isoformat())
+            elif column.tells == "number" and _WHOLE.fullmatch(str(value)):
+                texts.append(str(int(str(value))))
             else:
-                raise DataError(f"column {column.name!r} has a value that is no time, so nothing can be read behind it")
+                kind = "whole number" if column.tells == "number" else "time"
+                raise DataError(
+                    f"column {column.name!r} has a value that is no {kind}, so nothing can be read behind it"
+                )
         return json.dumps(texts)
 
     def values_of(self, text: str) -> tuple[Value, ...]:
@@ -90,26 +103,33 @@ class Cursor:
         :param begin: the position that they come behind; None at the beginning.
         :param end: the last one's.
         """
-        first, last = self.values_of(begin or START), self.values_of(end)
-        if not last:
+        last = self.values_of(end)
+        if not last or begin == end:
             return NOTHING
+        first = () if self.is_whole(begin, end) else self.values_of(begin or START)
         names = self._quoted(database)
         parts = [after(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
         parts.append(upto(names, self._literals(database, last), compares_rows=self.compares_rows))
         return " AND ".join(f"({part})" for part in parts)
 
+    def is_whole(self, begin: str | None, end: str) -> bool:
+        """Tell whether an increment has all rows up to its end: it is the first, or has begun anew."""
+        first = self.values_of(begin or START)
+        return not first or self.values_of(end) < first
+
     def end(self, database: Database, relation: str, begin: str | None, *, where: str, until: dt.datetime) -> str:
         """Return the position of the last row there is now; ``begin`` if none came behind it.
 
         :param where: which rows there are; "" for all.
-        :param until: no row of a later time counts yet.
+        :param until: no row of this time or a later one counts yet. As other rows may still get the time at which the
+            column's own clock stands, it is taken back to the last tick.
         """
         first, names = self.values_of(begin or START), self._quoted(database)
         parts = [where] if where else []
         parts += [f"{name} IS NOT NULL" for name in names]
         parts += [after(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
         parts += [
-            f"{name} <= {database.literal(self._shown(until, column.tells))}"
+            f"{name} < {database.literal(self._shown(_tick(until, column.digits), column.tells))}"
             for name, column in zip(names, self.columns, strict=True)
             if column.tells != "number"
         ]
@@ -126,6 +146,13 @@ class Cursor:
     def _shown(self, instant: dt.datetime, tells: Tells) -> dt.datetime:
         """Return an instant as a column tells it."""
         return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
+
+    def time_of(self, position: str) -> dt.datetime | None:
+        """Return the instant of a position, the first one if its clock shows it twice; None if it has no time."""
+        values = self.values_of(position)
+        if not values or not isinstance(values[0], dt.datetime):
+            return None
+        return values[0] if values[0].tzinfo is not None else values[0].replace(tzinfo=zone(self.db_timezone))
 
     def _quoted(self, database: Database) -> list[str]:
         return [database.quote(column.name) for column in self.columns]
@@ -157,10 +184,23 @@ def cursor_of(
             wanted = "a timestamp" if option == "timestamp_column" else "a whole number"
             problems.append(f"{option}: {column.name!r} of type {column.type} is not {wanted}")
         else:
-            columns.append(CursorColumn(column.name, tells))
+            columns.append(CursorColumn(column.name, tells, digits_of(column.base)))
     if problems:
         raise ConfigError("; ".join(problems))
     return Cursor(tuple(columns), db_timezone, compares_rows)
+
+
+def digits_of(kind: str) -> int:
+    """Return how many digits of a second's fraction a type keeps; too few do no harm."""
+    found = _DIGITS.search(kind)
+    if found:
+        return min(int(found[1]), _FRACTION)
+    return 0 if kind.lower() in _WHOLE_SECONDS else _FRACTION
+
+
+def _tick(instant: dt.datetime, digits: int) -> dt.datetime:
+    step = 10 ** (_FRACTION - digits)
+    return instant.replace(microsecond=instant.microsecond // step * step)
 
 
 def _tells(option: str, kind: pa.DataType) -> Tells | None:

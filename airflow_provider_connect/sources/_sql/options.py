@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from airflow_provider_connect.clients.sql.database import Choices, Decimals, Limits, Query, Table, ZeroDates
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._sql.names import is_stream, table_of
+from airflow_provider_connect.sources._sql.ways import (
+    SNAPSHOT_MODES,
+    Mode,
+    SnapshotMode,
+    SnapshotName,
+    here,
+    way_problems,
+)
 from airflow_provider_connect.window import SourceKind
 from airflow_provider_connect.window import zone as known_zone
 
@@ -47,7 +56,6 @@ def _sql(text: str) -> str:
     return text
 
 
-Mode = Literal["incrementing", "timestamp", "timestamp+incrementing"]
 _Zone = Annotated[str, AfterValidator(_zone)]
 _Names = Annotated[tuple[str, ...] | None, AfterValidator(_names)]
 _Sql = Annotated[str, AfterValidator(_sql)]
@@ -89,7 +97,7 @@ class SqlOptions(Source):
         description="In place of day_column: replace takes all there is and replaces what was there; daily keeps what "
         "there is on each day as that day's rows.",
     )
-    mode: Mode | None = Field(
+    mode: Annotated[Mode | None, BeforeValidator(functools.partial(here, "mode"))] = Field(
         default=None,
         description="In place of day_column: each run reads the rows that came behind the last one that was read, "
         "whatever its day. incrementing follows a number that only grows, timestamp the time of a row's last change, "
@@ -107,9 +115,11 @@ class SqlOptions(Source):
         description="With timestamp_column: how old a row must be to be read, so that no transaction that is "
         "shorter than this is passed by.",
     )
-    snapshot_mode: Literal["initial", "no_data"] = Field(
+    snapshot_mode: Annotated[SnapshotName, BeforeValidator(functools.partial(here, "snapshot_mode"))] = Field(
         default="initial",
-        description="With mode: what the stream begins with: initial, all rows there are; no_data, none of them.",
+        description="With mode: what the stream begins with, and how it goes on: initial, all rows there are, then "
+        "what comes; no_data, only what comes; initial_only, all rows there are, then nothing; when_needed, as "
+        "initial, and all rows again where the table has begun anew, so that it cannot be followed any more.",
     )
     decimals: Decimals = Field(
         default="exact",
@@ -123,7 +133,8 @@ class SqlOptions(Source):
         default=None,
         ge=1,
         le=256,
-        description="By how many Spark tasks a snapshot is read at once, each over a connection of its own. By default "
+        description="By how many Spark tasks a snapshot, or the first run of a mode, is read at once, each over a "
+        "connection of its own. By default "
         f"{DEFAULT_CHUNKS} where they can share one state of the database, as in PostgreSQL, and else 1. More in MySQL "
         "means that each task sees another moment.",
     )
@@ -137,6 +148,16 @@ class SqlOptions(Source):
         if self.mode is not None:
             return "increment"
         return "snapshot" if self.snapshot == "replace" else "day"
+
+    @property
+    def reloads(self) -> bool:
+        """Whether an earlier day has rows of its own, and not what the table has now."""
+        return self.day_column is not None
+
+    @property
+    def begins(self) -> SnapshotMode:
+        """How a stream with a mode begins and goes on."""
+        return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
     def stream_name(self) -> str:
@@ -183,13 +204,7 @@ def option_problems(options: SqlOptions) -> list[str]:
         found.append(f"stream: {why}")
     if options.query is not None and options.key is None:
         found.append("key: a query has no primary key: name the columns that identify a row")
-    if [options.day_column, options.snapshot, options.mode].count(None) != 2:  # one of three
-        found.append("day_column: give either day_column, for days, or snapshot, or mode")
-    if options.db_timezone != "UTC" and options.day_column is None and options.timestamp_column is None:
-        found.append("db_timezone: it says how day_column or timestamp_column is compared, and there is none")
-    found += _cursor_problems(options)
-    if options.parallel_chunks is not None and options.snapshot is None:
-        found.append("parallel_chunks: a day is read in one piece, and only snapshots are cut")
+    found += way_problems(options)
     if options.columns is not None:
         found += [
             f"columns: {name!r} is a name that this package's own column has: give it another one in a query"
@@ -201,21 +216,4 @@ def option_problems(options: SqlOptions) -> list[str]:
             for name in options.key or ()
             if name not in options.columns
         ]
-    return found
-
-
-def _cursor_problems(options: SqlOptions) -> list[str]:
-    """Say which options of the cursor are missing, or mean nothing without it."""
-    modes = (options.mode or "").split("+")
-    found = []
-    for name in ("incrementing", "timestamp"):
-        column, wanted = getattr(options, f"{name}_column"), name in modes
-        if wanted and column is None:
-            found.append(f"{name}_column: mode={options.mode!r} needs it")
-        if not wanted and column is not None:
-            found.append(f"{name}_column: it belongs to a mode with {name!r}")
-    if options.timestamp_delay_seconds and "timestamp" not in modes:
-        found.append("timestamp_delay_seconds: it belongs to a mode with 'timestamp'")
-    if options.snapshot_mode != "initial" and options.mode is None:
-        found.append("snapshot_mode: it belongs to mode")
     return found

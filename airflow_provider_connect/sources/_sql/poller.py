@@ -18,8 +18,9 @@ from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._sql import chunks
-from airflow_provider_connect.sources._sql.cursors import NOTHING, Cursor, cursor_of
+from airflow_provider_connect.sources._sql.cursors import NOTHING
 from airflow_provider_connect.sources._sql.days import bounds, condition
+from airflow_provider_connect.sources._sql.following import Following, Rows
 from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
 from airflow_provider_connect.sources._sql.keys import key_bytes
 from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, NOW, SQLITE, SqlOptions
@@ -49,7 +50,7 @@ class SqlPoller(Poller):
         self._lock = threading.Lock()
         self._known: tuple[Found, Reading] | None = None
         self._held: dict[Day, Database] = {}
-        self._spans: dict[Day, tuple[str | None, str]] = {}
+        self._following = Following(options, compares_rows=connection.conn_type != MYSQL)
 
     def close(self) -> None:
         """End the sessions that chunks share."""
@@ -72,29 +73,15 @@ class SqlPoller(Poller):
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
         """Fix the rows of an increment, by the database's own clock; return where they end.
 
-        :raises ConfigError: the cursor's columns cannot be followed, or have changed since.
+        :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
         """
+        if self._following.is_over(after, to):
+            return self._following.fix(day, after, after or "")
         found, _ = self._find()
         with self._session(str(day)) as database:
-            cursor = self._cursor(database, found)
-            end = to
-            if end is None:
-                until = self._now(database) - dt.timedelta(seconds=self._options.timestamp_delay_seconds)
-                relation, where = database.relation(self._options.what), self._where("")
-                end = cursor.end(database, relation, after, where=where, until=until)
-            cursor.condition(database, after, end)  # now, while a position that does not fit can be told
-        with self._lock:
-            self._spans[day] = after, end
-        return end
-
-    def _cursor(self, database: Database, found: Found) -> Cursor:
-        return cursor_of(
-            database,
-            timestamp=found.timestamp,
-            incrementing=found.incrementing,
-            db_timezone=self._options.db_timezone,
-            compares_rows=self._connection.conn_type != MYSQL,
-        )
+            where, clock_there = self._where(""), self._now(database)
+            to = self._following.end(database, found, after, to, where=where, now=clock_there)
+        return self._following.fix(day, after, to)
 
     def _now(self, database: Database) -> dt.datetime:
         asked = NOW.get(self._connection.conn_type)
@@ -128,34 +115,29 @@ class SqlPoller(Poller):
             "is_unique": found.is_unique,
         }
         self._let_go(day)
-        if self._options.mode is not None and day not in self._spans:
+        if self._options.mode is not None and not self._following.knows(day):
             self.follow(day, None, None)
         with ExitStack() as stack:
             database = stack.enter_context(self._session(str(day)))
-            if self._options.mode is not None:
-                return [common | {"where": self._of_span(database, found, day)}]
             if found.day is not None:
                 return [common | {"where": self._of_day(database, found.day, day)}]
-            most = self._chunks(database, found, how)
+            of_span = Rows("", is_whole=True)
+            if self._options.mode is not None:
+                of_span = self._following.rows(database, found, day)
+            most = self._chunks(database, found, how) if of_span.is_whole else 1
             if most == 1:
-                return [common | {"where": ""}]
+                return [common | {"where": of_span.where}]
             database.begin()
-            wheres = self._cut(database, found, most)
+            wheres = [_both(of_span.where, chunk) for chunk in self._cut(database, found, most, of_span.where)]
             snapshot = self._exported(database) if len(wheres) > 1 else None
             if snapshot is None and self._options.parallel_chunks is None:
-                return [common | {"where": ""}]
+                return [common | {"where": of_span.where}]
             if snapshot is not None:
                 # Whoever exports a snapshot has to stay until the last of the others has begun.
                 stack.pop_all()
                 with self._lock:
                     self._held[day] = database
             return [common | {"where": where, "snapshot": snapshot} for where in wheres]
-
-    def _of_span(self, database: Database, found: Found, day: Day) -> str:
-        after, to = self._spans[day]
-        if after is None and self._options.snapshot_mode == "no_data":
-            return NOTHING
-        return self._cursor(database, found).condition(database, after, to)
 
     def _of_day(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)
@@ -197,12 +179,12 @@ class SqlPoller(Poller):
                 raise
             return None
 
-    def _cut(self, database: Database, found: Found, most: int) -> list[str]:
-        """Return the condition of each chunk."""
+    def _cut(self, database: Database, found: Found, most: int, of_span: str) -> list[str]:
+        """Return the condition of each chunk, beside the increment's own."""
         options = self._options
-        relation, where = database.relation(options.what), self._where("")
+        relation, where = database.relation(options.what), self._where(of_span)
         rows = None
-        if not where and isinstance(options.what, Table):
+        if not options.where and isinstance(options.what, Table):
             rows = database.estimated_rows(options.what)
         if rows is None or rows < _TRUSTED_ROWS:
             (rows,) = database.one(database.select(["count(*)"], relation, where=where))
@@ -217,8 +199,7 @@ class SqlPoller(Poller):
     def _where(self, also: str) -> str:
         """Return a condition together with the user's own."""
         # On lines of its own: the user's may end in a comment.
-        parts = [f"(\n{self._options.where}\n)"] if self._options.where else []
-        return " AND ".join([*parts, f"({also})"] if also else parts)
+        return _both(f"\n{self._options.where}\n" if self._options.where else "", also)
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
         """Let go of the session that a day's chunks shared: all of them are read."""
@@ -244,6 +225,8 @@ class SqlPoller(Poller):
         """
         (day,) = part.days
         params = part.params
+        if params["where"] == NOTHING:
+            return
         found = Found(
             tuple(SqlColumn(*column) for column in params["columns"]), tuple(params["key"]), params["is_unique"]
         )
@@ -260,6 +243,11 @@ class SqlPoller(Poller):
                 tally.raw_bytes += batch.nbytes
                 yield day, keyed.of(batch)
             database.end()
+
+
+def _both(first: str, second: str) -> str:
+    """Return two conditions as one; "" is none."""
+    return " AND ".join(f"({each})" for each in (first, second) if each)
 
 
 class _Keyed:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.clients.sql.database import Database
+from airflow_provider_connect.clients.sql.database import Database, Query, SqlColumn
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
@@ -14,6 +15,8 @@ from airflow_provider_connect.sources._sql.checking import connection_problems
 from airflow_provider_connect.sources._sql.days import Clock
 from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
 from airflow_provider_connect.sources._sql.options import MYSQL, NOW, POSTGRES, SqlOptions
+from airflow_provider_connect.sources._sql.set_back import counted, counter_of
+from airflow_provider_connect.window import zone as known_zone
 
 _CLOCK_SECONDS = 5.0
 _ZONE = {
@@ -51,6 +54,13 @@ def check(options: SqlOptions, connection: Connection) -> Report:
     return Report(f"Stream {options.stream_key}", tuple(made.findings))
 
 
+def _changes(found: dt.tzinfo) -> bool:
+    """Tell whether a zone has summer time, this year or the next."""
+    this_year = dt.datetime.now(dt.UTC).year
+    months = [dt.datetime(this_year + number // 12, 1 + number % 12, 1, tzinfo=found) for number in range(24)]
+    return len({month.utcoffset() for month in months}) > 1
+
+
 @dataclass
 class _Check:
     """One check on its way."""
@@ -78,7 +88,7 @@ class _Check:
             self._key(found)
             if self.options.mode is not None:
                 self._cursor(database, found)
-            elif found.day is not None:
+            if found.day is not None:
                 self._day(database, found, clock(database, found.day))
             else:
                 self._chunks(database, found, how)
@@ -148,12 +158,51 @@ class _Check:
             if column.is_nullable:
                 text = "it may be NULL, and such a row is in no increment"
                 self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
-            if self.options.table is not None and not any(index.columns[0] == column.name for index in found.indexes):
-                self.add(about, "note", "no index begins with it, so each run reads the whole table", "make an index")
-        if found.timestamp is not None and clock(database, found.timestamp) == "wall":
-            self._wall(database, f"column {found.timestamp.name!r}")
+        first = found.timestamp or found.incrementing
+        assert first is not None, "a mode has a column"
+        if self.options.table is None:
+            text = "whether the query finds what came by an index cannot be seen"
+            self.add(f"column {first.name!r}", "unknown", text, "look at its plan")
+        elif not any(index.columns[0] == first.name for index in found.indexes):
+            text = "no index begins with it, so each run reads the whole table"
+            self.add(f"column {first.name!r}", "note", text, "make an index")
+        if found.timestamp is None:
+            self._number(database, found, first)
+        elif clock(database, found.timestamp) == "wall":
+            self._wall(database, f"column {first.name!r}")
+            if _changes(known_zone(self.options.db_timezone)):
+                text = "its clock shows an hour twice when summer ends: what is written in the second one is passed by"
+                self.add(f"column {first.name!r}", "note", text, "keep instants, or UTC, or leave that hour quiet")
         text = "a row that is committed after one with a later position was read is passed by, and so are deletes"
         self.add(f"mode {self.options.mode!r}", "note", text, "see docs/sql.md for how often that is")
+
+    def _number(self, database: Database, found: Found, column: SqlColumn) -> None:
+        """Say whether a number only grows, as far as can be seen."""
+        about, what = f"column {column.name!r}", self.options.what
+        if isinstance(what, Query):
+            return
+        if not any(index.is_unique and set(index.columns) <= {column.name} for index in found.indexes):
+            text = "no unique index has it alone: a row with the same number as the last one that was read is passed by"
+            self.add(about, "note", text, "follow a number that each row has for itself")
+        if any(index.columns[0] == column.name for index in found.indexes):
+            greatest, counter = counted(database, what, column.name)
+        else:  # a look at each row is too much for a check
+            greatest, counter = 0, counter_of(database, what, column.name)
+        if counter is None:
+            text = "no sequence counts it up, so nobody can tell whether its numbers grow, or sees if they begin again"
+            self.add(about, "note", text, "see to it that who writes the rows gives growing numbers")
+            return
+        for gap in counter.gaps:
+            text = f"{counter.name}: {gap}, so a lower number may come later, and is passed by"
+            self.add(about, "note", text, "give numbers one by one, or take snapshots")
+        if counter.given is None:
+            text = f"{counter.name} cannot be read, so nobody sees if it is set back"
+            self.add(about, "note", text, "grant the user SELECT on it; a replica cannot tell")
+        elif greatest > counter.given:
+            text = f"it has numbers that {counter.name} did not give: what that gives next may be passed by"
+            self.add(about, "note", text, "set it beyond the greatest number, unless all numbers come from elsewhere")
+        else:
+            self.add(about, "ok", f"{counter.name} gives its numbers")
 
     def _wall(self, database: Database, about: str) -> None:
         assumed = self.options.db_timezone

@@ -8,6 +8,9 @@ from typing import Any
 from airflow_provider_connect.clients.sql.database import Index
 from airflow_provider_connect.errors import RetriableError
 
+_INTERLEAVED = 2
+# MySQL 8 otherwise answers with statistics that may be a day old.
+FRESH = "SET SESSION information_schema_stats_expiry = 0"
 LAG = "SHOW REPLICA STATUS"
 LAG_OF_MARIADB = "SHOW ALL SLAVES STATUS"
 
@@ -45,6 +48,30 @@ def estimate(schema: str, table: str) -> str:
     return f"""
 SELECT table_rows FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {table}
 """
+
+
+def counter(schema: str, table: str, column: str) -> str:
+    """Return the query for the next AUTO_INCREMENT of a column, and for how the server gives them out.
+
+    A replica, which is read-only, may be behind.
+    """
+    return f"""
+SELECT CASE WHEN cast(@@global.read_only AS char) IN ('0', 'OFF') THEN t.auto_increment END,
+  @@innodb_autoinc_lock_mode, @@auto_increment_increment, t.engine
+FROM information_schema.columns c, information_schema.tables t
+WHERE c.table_schema = {schema} AND c.table_name = {table} AND c.column_name = {column}
+  AND c.extra LIKE '%auto_increment%' AND t.table_schema = {schema} AND t.table_name = {table}
+"""
+
+
+def gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
+    """Say why an AUTO_INCREMENT may come after a greater one."""
+    found = []
+    if engine.lower() == "innodb" and lock_mode == _INTERLEAVED:
+        found.append("with innodb_autoinc_lock_mode=2 statements that insert many rows take numbers in turns")
+    if step > 1:
+        found.append(f"with auto_increment_increment={step} several servers may give out numbers, each its own")
+    return tuple(found)
 
 
 def grouped(parts: Iterable[tuple[Any, ...]]) -> list[Index]:

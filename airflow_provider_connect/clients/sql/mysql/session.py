@@ -12,6 +12,7 @@ from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
 from airflow_provider_connect.clients.sql.database import (
     BLOCK_BYTES,
     Choices,
+    Counter,
     Database,
     Index,
     Limits,
@@ -178,6 +179,19 @@ class MySQL(Database):
         sql = catalog.estimate(self._schema(table), self.literal(table.name))
         found = self._rows(sql, f"asking for the size of {table.name!r}")
         return int(found[0][0]) if found and found[0][0] is not None else None
+
+    def counter(self, table: Table, column: str) -> Counter | None:
+        """Return the AUTO_INCREMENT of a column."""
+        doing = f"asking for the AUTO_INCREMENT of {table.name!r}"
+        if not self._is_mariadb:
+            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
+                self._rows(catalog.FRESH, doing)
+        found = self._rows(catalog.counter(self._schema(table), self.literal(table.name), self.literal(column)), doing)
+        if not found:
+            return None
+        upcoming, lock_mode, step, engine = found[0]
+        given = None if upcoming is None else int(upcoming) - 1
+        return Counter("its AUTO_INCREMENT", given, catalog.gaps(int(lock_mode), int(step), engine or ""))
 
     def quote(self, name: str) -> str:
         """Return a name in backticks."""

@@ -31,6 +31,21 @@ FROM asked JOIN chain USING (place) JOIN pg_type t ON t.oid = chain.type AND t.t
 ORDER BY place
 """
 
+# What an identity column has of its own, or a default calls.
+SEQUENCE = """
+SELECT c.oid::regclass::text, s.seqincrement, s.seqcache, s.seqcycle,
+  has_sequence_privilege(c.oid, 'SELECT') AND NOT pg_is_in_recovery()
+FROM pg_attribute a
+JOIN pg_depend d ON (d.classid, d.refclassid, d.refobjid, d.refobjsubid, d.deptype)
+    = ('pg_class'::regclass, 'pg_class'::regclass, a.attrelid, a.attnum, 'i')
+  OR (d.classid, d.refclassid) = ('pg_attrdef'::regclass, 'pg_class'::regclass) AND d.objid IN (
+    SELECT f.oid FROM pg_attrdef f WHERE (f.adrelid, f.adnum) = (a.attrelid, a.attnum)
+  )
+JOIN pg_sequence s ON s.seqrelid = CASE d.deptype WHEN 'i' THEN d.objid ELSE d.refobjid END
+JOIN pg_class c ON c.oid = s.seqrelid
+WHERE a.attrelid = to_regclass(%s) AND a.attname = %s
+"""
+
 # Those that a range of their first column can use: whole, valid B-trees that begin with a plain column. What follows
 # an expression is left out.
 INDEXES = """

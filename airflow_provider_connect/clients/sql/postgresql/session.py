@@ -11,6 +11,7 @@ from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
 from airflow_provider_connect.clients.sql.database import (
     BLOCK_BYTES,
     Choices,
+    Counter,
     Database,
     Index,
     Limits,
@@ -164,6 +165,25 @@ class PostgreSQL(Database):
         """Return the planner's number; None before the table was analyzed for the first time."""
         found = self._rows(catalog.ESTIMATE, f"asking for the size of {table.name!r}", (self.relation(table),))
         return int(found[0][0]) if found and found[0][0] >= 0 else None
+
+    def counter(self, table: Table, column: str) -> Counter | None:
+        """Return the sequence of an identity column, or of a default; what it has given only if the user may see it.
+
+        One that counts down is none, and a standby's may be behind its primary's.
+        """
+        asked = (self.relation(table), column)
+        found = self._rows(catalog.SEQUENCE, f"asking for the sequence of {column!r}", asked)
+        if not found or found[0][1] < 0:
+            return None
+        name, _, cache, cycles, may_see = found[0]
+        gaps = [f"each session takes {cache} numbers in advance"] if cache > 1 else []
+        gaps += ["it begins again after its last number"] if cycles else []
+        given = None
+        if may_see:
+            (given,) = self._rows(
+                f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}", f"asking the sequence {name}"
+            )[0]
+        return Counter(f"sequence {name}", given, tuple(gaps))
 
     def quote(self, name: str) -> str:
         """Return a name in double quotes."""

@@ -283,6 +283,7 @@ def snapshot(kind: str, **options: Any) -> RestSource:
 def test_a_snapshot_is_all_there_is_whatever_day_it_is_of() -> None:
     rows = [*items_of(DATE, 5), *items_of(DATE + dt.timedelta(days=400), 5, 100)]
     assert (snapshot("replace").kind, snapshot("daily").kind) == ("snapshot", "day")
+    assert not snapshot("daily").reloads
     with RestApi(rows) as api:
         assert len(ids(read(api, snapshot("replace")))) == 10
 

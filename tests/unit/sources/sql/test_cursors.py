@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import sqlite3
-from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -16,15 +14,14 @@ from hypothesis import strategies as st
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.job import JobConfig
-from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import Intent
-from airflow_provider_connect.source import Poller
 from airflow_provider_connect.sources._sql.cursors import START, Cursor, CursorColumn
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.spark.here import drive
+from tests.equipment.sql.events import Events, ids
 
-DAYS = [Day(date=dt.date(2026, 10, 5) + number * ONE_DAY) for number in range(4)]
+DAYS = [Day(date=dt.date(2026, 10, 5) + number * ONE_DAY) for number in range(5)]
 PAIR = Cursor((CursorColumn("at", "instant"), CursorColumn("id", "number")), "UTC", compares_rows=True)
 WALL = Cursor((CursorColumn("at", "wall"),), "US/Pacific", compares_rows=True)
 
@@ -54,43 +51,8 @@ def test_a_position_of_other_columns_is_refused(text: str) -> None:
 def test_what_is_no_time_cannot_be_followed() -> None:
     with pytest.raises(DataError, match="column 'at' has a value that is no time"):
         PAIR.text_of(("infinity", 1))
-
-
-class Events:
-    """A table that grows, in a file of SQLite."""
-
-    def __init__(self, folder: Path, **options: Any) -> None:
-        self.file = folder / "shop.db"
-        self.options: dict[str, Any] = {
-            "mode": "incrementing",
-            "incrementing_column": "id",
-            "table": "events",
-        } | options
-        self.run("CREATE TABLE events (id integer NOT NULL PRIMARY KEY, name text)")
-
-    def run(self, statement: str, *rows: tuple[Any, ...]) -> None:
-        with closing(sqlite3.connect(self.file)) as database, database:
-            database.executemany(statement, rows) if rows else database.execute(statement)
-
-    def add(self, *ids: int) -> None:
-        if ids:
-            self.run("INSERT INTO events VALUES (?, 'x')", *((each,) for each in ids))
-
-    def open(self) -> Poller:
-        source = SqlSource(conn_id="shop_db", **self.options)
-        assert source.kind == "increment"
-        return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)))
-
-    def increment(self, day: Day, after: str | None, to: str | None = None) -> tuple[str, list[int]]:
-        """Return where an increment ends, and the ids that it brings."""
-        with self.open() as poller:
-            end = poller.follow(day, after, to)
-            return end, ids(poller, day)
-
-
-def ids(poller: Poller, day: Day) -> list[int]:
-    batches = [batch for part in poller.plan([day]) for _, batch in poller.poll(part, Tally([day]))]
-    return sorted(each for batch in batches for each in batch.column("id").to_pylist())
+    with pytest.raises(DataError, match="column 'id' has a value that is no whole number"):
+        PAIR.text_of((dt.datetime.now(dt.UTC), Decimal("NaN")))
 
 
 @settings(deadline=None, max_examples=25)
@@ -156,7 +118,7 @@ def test_a_file_has_no_times_to_follow() -> None:
 
 def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) -> None:
     """The driver and a real sink: what a run has read is where the next one goes on, whatever its day."""
-    events = Events(tmp_path)
+    events = Events(tmp_path, snapshot_mode="when_needed")
     events.add(1, 2)
 
     def run(number: int, day: Day) -> int:
@@ -183,3 +145,8 @@ def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) ->
     assert run(4, DAYS[2]) == 0
     found = DeltaTable(str(tmp_path / "table")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
     assert sorted(found) == [1, 2, 7]
+    events.empty(sets_back=True)
+    events.add(1, 3)
+    assert [run(number, DAYS[3]) for number in (5, 6)] == [2, 2], "it begins anew, and is loaded again"
+    events.add(4)
+    assert run(7, DAYS[4]) == 1

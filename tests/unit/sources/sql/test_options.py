@@ -77,7 +77,14 @@ def test_the_stream_is_the_table_by_default() -> None:
         (CURSOR | {"mode": "timestamp"}, "incrementing_column: it belongs to a mode with 'incrementing'"),
         (CURSOR | {"timestamp_delay_seconds": 60}, "timestamp_delay_seconds: it belongs to a mode with 'timestamp'"),
         (WHOLE | {"snapshot_mode": "no_data"}, "snapshot_mode: it belongs to mode"),
-        (CURSOR | {"parallel_chunks": 2}, "parallel_chunks: a day is read in one piece"),
+        (
+            CURSOR | {"parallel_chunks": 2, "snapshot_mode": "no_data"},
+            "parallel_chunks: snapshot_mode='no_data'",
+        ),
+        (CURSOR | {"snapshot_mode": "always"}, "snapshot_mode: 'always' is here snapshot='replace', in place of mode"),
+        (CURSOR | {"snapshot_mode": "never"}, "snapshot_mode: 'never' is here snapshot_mode='no_data'"),
+        (CURSOR | {"snapshot_mode": "recovery"}, "snapshot_mode: Input should be 'initial', 'no_data', 'initial_only'"),
+        (CURSOR | {"mode": "bulk"}, "mode: 'bulk' is here snapshot='replace', in place of mode"),
         (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
     ],
 )

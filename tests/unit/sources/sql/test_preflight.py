@@ -53,6 +53,36 @@ def test_a_key_that_no_index_has_is_told(shop: Connection) -> None:
     assert "no unique index says that sent identifies a row" in note
 
 
+FOLLOWED = {"mode": "incrementing", "incrementing_column": "id"}
+LATE = "a row that is committed after one with a later position was read is passed by, and so are deletes"
+
+
+def test_a_number_that_its_table_counts_is_good(shop: Connection) -> None:
+    assert notes(checked(shop, **FOLLOWED)) == [f"note: {LATE}"]
+
+
+def test_a_number_that_comes_from_elsewhere_is_told(shop: Connection) -> None:
+    with closing(sqlite3.connect(shop.host or "")) as database:
+        database.execute("CREATE TABLE t (id integer)")
+    found = notes(checked(shop, table="t", **FOLLOWED))
+    assert found[1:] == [
+        "note: it may be NULL, and such a row is in no increment",
+        "note: no index begins with it, so each run reads the whole table",
+        "note: no unique index has it alone: a row with the same number as the last one that was read is passed by",
+        "note: no sequence counts it up, so nobody can tell whether its numbers grow, or sees if they begin again",
+        f"note: {LATE}",
+    ]
+    (about_key,) = found[:1]
+    assert "the table has no primary key" in about_key
+
+
+def test_whether_a_query_finds_what_came_cannot_be_seen(shop: Connection) -> None:
+    query = {"table": None, "query": "SELECT id FROM orders", "stream": "q", "key": ["id"]}
+    assert "unknown: whether the query finds what came by an index cannot be seen" in notes(
+        checked(shop, **query, **FOLLOWED)
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

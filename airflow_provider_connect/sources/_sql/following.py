@@ -1,0 +1,103 @@
+"""Increments: which rows a day reads of a table that is followed, by the database's own clock."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from typing import NamedTuple
+
+from airflow_provider_connect.clients.sql.database import Database
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._sql.cursors import NOTHING, Cursor, cursor_of
+from airflow_provider_connect.sources._sql.found import Found
+from airflow_provider_connect.sources._sql.options import SqlOptions
+from airflow_provider_connect.sources._sql.set_back import set_back
+from airflow_provider_connect.window import Day
+
+
+class Rows(NamedTuple):
+    """Which rows are read.
+
+    :param where: their condition; "" for all.
+    :param is_whole: whether they are all rows that there are, or were when somebody looked.
+    """
+
+    where: str
+    is_whole: bool
+
+
+class Following:
+    """What the days of one poller read. Several threads may ask.
+
+    :param compares_rows: as for :func:`.chunks.conditions`.
+    """
+
+    def __init__(self, options: SqlOptions, *, compares_rows: bool) -> None:
+        self._options = options
+        self._compares_rows = compares_rows
+        self._lock = threading.Lock()
+        self._spans: dict[Day, tuple[str | None, str]] = {}
+
+    def knows(self, day: Day) -> bool:
+        """Tell whether a day's ends are fixed."""
+        with self._lock:
+            return day in self._spans
+
+    def is_over(self, after: str | None, to: str | None) -> bool:
+        """Tell whether the stream has all that it gets, so that nobody asks for more."""
+        return to is None and after is not None and not self._options.begins.goes_on
+
+    def fix(self, day: Day, after: str | None, to: str) -> str:
+        """Keep where a day begins and ends, and return the end."""
+        with self._lock:
+            self._spans[day] = after, to
+        return to
+
+    def end(
+        self, database: Database, found: Found, after: str | None, to: str | None, *, where: str, now: dt.datetime
+    ) -> str:
+        """Return where an increment ends; before where it begins, if the table is read anew.
+
+        :param where: the user's own condition.
+        :param now: by the database's clock.
+        :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
+        """
+        cursor = self._cursor(database, found)
+        if to is None:
+            to = self._now(database, cursor, after, where, now)
+        cursor.condition(database, after, to)  # now, while a position that does not fit can be told
+        return to
+
+    def _now(self, database: Database, cursor: Cursor, after: str | None, where: str, now: dt.datetime) -> str:
+        options = self._options
+        relation = database.relation(options.what)
+        until = now - dt.timedelta(seconds=options.timestamp_delay_seconds)
+        end = cursor.end(database, relation, after, where=where, until=until)
+        if after is None or end != after or not (why := set_back(database, cursor, options.what, after, now)):
+            return end
+        if not options.begins.begins_anew:
+            raise ConfigError(
+                f"{options.stream_key} cannot be followed any more: {why}, so rows to come would be passed by. Set "
+                "it forward again; or set snapshot_mode='when_needed', which loads all rows again; or load into a "
+                "target of its own"
+            )
+        return cursor.end(database, relation, None, where=where, until=until)
+
+    def rows(self, database: Database, found: Found, day: Day) -> Rows:
+        """Return which rows a day reads."""
+        with self._lock:
+            after, to = self._spans[day]
+        cursor = self._cursor(database, found)
+        where = cursor.condition(database, after, to)
+        if where == NOTHING or (after is None and not self._options.begins.begins_with_all):
+            return Rows(NOTHING, is_whole=False)
+        return Rows(where, cursor.is_whole(after, to))
+
+    def _cursor(self, database: Database, found: Found) -> Cursor:
+        return cursor_of(
+            database,
+            timestamp=found.timestamp,
+            incrementing=found.incrementing,
+            db_timezone=self._options.db_timezone,
+            compares_rows=self._compares_rows,
+        )

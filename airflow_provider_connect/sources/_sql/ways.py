@@ -1,0 +1,133 @@
+"""The ways to read a table, as data: which options go with each, and what the options' values are called elsewhere.
+
+The tables of ``docs/sql.md`` say the same; a test holds them together. DAG files import this.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel
+
+Mode = Literal["incrementing", "timestamp", "timestamp+incrementing"]
+SnapshotName = Literal["initial", "no_data", "initial_only", "when_needed"]
+Cell = Literal["needed", "yes", "no"]
+
+
+class Way(NamedTuple):
+    """One way to read a table.
+
+    :param option: the option that chooses it; ``value`` is the one that it then has, "" for any.
+    :param needs: the options that it cannot do without.
+    :param takes: those that it goes with; all others mean nothing to it.
+    """
+
+    option: str
+    value: str
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+
+    def cell(self, option: str) -> Cell:
+        """Return whether it goes with an option."""
+        if option in self.needs:
+            return "needed"
+        return "yes" if option in self.takes else "no"
+
+    def __str__(self) -> str:
+        """Return it as it stands in code."""
+        return f"{self.option}={self.value!r}" if self.value else self.option
+
+
+class SnapshotMode(NamedTuple):
+    """How a stream with a ``mode`` begins and goes on.
+
+    :param begins_with_all: whether its first run reads all rows there are.
+    :param goes_on: whether later runs read what came since.
+    :param begins_anew: whether a run reads all rows again where what the ledger says cannot be followed any more.
+    """
+
+    begins_with_all: bool
+    goes_on: bool = True
+    begins_anew: bool = False
+
+
+_NUMBER, _TIME = ("incrementing_column",), ("timestamp_column",)
+_CURSOR, _CLOCK = ("snapshot_mode", "parallel_chunks"), ("timestamp_delay_seconds", "db_timezone")
+WAYS = (
+    Way("day_column", "", takes=("db_timezone", "lookback_days")),
+    Way("snapshot", "replace", takes=("parallel_chunks",)),
+    Way("snapshot", "daily", takes=("parallel_chunks",)),
+    Way("mode", "incrementing", needs=_NUMBER, takes=_CURSOR),
+    Way("mode", "timestamp", needs=_TIME, takes=_CURSOR + _CLOCK),
+    Way("mode", "timestamp+incrementing", needs=_TIME + _NUMBER, takes=_CURSOR + _CLOCK),
+)
+OPTIONS = (
+    "timestamp_column",
+    "incrementing_column",
+    "timestamp_delay_seconds",
+    "db_timezone",
+    "snapshot_mode",
+    "parallel_chunks",
+    "lookback_days",
+)
+"""Those that do not go with every way; the last one is the operator's, which asks :attr:`.Source.reloads`."""
+SNAPSHOT_MODES: dict[SnapshotName, SnapshotMode] = {
+    "initial": SnapshotMode(begins_with_all=True),
+    "no_data": SnapshotMode(begins_with_all=False),
+    "initial_only": SnapshotMode(begins_with_all=True, goes_on=False),
+    "when_needed": SnapshotMode(begins_with_all=True, begins_anew=True),
+}
+NAMES_ELSEWHERE = {
+    ("mode", "bulk"): "snapshot='replace', in place of mode",
+    ("snapshot_mode", "always"): "snapshot='replace', in place of mode",
+    ("snapshot_mode", "schema_only"): "snapshot_mode='no_data'",
+    ("snapshot_mode", "never"): "snapshot_mode='no_data'",
+}
+"""What is called otherwise in Kafka Connect's JDBC source (``mode``) and in Debezium (``snapshot_mode``)."""
+_BELONGS = {
+    "timestamp_column": "it belongs to a mode with 'timestamp'",
+    "incrementing_column": "it belongs to a mode with 'incrementing'",
+    "timestamp_delay_seconds": "it belongs to a mode with 'timestamp'",
+    "db_timezone": "it says how day_column or timestamp_column is compared, and there is none",
+    "snapshot_mode": "it belongs to mode",
+    "parallel_chunks": "a day is read in one piece, and only snapshots and a stream's first run are cut",
+}
+
+
+def here(option: str, value: object) -> object:
+    """Return an option's value, unless it is another project's name for something.
+
+    :raises ValueError: naming what it is called here.
+    """
+    if isinstance(value, str) and (ours := NAMES_ELSEWHERE.get((option, value))):
+        raise ValueError(f"{value!r} is here {ours}")
+    return value
+
+
+def ways_of(options: BaseModel) -> list[Way]:
+    """Return the ways that options choose; one if they are sound."""
+    return [way for way in WAYS if (value := getattr(options, way.option)) is not None and way.value in ("", value)]
+
+
+def way_problems(options: BaseModel) -> list[str]:
+    """Say which options are missing, or mean nothing; [] if all go together."""
+    ways, found = ways_of(options), []
+    if len(ways) != 1:
+        found.append("day_column: give either day_column, for days, or snapshot, or mode")
+    for option in OPTIONS[:-1]:
+        cells = {way.cell(option) for way in ways}
+        if is_given(options, option) and cells <= {"no"}:
+            found.append(f"{option}: {_BELONGS[option]}")
+        for way in ways:
+            if way.cell(option) == "needed" and not is_given(options, option):
+                found.append(f"{option}: {way} needs it")
+    if "mode" in [way.option for way in ways] and is_given(options, "parallel_chunks"):
+        name: SnapshotName = getattr(options, "snapshot_mode")  # noqa: B009
+        if not SNAPSHOT_MODES[name].begins_with_all:
+            found.append(f"parallel_chunks: snapshot_mode={name!r} begins with no row, so there is nothing to cut")
+    return found
+
+
+def is_given(options: BaseModel, option: str) -> bool:
+    """Tell whether an option has another value than its default."""
+    return bool(getattr(options, option) != type(options).model_fields[option].default)
