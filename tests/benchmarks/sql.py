@@ -1,14 +1,15 @@
 """Reading a table of a million rows into the stage, as ratios to what each database's own client takes to read it.
 
 ``psql`` copies the same table out, ``mariadb --quick`` selects it; both throw it away. Ours converts every value to its
-type, and with ``stage`` writes them as Parquet, too. Rounds alternate; each figure is the median with the least and the
-greatest; the rules of ``day.py`` hold. Memory is that of a process of its own.
+type; a task polls and freezes a snapshot as an executor does it, with keys and digests, into one Parquet file. Rounds
+alternate; each figure is the median with the least and the greatest; the rules of ``day.py`` hold. Memory is that of a
+process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import datetime as dt
 import os
 import resource
 import shutil
@@ -25,8 +26,9 @@ from staged_day import in_new_process
 from airflow_provider_connect.clients.sql.database import Choices, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.stage.parquet import RowWriter
-from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.spark.poll import PollTask, freeze
+from airflow_provider_connect.window import Day
 from tests.equipment.sql.servers import PASSWORD, READER, DatabaseServer, MariaDBServer, PostgreSQLServer
 
 NAME = "bench"
@@ -38,7 +40,8 @@ CREATE TABLE t AS SELECT n::bigint AS id, 'reference ' || md5(n::text) AS ref, (
   n % 2 = 0 AS paid, n / 7.0::float8 AS ratio, jsonb_build_object('a', n, 'b', md5(n::text)) AS doc,
   gen_random_uuid() AS key, CASE n % 5 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE
   E'a "b",\\n\\\\ 😀 ' || repeat(md5(n::text), 3) END AS note,
-  (n % 100000)::int AS amount FROM generate_series(1, {rows}) AS n
+  (n % 100000)::int AS amount FROM generate_series(1, {rows}) AS n;
+ALTER TABLE t ADD PRIMARY KEY (id)
 """
 MARIADB = r"""
 CREATE TABLE t (id bigint primary key, ref text, kind varchar(20), made timestamp(6) null, changed timestamp(6) null,
@@ -61,21 +64,36 @@ class Read(NamedTuple):
     rows: int
 
 
-def read(connection: Connection, stage: str | None) -> Read:
-    """Read the table, and write it into a folder if there is one."""
-    cpu, started, rows = time.process_time(), time.perf_counter(), 0
-    with open_database(connection, application_name="benchmark") as database, contextlib.ExitStack() as stack:
+def read(connection: Connection) -> Read:
+    """Read the table, and throw it away."""
+    cpu, started = time.process_time(), time.perf_counter()
+    with open_database(connection, application_name="benchmark") as database:
         columns = database.reading(database.describe(Table("t")), Choices())
-        batches = database.read(columns, database.relation(Table("t")))
-        first = next(batches)
-        rows = first.num_rows
-        writer = stack.enter_context(RowWriter(Folder(stage), "t.parquet", first.schema)) if stage else None
-        if writer:
-            writer.write(first)
-        for batch in batches:
-            rows += batch.num_rows
-            if writer:
-                writer.write(batch)
+        rows = sum(batch.num_rows for batch in database.read(columns, database.relation(Table("t"))))
+    return taken(cpu, started, rows)
+
+
+def staged(connection: Connection, stage: str) -> Read:
+    """Poll a snapshot in one piece, and freeze it."""
+    source = SqlSource(conn_id=connection.conn_id, table="t", key=("id",), snapshot="replace", parallel_chunks=1)
+    cpu, started = time.process_time(), time.perf_counter()
+    with source.open(connection) as poller:
+        schema = poller.schema()
+        (part,) = poller.plan([Day(date=dt.datetime.now(dt.UTC).date())])
+        task = PollTask(
+            source_name=source.name,
+            source=source.serialize(),
+            part=part,
+            root=stage,
+            attempts=("benchmark",),
+            progress_seconds=60,
+        )
+        (polled,) = freeze(task, schema, connection).values()
+    return taken(cpu, started, polled.rows_written)
+
+
+def taken(cpu: float, started: float, rows: int) -> Read:
+    """Return what was used since then."""
     seconds = time.perf_counter() - started
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Read(seconds, time.process_time() - cpu, peak_mb, rows)
@@ -100,19 +118,19 @@ def measure(server: DatabaseServer, rounds: int, rows: int) -> None:
     """Measure one database."""
     connection = server.connection(NAME)
     floor(server)  # the table is in memory from here on
-    floors, plain, staged = [], [], []
+    floors, plain, frozen = [], [], []
     for _ in range(rounds):
         floors.append(floor(server))
-        plain.append(in_new_process(read, connection, None))
+        plain.append(in_new_process(read, connection))
         folder = Path(tempfile.mkdtemp())
         try:
-            staged.append(in_new_process(read, connection, str(folder)))
+            frozen.append(in_new_process(staged, connection, str(folder)))
         finally:
             shutil.rmtree(folder)
-    assert {one.rows for one in (*plain, *staged)} == {rows}
+    assert {one.rows for one in (*plain, *frozen)} == {rows}
     client = "psql COPY" if server.conn_type == "postgres" else "mariadb --quick"
     show(f"{client} > /dev/null", floors, "s")
-    for name, ones in (("read, every value typed", plain), ("the same, and into the stage", staged)):
+    for name, ones in (("read, every value typed", plain), ("polled and frozen, with keys and digests", frozen)):
         show(name, [one.seconds for one in ones], "s")
         show(f"  as a ratio to {client}", [one.seconds / low for one, low in zip(ones, floors, strict=True)], "x")
         show("  CPU", [one.cpu_seconds for one in ones], "s")

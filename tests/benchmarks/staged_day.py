@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import multiprocessing
+import os
 import shutil
 import time
 from pathlib import Path
@@ -57,7 +58,11 @@ def publish_of(stage: str, polled: Polled, order: int) -> Publish:
 
 
 def in_new_process(function: Any, *arguments: Any) -> Any:
-    """Run a function in a process of its own that has imported what one has that polled; its memory is its own too."""
+    """Run a function in a process of its own that has imported what one has that polled; its memory is its own too.
+
+    Arrow's pool is what the job sets for its executors.
+    """
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         pool.apply(warm_up)
         return pool.apply(function, arguments)
