@@ -227,6 +227,16 @@ class Poller(Closable, ABC):
 
     days_per_plan: int = 1
     """How many consecutive days one plan may take together, because one request serves them."""
+    partitions_at_once: int | None = None
+    """How many partitions of a plan are polled at the same time; None for as many as there is room for."""
+    resumes: bool = False
+    """Whether another driver may go on with a plan of a day whose driver has died, by :meth:`resume`.
+
+    The partitions that were whole are then not polled again. So each must be right by itself, whenever it is polled,
+    and none may need what only the driver that planned it had: a session, or a snapshot.
+    """
+    begins_anew: str = ""
+    """Why it may not, and what would do so, for the log of the try that begins anew; "" if there is nothing to say."""
     is_closed_before_polls: bool = False
     """Set by who plans and closes the poller before the partitions are polled: nothing can be kept open for them."""
 
@@ -279,6 +289,17 @@ class Poller(Closable, ABC):
         :raises ConfigError: the position is none of this source's.
         """
         raise NotImplementedError
+
+    def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
+        """Plan a day once more as an earlier try has planned it. Driver, in place of plan, where it ``resumes``.
+
+        Unless the partitions are the same to the letter, all of them are polled. By default :meth:`plan` is asked.
+
+        :param parts: the earlier try's, as the stage has them. Others may write into a shared stage: what is taken from
+            them is checked first.
+        :raises ConnectError: as :meth:`plan`.
+        """
+        return self.plan([day])
 
     def split(self, day: Day, more_than: int) -> None:
         """Plan a day in more partitions than so many, if it can be: in these a request ran into its deadline. Driver.

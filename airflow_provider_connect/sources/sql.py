@@ -52,7 +52,7 @@ snapshots. A key that is NULL fails the day, and so does one that comes twice.
 **Limits.** Every session is read-only, and says so to the database; its name holds the day and the stream. A statement
 ends after ``statement_timeout_seconds``. A day is read over one connection, a snapshot over ``parallel_chunks``; the
 driver has one beside them. A batch of a few megabytes is in memory at a time. Where the chunks of PostgreSQL share one
-snapshot, its transaction stays open until all are read, and vacuum waits for it:
+snapshot (``consistency``), its transaction stays open until all are read, and vacuum waits for it:
 https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION (2026-11).
 
 **Errors.** Retriable: a server that is away, restarts or has no room, a statement that takes too long, a conflict on a

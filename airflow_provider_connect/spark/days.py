@@ -30,7 +30,8 @@ from airflow_provider_connect.spark.progress import Progress, say
 from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.erasing import EraseList
-from airflow_provider_connect.stage.manifest import Manifest, StagedFile, manifest_file
+from airflow_provider_connect.stage.manifest import Manifest, StagedFile
+from airflow_provider_connect.stage.plans import refuse
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, groups
 
@@ -269,8 +270,7 @@ class Days:
             found += [counted] if counted is not None else []
         fatal = [finding.text for finding in found if finding.is_fatal]
         if fatal:
-            # Without the manifest the next try polls again: this answer may have been a passing fault.
-            self.root.delete(manifest_file(manifest.attempt))
+            refuse(self.root, manifest)
             self._forget(manifest)
             raise DataError("; ".join(fatal))
         return tuple(finding.text for finding in found)

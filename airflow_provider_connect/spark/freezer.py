@@ -8,9 +8,11 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+
+import pyarrow as pa
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.connection import Connection
@@ -20,11 +22,12 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
-from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.deadlines import Deadlines, is_late, is_only_late
+from airflow_provider_connect.spark.lanes import PollParts, in_lanes, in_waves, lanes, together
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
+from airflow_provider_connect.spark.resuming import Resuming
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
@@ -36,11 +39,10 @@ from airflow_provider_connect.stage.manifest import (
     manifest_file,
     progress_file,
 )
+from airflow_provider_connect.stage.plans import PLAN, Plan
 from airflow_provider_connect.stage.spans import Span, following
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
-
-PollParts = Callable[[list[str]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Freezer:
     :param counts: the vendor's own, which some plans need.
     :param parts_at_once: how many partitions of a plan may be polled at the same time.
     :param plans_at_once: how many plans are under way at the same time; None if nobody knows.
+    :param plans: those of days that are read in many partitions; they come as days are planned.
     """
 
     job: JobConfig
@@ -80,6 +83,7 @@ class Freezer:
     sink: Sink
     connection: Connection
     poller: Poller
+    schema: pa.Schema
     root: Folder
     progress: Progress
     poll_parts: PollParts
@@ -87,6 +91,7 @@ class Freezer:
     counts: Counts | None = None
     parts_at_once: int = sys.maxsize
     plans_at_once: int | None = None
+    plans: dict[Day, Plan] = field(default_factory=dict)
 
     def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
@@ -112,7 +117,7 @@ class Freezer:
                 fingerprint=self.fingerprint,
                 polled=answer.model_copy(update={"seconds": seconds}),
                 seen=known.seen(day),
-                polled_at=polled_at,
+                polled_at=self.resuming.begun(day) or polled_at,
                 span=spans[day],
             )
             self.root.write(manifest_file(attempts[day]), manifest.model_dump_json().encode(), durable=True)
@@ -132,7 +137,8 @@ class Freezer:
         began, spent = time.monotonic(), 0
         while True:
             self._prepare(days)
-            parts = planned(self.poller, days)
+            is_split = self.deadlines.tried(days[0]) > 0
+            parts = self.resuming.planned(days, attempts, known.seen, is_split=is_split)
             if len(parts) > 1:
                 self._hold_split(days)
             ends_late = len(days) > 1 or self._may_split(days, parts)
@@ -199,17 +205,23 @@ class Freezer:
         *,
         ends_late: bool,
     ) -> list[PollOutcome]:
-        firsts = {part.index: part.days[0] for part in parts}
+        taken = self.resuming.taken(days)
+        left = [part for part in parts if part.index not in taken]
+        firsts = {part.index: part.days[0] for part in left}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
-        with self.progress.polling(poll), self.dealer.dealt(parts, self.source.requests_for(days[:1])) as hand:
-            at_once = min(len(parts), self.parts_at_once) * self.plans_at_once if self.plans_at_once else None
+        with self.progress.polling(poll), self.dealer.dealt(left, self.source.requests_for(days[:1])) as hand:
+            width = lanes(self.poller, len(left), self.parts_at_once)
+            at_once = (width or min(len(left), self.parts_at_once)) * self.plans_at_once if self.plans_at_once else None
             tasks = [
-                self._task(part, attempts, known, hand, ends_late=ends_late, polls_at_once=at_once) for part in parts
+                self._task(part, attempts, known, hand, ends_late=ends_late, polls_at_once=at_once) for part in left
             ]
-            outcomes = hand.outcomes = self._outcomes(tasks)
-        for part, outcome in zip(parts, outcomes, strict=False):
+            if width is None:
+                outcomes = hand.outcomes = in_waves(tasks, self.parts_at_once, self.poll_parts)
+            else:
+                outcomes = hand.outcomes = in_lanes(left, tasks, width, self.poll_parts, self.resuming.note)
+        for part, outcome in zip(left, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
-        return outcomes
+        return together(parts, taken, outcomes)
 
     def _prepare(self, days: Sequence[Day]) -> None:
         """Count days whose plan needs it: those that ran into their deadline, or all, as the source says.
@@ -241,16 +253,6 @@ class Freezer:
         """Whether the next plan may have more partitions: this one has more than the one that ran into its deadline."""
         may = len(days) == 1 and self.source.parts_at_once > 1
         return may and days[0].date not in self.deadlines.left_whole and len(parts) > self.deadlines.tried(days[0])
-
-    def _outcomes(self, tasks: Sequence[str]) -> list[PollOutcome]:
-        """Poll partitions, as many at once as may be; none begins after one of those before has failed."""
-        outcomes: list[PollOutcome] = []
-        for start in range(0, len(tasks), self.parts_at_once):
-            if any(outcome.failure for outcome in outcomes):
-                break
-            some = tasks[start : start + self.parts_at_once]
-            outcomes += [PollOutcome.model_validate_json(text) for text in self.poll_parts(list(some))]
-        return outcomes
 
     def _task(
         self,
@@ -305,6 +307,13 @@ class Freezer:
             found.read(attempt for attempt, name in self._left_by_earlier_jobs if name == DEADLINE)
         return found
 
+    @cached_property
+    def resuming(self) -> Resuming:
+        """The plans of days, those that earlier tries left among them."""
+        schema = hashlib.sha256(self.schema.serialize()).hexdigest()
+        left = [attempt for attempt, name in self._left_by_earlier_jobs if name == PLAN]
+        return Resuming(self.root, self.poller, f"{self.fingerprint}-{schema}", left, self.plans)
+
     @property
     def _earlier_attempts(self) -> list[str]:
         """Finished attempts of the same intent, newest first."""
@@ -321,7 +330,7 @@ class Freezer:
             (entry.modified, folder.rpartition("/")[2], name)
             for entry in self.root.files(f"{CONTROL}/attempts")
             for folder, _, name in [entry.name.rpartition("/")]
-            if name in (MANIFEST, DEADLINE)
+            if name in (MANIFEST, DEADLINE, PLAN)
         ]
         return [(attempt, name) for _, attempt, name in sorted(found, reverse=True) if attempt.startswith(f"{intent}-")]
 

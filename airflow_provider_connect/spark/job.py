@@ -111,6 +111,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 sink=sink,
                 connection=connection,
                 poller=poller,
+                schema=schema,
                 root=root,
                 progress=progress,
                 poll_parts=_pollster(sc, schema, connection),

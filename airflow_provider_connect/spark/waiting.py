@@ -36,6 +36,11 @@ class Waiting:
         with self._lock:
             self._attempts.update(attempts)
 
+    def tell(self, attempt: str) -> None:
+        """Let an attempt wait, and give its first sign before this returns."""
+        self.begin([attempt])
+        self._tell(attempt)
+
     def end(self, attempt: str) -> None:
         """Let an attempt wait no longer: no sign of it is written after this returns, so its folder can be deleted."""
         with self._lock:

@@ -7,6 +7,7 @@ Under a stage root, one attempt of one day leaves ::
     _connect/attempts/<attempt>/progress-<part>.json     alive while its age is small
     _connect/attempts/<attempt>/waiting.json             the same, while other days are published first
     _connect/attempts/<attempt>/deadline.json            its requests took too long: the next try asks for less in each
+    _connect/attempts/<attempt>/plan.json, part-….json   what the next try may go on with (:mod:`.plans`)
     _connect/attempts/<attempt>/rejects-<part>.parquet   lines that are not records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: everything above is complete
 
@@ -148,15 +149,23 @@ class Manifest(Wire):
         found = cls.model_validate_json(text)
         if (found.day, found.attempt) != (day, attempt) or not ATTEMPT.fullmatch(attempt):
             raise ValueError("it is the manifest of another day or attempt")
-        for file in found.polled.files:
-            match = DATA_FILE.fullmatch(file.path) or TABLE_FILE.fullmatch(file.path)
-            if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
-                raise ValueError("it names a file that is not this attempt's")
-        for file in found.polled.rejects:
-            folder, _, name = file.path.rpartition("/")
-            if folder != attempt_folder(attempt) or not name.startswith("rejects-"):
-                raise ValueError("it names a file of rejects that is not this attempt's")
+        require_own_files(found.polled, day, attempt)
         return found
+
+
+def require_own_files(polled: Polled, day: Day, attempt: str) -> None:
+    """Refuse what names files that an attempt did not write.
+
+    :raises ValueError: it does.
+    """
+    for file in polled.files:
+        match = DATA_FILE.fullmatch(file.path) or TABLE_FILE.fullmatch(file.path)
+        if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
+            raise ValueError("it names a file that is not this attempt's")
+    for file in polled.rejects:
+        folder, _, name = file.path.rpartition("/")
+        if folder != attempt_folder(attempt) or not name.startswith("rejects-"):
+            raise ValueError("it names a file of rejects that is not this attempt's")
 
 
 def attempt_folder(attempt: str) -> str:

@@ -12,6 +12,7 @@ import errno
 import os
 import posixpath
 import re
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -200,6 +201,36 @@ class Folder:
                 with suppress(OSError):  # the first error is the one to report
                     self.filesystem.delete_file(written)
             raise storage_error(self._shown(name), error) from error
+
+    def copy(self, name: str, to: str) -> None:
+        """Give a file that never changes a second name: a link on a local disk, elsewhere a copy of its own.
+
+        :raises FileNotFoundError: if there is no such file.
+        """
+        source, target = self.path(name), self.path(to)
+        with named_errors(self._shown(name)):
+            if self.local:
+                self.filesystem.create_dir(posixpath.dirname(target), recursive=True)
+                with suppress(OSError):  # some disks know no links
+                    os.link(source, target)
+                    return
+            try:
+                self._copy(source, target)
+            except OSError:
+                # Stores have words of their own for a missing object.
+                if not self.exists(name):
+                    raise FileNotFoundError(self._shown(name)) from None
+                raise
+
+    def _copy(self, source: str, target: str) -> None:
+        try:
+            self.filesystem.copy_file(source, target)
+        except NotImplementedError:  # HDFS cannot do it by itself
+            with (
+                self.filesystem.open_input_stream(source) as stream,
+                self.filesystem.open_output_stream(target) as copy,
+            ):
+                shutil.copyfileobj(stream, copy, 1 << 20)
 
     def sync(self, names: Iterable[str]) -> None:
         """Flush files and their folders to the disk; missing ones are skipped.

@@ -170,6 +170,9 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         with source.open(described) as poller:
             parts = poller.plan([day])
             assert parts == poller.plan([day])
+            if poller.resumes:
+                left = [InputPartition.model_validate_json(part.model_dump_json()) for part in parts]
+                assert [*poller.resume(day, left)] == parts
         assert [part.index for part in parts] == list(range(len(parts)))
         assert parts
         for part in parts:

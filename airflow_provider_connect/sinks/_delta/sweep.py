@@ -42,6 +42,7 @@ from airflow_provider_connect.stage.manifest import (
     attempt_folder,
     manifest_file,
 )
+from airflow_provider_connect.stage.plans import marks_of
 from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
 
 PUBLISHING, SETTLED = "publishing.json", "published.json"
@@ -186,7 +187,7 @@ class Sweeper:
             kept = {*files}
         self._delete(path for path in files if path not in kept)
         control = attempt_folder(attempt)
-        marks = (f"{control}/progress-", f"{control}/{PUBLISHING}")
+        marks = (f"{control}/progress-", f"{control}/{PUBLISHING}", *marks_of(attempt))
         self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
         self.folder.write(f"{control}/{SETTLED}", b"{}")
 

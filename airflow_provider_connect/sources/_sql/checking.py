@@ -14,14 +14,20 @@ def connection_problems(options: SqlOptions, connection: Connection) -> list[str
     kind, host = connection.conn_type, connection.host or ""
     if kind not in (POSTGRES, MYSQL, SQLITE):
         return [f"{about}: type {kind!r} is no database that can be read: use postgres, mysql or sqlite"]
+    apart = [] if kind == POSTGRES else _apart(options, "a file of SQLite" if kind == SQLITE else "MySQL and MariaDB")
     if kind == SQLITE:
-        found = [] if host else [f"{about}: host: give the path of the database's file"]
-        if (options.parallel_chunks or 1) > 1:
-            found.append("parallel_chunks: one connection alone sees one state of a file of SQLite: leave it out")
+        found = apart if host else [f"{about}: host: give the path of the database's file", *apart]
         if "timestamp" in (options.mode or ""):
             found.append("mode: SQLite has no times to follow, only texts: use incrementing")
         return found
-    found = [f"{about}: host: give a name or an address, not a URL"] if "://" in host or "@" in host else []
+    found = [f"{about}: host: give a name or an address, not a URL", *apart] if "://" in host or "@" in host else apart
     if kind == MYSQL and not connection.path and options.table is not None and not options.what_schema:
         found.append(f"{about}: schema: name the database, or give table='database.table'")
     return found + (postgresql.problems(connection) if kind == POSTGRES else mysql.problems(connection))
+
+
+def _apart(options: SqlOptions, what: str) -> list[str]:
+    """Say that sessions of a database share no state, if the options want them to."""
+    if options.consistency != "snapshot" or (options.parallel_chunks or 1) == 1:
+        return []
+    return [f"parallel_chunks: one connection alone sees one state of {what}: leave it out, or set consistency='chunk'"]

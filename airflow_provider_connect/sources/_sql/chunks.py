@@ -14,14 +14,22 @@ from airflow_provider_connect.clients.sql.database import Database
 
 LEAST_ROWS = 50_000
 """A chunk below this is not worth a session of its own."""
+MOST_ROWS = 1_000_000
+"""What a chunk has at most: it is what is read again after a fault."""
+MOST_CHUNKS = 1_000
 
+Key = tuple[object, ...]
+"""The values of its columns as the database gave them."""
 Bound = tuple[str, ...]
 """A key: its columns' values as SQL has them."""
 
 
-def chunks_for(rows: int, most: int) -> int:
-    """Return in how many chunks to read so many rows."""
-    return max(1, min(most, rows // LEAST_ROWS))
+def chunks_for(rows: int, at_once: int) -> int:
+    """Return in how many chunks to read so many rows.
+
+    :param at_once: how many are read at the same time.
+    """
+    return max(1, min(at_once, rows // LEAST_ROWS), min(-(-rows // MOST_ROWS), MOST_CHUNKS))
 
 
 def find_bounds(
@@ -34,6 +42,21 @@ def find_bounds(
     chunks: int,
     compares_rows: bool,
 ) -> list[Bound]:
+    """Return the last key of each chunk but the last one as SQL has it; see :func:`find_keys`."""
+    found = find_keys(database, relation, columns, where=where, rows=rows, chunks=chunks, compares_rows=compares_rows)
+    return [bound(database, key) for key in found]
+
+
+def find_keys(
+    database: Database,
+    relation: str,
+    columns: Sequence[str],
+    *,
+    where: str,
+    rows: int,
+    chunks: int,
+    compares_rows: bool,
+) -> list[Key]:
     """Return the last key of each chunk but the last one, in the key's order; fewer if there are fewer rows.
 
     :param columns: those of the key, quoted.
@@ -43,16 +66,21 @@ def find_bounds(
     """
     step = max(1, rows // chunks)
     order = ", ".join(columns)
-    found: list[Bound] = []
+    found: list[Key] = []
     while len(found) < chunks - 1:
-        behind = [after(columns, found[-1], compares_rows=compares_rows)] if found else []
+        behind = [after(columns, bound(database, found[-1]), compares_rows=compares_rows)] if found else []
         conditions_here = " AND ".join(f"({each})" for each in [where, *behind] if each)
         sql = database.select(columns, relation, where=conditions_here, order_by=order, limit=1)
         rows_here = database.rows(f"{sql} OFFSET {step - 1}")
         if not rows_here:
             break
-        found.append(tuple(_literal(database, value) for value in rows_here[0]))
+        found.append(rows_here[0])
     return found
+
+
+def bound(database: Database, key: Key) -> Bound:
+    """Return a key as SQL has it."""
+    return tuple(_literal(database, value) for value in key)
 
 
 def conditions(columns: Sequence[str], bounds: Sequence[Bound], *, compares_rows: bool) -> list[str]:

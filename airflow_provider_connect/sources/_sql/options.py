@@ -56,6 +56,7 @@ def _sql(text: str) -> str:
     return text
 
 
+Consistency = Literal["snapshot", "chunk"]
 _Zone = Annotated[str, AfterValidator(_zone)]
 _Names = Annotated[tuple[str, ...] | None, AfterValidator(_names)]
 _Sql = Annotated[str, AfterValidator(_sql)]
@@ -129,14 +130,19 @@ class SqlOptions(Source):
     zero_dates: ZeroDates = Field(
         default="fail", description="What MySQL's dates with a month or day of zero do: fail the day, or become null."
     )
+    consistency: Consistency = Field(
+        default="snapshot",
+        description="With snapshot: what its rows have in common. snapshot: one state of the database, so that a try "
+        "that dies begins anew; chunk: those of each range of keys are as they were when it was read, so that the "
+        "next try reads only what is left, and every database is read in parallel.",
+    )
     parallel_chunks: int | None = Field(
         default=None,
         ge=1,
         le=256,
         description="By how many Spark tasks a snapshot, or the first run of a mode, is read at once, each over a "
-        "connection of its own. By default "
-        f"{DEFAULT_CHUNKS} where they can share one state of the database, as in PostgreSQL, and else 1. More in MySQL "
-        "means that each task sees another moment.",
+        f"connection of its own. By default {DEFAULT_CHUNKS}, and 1 where sessions cannot share the one state that "
+        "consistency='snapshot' asks for.",
     )
     statement_timeout_seconds: float = Field(
         default=3600.0, gt=0, description="After how long the database ends a statement, its reading included."

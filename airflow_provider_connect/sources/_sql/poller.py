@@ -18,7 +18,9 @@ from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._sql import chunks
+from airflow_provider_connect.sources._sql.chunks import Key
 from airflow_provider_connect.sources._sql.cursors import NOTHING
+from airflow_provider_connect.sources._sql.cuts import as_json, as_key
 from airflow_provider_connect.sources._sql.days import bounds, condition
 from airflow_provider_connect.sources._sql.following import Following, Rows
 from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
@@ -29,6 +31,10 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_BEGINS_ANEW = (
+    "they shared one state of the database, which ended with that try. With consistency='chunk' a try goes on instead, "
+    "and each chunk is of a moment of its own"
+)
 _TRUSTED_ROWS = 1_000_000
 """Below this an estimate may be far off, and counting costs little."""
 
@@ -50,7 +56,13 @@ class SqlPoller(Poller):
         self._lock = threading.Lock()
         self._known: tuple[Found, Reading] | None = None
         self._held: dict[Day, Database] = {}
-        self._following = Following(options, compares_rows=connection.conn_type != MYSQL)
+        self._following = Following(options, compares_rows=self._compares_rows)
+        self._is_apart = options.consistency == "chunk"
+        if options.day_column is None:
+            self.partitions_at_once = options.parallel_chunks or DEFAULT_CHUNKS
+        if options.snapshot is not None:
+            self.resumes = self._is_apart
+            self.begins_anew = "" if self.resumes else _BEGINS_ANEW
 
     def close(self) -> None:
         """End the sessions that chunks share."""
@@ -107,13 +119,44 @@ class SqlPoller(Poller):
         if options.snapshot == "daily":
             require_recent(day, now(), "the database has")
 
+    def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
+        """Return the chunks of an earlier try: between the same keys, of the table as it is now; [] if they are none.
+
+        :raises ConnectError: as :meth:`plan`.
+        """
+        self._require_day(day)
+        found, _ = self._find()
+        try:
+            keys = [as_key(part.params.get("upto"), len(found.key)) for part in parts[:-1]]
+        except ValueError:
+            return []
+        with self._session(str(day)) as database:
+            pieces = self._between(database, found, keys)
+        return [InputPartition(days=(day,), index=index, params=params) for index, params in enumerate(pieces)]
+
+    def _between(
+        self, database: Database, found: Found, keys: Sequence[Key], of_span: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return the chunks that end with these keys, and the last one.
+
+        :param of_span: which rows belong to an increment; "" for all.
+        """
+        columns = [database.quote(name) for name in found.key]
+        bounds = [chunks.bound(database, key) for key in keys]
+        conditions = chunks.conditions(columns, bounds, compares_rows=self._compares_rows)
+        wheres = [_both(of_span, each) for each in conditions]
+        if not self.resumes:
+            return [_common(found) | {"where": where} for where in wheres]
+        upto = [*map(as_json, keys), None]
+        return [_common(found) | {"where": where, "upto": key} for where, key in zip(wheres, upto, strict=True)]
+
+    @property
+    def _compares_rows(self) -> bool:
+        return self._connection.conn_type != MYSQL
+
     def _pieces(self, day: Day) -> list[dict[str, Any]]:
         found, how = self._find()
-        common = {
-            "columns": [list(column) for column in found.columns],
-            "key": list(found.key),
-            "is_unique": found.is_unique,
-        }
+        common = _common(found)
         self._let_go(day)
         if self._options.mode is not None and not self._following.knows(day):
             self.follow(day, None, None)
@@ -124,20 +167,23 @@ class SqlPoller(Poller):
             of_span = Rows("", is_whole=True)
             if self._options.mode is not None:
                 of_span = self._following.rows(database, found, day)
-            most = self._chunks(database, found, how) if of_span.is_whole else 1
-            if most == 1:
-                return [common | {"where": of_span.where}]
+            whole = [common | {"where": of_span.where}]
+            most = self._chunks(database)
+            if (most == 1 and not self.resumes) or not of_span.is_whole or not may_be_cut(found, how):
+                return whole
+            if self._is_apart:
+                return self._between(database, found, self._cut(database, found, most, of_span.where), of_span.where)
             database.begin()
-            wheres = [_both(of_span.where, chunk) for chunk in self._cut(database, found, most, of_span.where)]
-            snapshot = self._exported(database) if len(wheres) > 1 else None
+            pieces = self._between(database, found, self._cut(database, found, most, of_span.where), of_span.where)
+            snapshot = self._exported(database) if len(pieces) > 1 else None
             if snapshot is None and self._options.parallel_chunks is None:
-                return [common | {"where": of_span.where}]
+                return whole
             if snapshot is not None:
                 # Whoever exports a snapshot has to stay until the last of the others has begun.
                 stack.pop_all()
                 with self._lock:
                     self._held[day] = database
-            return [common | {"where": where, "snapshot": snapshot} for where in wheres]
+            return [piece | {"snapshot": snapshot} for piece in pieces]
 
     def _of_day(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)
@@ -160,13 +206,14 @@ class SqlPoller(Poller):
                 "have their rows: mend them, or leave them out with where="
             )
 
-    def _chunks(self, database: Database, found: Found, how: Reading) -> int:
-        """Return in how many chunks a snapshot may be read at most."""
+    def _chunks(self, database: Database) -> int:
+        """Return how many chunks are read at once."""
+        asked = self._options.parallel_chunks
+        if self._is_apart:
+            return asked or DEFAULT_CHUNKS
         if database.shares_snapshots and self.is_closed_before_polls:
             return 1  # nobody would hold what they share
-        asked = self._options.parallel_chunks
-        most = asked or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
-        return most if most > 1 and may_be_cut(found, how) else 1
+        return asked or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _exported(self, database: Database) -> str | None:
         """Return the name of the session's snapshot; None if it has none to share, as a standby."""
@@ -174,13 +221,17 @@ class SqlPoller(Poller):
             return None
         try:
             return database.export_snapshot()
-        except ConfigError:
+        except ConfigError as error:
             if self._options.parallel_chunks is not None:
-                raise
+                raise ConfigError(f"{error}; leave out parallel_chunks, or set consistency='chunk'") from None
             return None
 
-    def _cut(self, database: Database, found: Found, most: int, of_span: str) -> list[str]:
-        """Return the condition of each chunk, beside the increment's own."""
+    def _cut(self, database: Database, found: Found, most: int, of_span: str) -> list[Key]:
+        """Return the last key of each chunk but the last.
+
+        :param most: how many chunks are read at once.
+        :param of_span: which rows belong to an increment; "" for all.
+        """
         options = self._options
         relation, where = database.relation(options.what), self._where(of_span)
         rows = None
@@ -190,11 +241,9 @@ class SqlPoller(Poller):
             (rows,) = database.one(database.select(["count(*)"], relation, where=where))
         count = chunks.chunks_for(int(rows), most)
         columns = [database.quote(name) for name in found.key]
-        compares_rows = self._connection.conn_type != MYSQL
-        ends = chunks.find_bounds(
-            database, relation, columns, where=where, rows=int(rows), chunks=count, compares_rows=compares_rows
+        return chunks.find_keys(
+            database, relation, columns, where=where, rows=int(rows), chunks=count, compares_rows=self._compares_rows
         )
-        return chunks.conditions(columns, ends, compares_rows=compares_rows)
 
     def _where(self, also: str) -> str:
         """Return a condition together with the user's own."""
@@ -286,6 +335,15 @@ class _Keyed:
                 f"key: {', '.join(self._how.key)} does not identify a row: {again} of {len(halves)} rows have one that "
                 "has come before: name more columns"
             )
+
+
+def _common(found: Found) -> dict[str, Any]:
+    """Return what every partition of a poll is told."""
+    return {
+        "columns": [list(column) for column in found.columns],
+        "key": list(found.key),
+        "is_unique": found.is_unique,
+    }
 
 
 def _begin(database: Database, snapshot: str | None) -> None:

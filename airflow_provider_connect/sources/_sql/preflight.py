@@ -218,9 +218,10 @@ class _Check:
             )
 
     def _chunks(self, database: Database, found: Found, how: Reading) -> None:
-        asked = self.options.parallel_chunks
-        if (asked or 1) > 1 and not may_be_cut(found, how):
-            self.add("parallel_chunks", "note", "the key does not allow ranges, so one task reads all")
-        elif (asked or 1) > 1 and not database.shares_snapshots:
-            text = "each task sees another moment: a row that changes its key meanwhile may come twice, or never"
-            self.add("parallel_chunks", "note", text, "leave it out where that matters")
+        by_chunk = self.options.consistency == "chunk"
+        about = "consistency" if by_chunk else "parallel_chunks"
+        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not may_be_cut(found, how):
+            self.add(about, "note", "the key does not allow ranges, so one task reads all")
+        elif by_chunk:
+            text = "each chunk is of another moment: a row that changes its key meanwhile may come twice, or never"
+            self.add(about, "note", text, "leave it out where that matters")

@@ -52,11 +52,11 @@ class SnapshotMode(NamedTuple):
 
 
 _NUMBER, _TIME = ("incrementing_column",), ("timestamp_column",)
-_CURSOR, _CLOCK = ("snapshot_mode", "parallel_chunks"), ("timestamp_delay_seconds", "db_timezone")
+_CURSOR, _CLOCK = ("snapshot_mode", "parallel_chunks", "consistency"), ("timestamp_delay_seconds", "db_timezone")
 WAYS = (
     Way("day_column", "", takes=("db_timezone", "lookback_days")),
-    Way("snapshot", "replace", takes=("parallel_chunks",)),
-    Way("snapshot", "daily", takes=("parallel_chunks",)),
+    Way("snapshot", "replace", takes=("parallel_chunks", "consistency")),
+    Way("snapshot", "daily", takes=("parallel_chunks", "consistency")),
     Way("mode", "incrementing", needs=_NUMBER, takes=_CURSOR),
     Way("mode", "timestamp", needs=_TIME, takes=_CURSOR + _CLOCK),
     Way("mode", "timestamp+incrementing", needs=_TIME + _NUMBER, takes=_CURSOR + _CLOCK),
@@ -68,6 +68,7 @@ OPTIONS = (
     "db_timezone",
     "snapshot_mode",
     "parallel_chunks",
+    "consistency",
     "lookback_days",
 )
 """Those that do not go with every way; the last one is the operator's, which asks :attr:`.Source.reloads`."""
@@ -90,6 +91,7 @@ _BELONGS = {
     "timestamp_delay_seconds": "it belongs to a mode with 'timestamp'",
     "db_timezone": "it says how day_column or timestamp_column is compared, and there is none",
     "snapshot_mode": "it belongs to mode",
+    "consistency": "a day is read in one piece, and only snapshots and a stream's first run are cut",
     "parallel_chunks": "a day is read in one piece, and only snapshots and a stream's first run are cut",
 }
 
@@ -121,10 +123,14 @@ def way_problems(options: BaseModel) -> list[str]:
         for way in ways:
             if way.cell(option) == "needed" and not is_given(options, option):
                 found.append(f"{option}: {way} needs it")
-    if "mode" in [way.option for way in ways] and is_given(options, "parallel_chunks"):
+    if "mode" in [way.option for way in ways]:
         name: SnapshotName = getattr(options, "snapshot_mode")  # noqa: B009
-        if not SNAPSHOT_MODES[name].begins_with_all:
-            found.append(f"parallel_chunks: snapshot_mode={name!r} begins with no row, so there is nothing to cut")
+        cut = [] if SNAPSHOT_MODES[name].begins_with_all else ["parallel_chunks", "consistency"]
+        found += [
+            f"{option}: snapshot_mode={name!r} begins with no row, so there is nothing to cut"
+            for option in cut
+            if is_given(options, option)
+        ]
     return found
 
 

@@ -15,7 +15,8 @@ from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days
-from airflow_provider_connect.spark.freezer import Freezer, PollParts
+from airflow_provider_connect.spark.freezer import Freezer
+from airflow_provider_connect.spark.lanes import PollParts
 from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
@@ -86,6 +87,7 @@ class Lab:
                 sink=sink,
                 connection=CONNECTION,
                 poller=poller,
+                schema=schema,
                 root=root,
                 progress=progress,
                 poll_parts=lambda tasks: list(poll.run(tasks, schema=schema, connection=CONNECTION)),

@@ -117,3 +117,13 @@ def test_a_lost_log_is_refused_on_a_store_too(sink: DeltaSink) -> None:
     with pytest.raises(ConfigError, match="is gone"):
         sink.open(KEY, {}).ledger.days()
     assert "is gone" in sink.open(KEY, {}).preflight(SCHEMA, (), "day")[0]
+
+
+def test_a_staged_file_is_given_a_second_name_that_outlives_the_first(place: str) -> None:
+    root = Folder(place)
+    root.write("day=2026-10-05/a.parquet", b"rows")
+    root.copy("day=2026-10-05/a.parquet", "day=2026-10-05/b.parquet")
+    root.delete("day=2026-10-05/a.parquet")
+    assert root.read("day=2026-10-05/b.parquet") == b"rows"
+    with pytest.raises(FileNotFoundError):
+        root.copy("day=2026-10-05/a.parquet", "day=2026-10-05/c.parquet")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -174,3 +175,34 @@ def test_errors_say_how_to_recover() -> None:
 def test_an_url_no_filesystem_knows_is_refused() -> None:
     with pytest.raises(ConfigError, match="ftp://host/x"):
         Folder("ftp://host/x")
+
+
+@pytest.mark.parametrize("why", ["links", "no links", "no copies either"])
+def test_a_second_name_outlives_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    folder = Folder(str(tmp_path))
+    folder.write("a/one", b"rows")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    def cannot(*_: object) -> None:
+        raise NotImplementedError
+
+    if why != "links":
+        monkeypatch.setattr(os, "link", refuse)
+    if why == "no copies either":
+        real = folder.filesystem
+        folder.filesystem = SimpleNamespace(
+            create_dir=real.create_dir,
+            copy_file=cannot,
+            open_input_stream=real.open_input_stream,
+            open_output_stream=real.open_output_stream,
+            get_file_info=real.get_file_info,
+            type_name="local",
+        )
+    folder.copy("a/one", "b/two")
+    assert ((tmp_path / "a/one").stat().st_nlink == 2) == (why == "links")
+    (tmp_path / "a/one").unlink()
+    assert (tmp_path / "b/two").read_bytes() == b"rows"
+    with pytest.raises(FileNotFoundError):
+        folder.copy("a/one", "b/three")

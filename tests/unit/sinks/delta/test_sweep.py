@@ -17,6 +17,7 @@ from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta import commit as _delta_commit
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.stage.manifest import Seen, attempt_folder, data_file
+from airflow_provider_connect.stage.plans import plan_file, record_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 from tests.equipment.delta.lab import KEY, MAY, Lab, age, rows_of
@@ -80,6 +81,8 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     published = lab.stage(MAY, ["a"], "t1")
     control = lab.root / attempt_folder(published.manifest.attempt)
     (control / "rejects-0.parquet").write_bytes(b"r")
+    for name in (plan_file(control.name), record_file(control.name, 0)):
+        (lab.root / name).write_text("{}")
     failed_try = lab.root / data_file(Day(date=MAY), published.manifest.attempt, 0, "9")
     failed_try.write_bytes(b"half")
     lab.commit(published)
@@ -94,7 +97,7 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     assert lab.sweep() == 0, "nothing is old yet"
     age(lab.root)
     alive = lab.stage(MAY, ["alive"], "t5")
-    assert lab.sweep() == 11
+    assert lab.sweep() == 13
     assert rows_of(lab.root) == ["b"]
     assert lab.there(published), "replaced, but published once"
     assert {p.name for p in control.iterdir()} == {"rejects-0.parquet", "manifest.json", "published.json"}

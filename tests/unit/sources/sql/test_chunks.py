@@ -73,6 +73,9 @@ def test_mysql_is_told_column_by_column() -> None:
     assert last == "(a > 1 OR (a = 1 AND (b > 'x')))"
 
 
-@pytest.mark.parametrize(("rows", "chunks"), [(0, 1), (99_999, 1), (100_000, 2), (10**9, 8)])
-def test_small_tables_are_not_cut(rows: int, chunks: int) -> None:
+SIZES = [(0, 1), (99_999, 1), (100_000, 2), (8_000_000, 8), (8_000_001, 9), (10**9, 1_000), (10**12, 1_000)]
+
+
+@pytest.mark.parametrize(("rows", "chunks"), SIZES)
+def test_small_tables_are_not_cut_and_large_ones_into_more_than_are_read_at_once(rows: int, chunks: int) -> None:
     assert chunks_for(rows, 8) == chunks

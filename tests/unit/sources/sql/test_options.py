@@ -62,6 +62,7 @@ def test_the_stream_is_the_table_by_default() -> None:
         ({"conn_id": "c", "table": "orders"}, "give either day_column, for days, or snapshot"),
         (WHOLE | {"db_timezone": "US/Pacific"}, "db_timezone: it says how day_column or timestamp_column is"),
         (DAYS | {"parallel_chunks": 2}, "parallel_chunks: a day is read in one piece"),
+        (DAYS | {"consistency": "chunk"}, "consistency: a day is read in one piece"),
         (DAYS | {"zone": "Mars"}, "zone: unknown time zone 'Mars'"),
         (DAYS | {"columns": []}, "columns: name at least one"),
         (DAYS | {"columns": ["a", "a"]}, "columns: name at least one column, and each once"),
@@ -123,10 +124,14 @@ def test_a_wrong_connection_is_told_before_anything_is_asked(kind: str, fields: 
     assert "secret" not in problem
 
 
-def test_a_file_is_not_cut() -> None:
-    connection = Connection(conn_id="shop_db", conn_type="sqlite", host="/tmp/shop.db")
+@pytest.mark.parametrize("kind", ["sqlite", "mysql"])
+def test_what_cannot_share_one_state_is_read_in_parallel_only_without_one(kind: str) -> None:
+    connection = Connection(conn_id="shop_db", conn_type=kind, host="/tmp/shop.db", path="shop")
     assert SqlSource(**WHOLE | {"parallel_chunks": 1}).check(connection) == []
-    assert "parallel_chunks" in SqlSource(**WHOLE | {"parallel_chunks": 2}).check(connection)[0]
+    (problem,) = SqlSource(**WHOLE | {"parallel_chunks": 2}).check(connection)
+    assert problem.startswith("parallel_chunks: ")
+    assert problem.endswith("leave it out, or set consistency='chunk'")
+    assert SqlSource(**WHOLE | {"parallel_chunks": 2, "consistency": "chunk"}).check(connection) == []
 
 
 def test_a_mysql_table_may_name_its_database() -> None:

@@ -83,6 +83,13 @@ def test_whether_a_query_finds_what_came_cannot_be_seen(shop: Connection) -> Non
     )
 
 
+def test_chunks_of_other_moments_and_keys_that_cannot_be_cut_are_told(shop: Connection) -> None:
+    (note,) = notes(checked(shop, snapshot="replace", consistency="chunk"))
+    assert "each chunk is of another moment: a row that changes its key meanwhile may come twice, or never" in note
+    (*_, note) = notes(checked(shop, snapshot="replace", consistency="chunk", key=["at", "id"]))
+    assert note == "note: the key does not allow ranges, so one task reads all"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -29,6 +29,7 @@ VALUES: dict[str, Any] = {
     "db_timezone": "US/Pacific",
     "snapshot_mode": "when_needed",
     "parallel_chunks": 2,
+    "consistency": "chunk",
     "lookback_days": 1,
 }
 MODES = [way for way in WAYS if way.option == "mode"]

@@ -28,7 +28,7 @@ class TinySource(Source):
     ``faults`` holds for each partition the errors of its tries, one after another: an error's name, and after a
     colon the seconds to wait; ``bad`` the error of every request that serves a day. ``together`` is how many days one
     request serves, ``shared`` the error of every request that serves several, ``has_keys`` whether rows have keys, and
-    ``stray`` a day whose rows come unrequested.
+    ``stray`` a day whose rows come unrequested. ``resumes``, ``begins_anew`` and ``at_once`` are the poller's.
     """
 
     name: ClassVar[str] = "tiny"
@@ -45,6 +45,9 @@ class TinySource(Source):
     bad: dict[str, str] = Field(default_factory=dict)
     shared: str = ""
     stray: Day | None = None
+    resumes: bool = False
+    begins_anew: str = ""
+    at_once: int | None = None
 
     @property
     def stream_key(self) -> str:
@@ -60,6 +63,8 @@ class TinyPoller(Poller):
     def __init__(self, options: TinySource) -> None:
         self.options = options
         self.days_per_plan = options.together
+        self.resumes, self.begins_anew = options.resumes, options.begins_anew
+        self.partitions_at_once = options.at_once
         self.note("open")
 
     def close(self) -> None:

@@ -1,0 +1,157 @@
+"""Goes on where an earlier try ended: partitions that are whole are taken over, and only the rest is polled.
+
+Only a try of the same intent does so, of the same source, target and schema, that found the same publish and the same
+erase list before it polled. A clear, a backfill and a reload have an intent of their own, and so begin anew.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.spark.asked import planned
+from airflow_provider_connect.spark.poll import PollOutcome
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.waiting import Waiting
+from airflow_provider_connect.stage.manifest import Seen, attempt_folder
+from airflow_provider_connect.stage.plans import Plan, note, plan_file, taken_over, whole_parts
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import SILENT
+from airflow_provider_connect.window import Day
+
+FRESH = SILENT / 2
+"""A try whose last sign of life is older is not gone on with: what it read is too old, and a sweep comes for it."""
+
+
+@dataclass(frozen=True)
+class Resuming:
+    """The plans of a job's days, those that earlier tries left among them.
+
+    :param identity: digest of all that decides which rows a partition has, and what they look like.
+    :param left: earlier attempts of the same intent that left a plan, newest first.
+    :param plans: this job's.
+    """
+
+    root: Folder
+    poller: Poller
+    identity: str
+    left: Sequence[str]
+    plans: dict[Day, Plan]
+
+    def planned(
+        self, days: Sequence[Day], attempts: Mapping[Day, str], seen: Callable[[Day], Seen], *, is_split: bool
+    ) -> list[InputPartition]:
+        """Return the partitions of some days: those that an earlier try left, or new ones.
+
+        :param attempts: the attempt's name for each day.
+        :param seen: tells what a commit of a day compares.
+        :param is_split: whether the day ran into its deadline, so that other partitions are wanted than before.
+        :raises ConnectError: the source cannot plan the days, or plans others.
+        """
+        day, attempt = days[0], attempts[days[0]]
+        self.plans.pop(day, None)
+        if len(days) > 1 or is_split or not (self.poller.resumes or self.poller.begins_anew):
+            return planned(self.poller, days)
+        found = self._resumed(day, attempt, seen(day))
+        if found is None:
+            begun = dt.datetime.now(dt.UTC)
+            parts = planned(self.poller, days)
+            if len(parts) < 2:  # the only one is all or nothing
+                return parts
+            found = Plan(
+                day=day,
+                attempt=attempt,
+                identity=self.identity,
+                seen=seen(day),
+                begun=begun,
+                resumes=self.poller.resumes,
+                parts=_documents(parts),
+            )
+        found.write(self.root)
+        self.plans[day] = found
+        return _partitions(found)
+
+    def begun(self, day: Day) -> dt.datetime | None:
+        """Return when the first row of a day may have been read; None if nothing of it was taken over."""
+        plan = self.plans.get(day)
+        return plan.begun if plan is not None and plan.taken else None
+
+    def taken(self, days: Sequence[Day]) -> dict[int, PollOutcome]:
+        """Return what is there already of the plan of some days, by the partition's index."""
+        plan = self.plans.get(days[0])
+        if plan is None or len(days) > 1:
+            return {}
+        return {index: PollOutcome(polled={plan.day.date: polled}) for index, polled in plan.taken.items()}
+
+    def note(self, part: InputPartition, outcome: PollOutcome) -> None:
+        """Record a partition that is whole, where a later try may take it over."""
+        plan = self.plans.get(part.days[0])
+        if plan is not None and plan.resumes and outcome.polled is not None:
+            note(self.root, plan, part.index, outcome.polled[plan.day.date])
+
+    def _resumed(self, day: Day, attempt: str, seen: Seen) -> Plan | None:
+        """Return the plan of the last try as this one goes on with it; None to begin anew."""
+        plan = self._left(day)
+        if plan is None:
+            return None
+        what = f"day {day}: an earlier try was reading it in {len(plan.parts):,} partitions"
+        if (plan.identity, plan.seen) != (self.identity, seen):
+            why = "options or columns have changed, or somebody has published or erased rows since"
+            say(f"{what}, and all of them are read again: {why}")
+            return None
+        if not plan.resumes or not self.poller.resumes:
+            say(f"{what}, and all of them are read again: {self.poller.begins_anew}")
+            return None
+        entries = self.root.files(attempt_folder(plan.attempt))
+        last_sign = max((entry.modified for entry in entries), default=None)
+        if last_sign is None or self.root.now() - last_sign > FRESH:
+            say(f"{what}, and all of them are read again: its last sign of life is too old")
+            return None
+        if _documents(self.poller.resume(day, _partitions(plan))) != plan.parts:
+            say(f"{what}, and all of them are read again: the source has others now")
+            return None
+        with Waiting(self.root) as alive:
+            # A sweep must find a sign of this attempt beside its first file.
+            alive.tell(attempt)
+            taken = taken_over(self.root, day, attempt, whole_parts(self.root, plan, {each.name for each in entries}))
+        say(f"{what}, and this one goes on: {len(taken):,} are there already")
+        update = {"attempt": attempt, "taken": taken, "follows": (plan.attempt, *plan.follows)}
+        return plan.model_copy(update=update)
+
+    def _left(self, day: Day) -> Plan | None:
+        """Return the plan of the last try that left one."""
+        for attempt in self.left:
+            if not attempt.endswith(f"-{day.date:%Y%m%d}"):
+                continue
+            try:
+                plan = Plan.read(self.root.read(plan_file(attempt)), day, attempt)
+                _require_own(plan)
+            except FileNotFoundError:
+                continue  # a sweep has just deleted it
+            except ValueError:
+                name = f"{self.root.url}/{plan_file(attempt)}"
+                say(f"{name} is ignored: another version of this package wrote it, or somebody changed it")
+                continue
+            return plan
+        return None
+
+
+def _documents(parts: Sequence[InputPartition]) -> dict[int, dict[str, Any]]:
+    return {part.index: part.model_dump(mode="json") for part in parts}
+
+
+def _partitions(plan: Plan) -> list[InputPartition]:
+    return [InputPartition.model_validate(part) for part in plan.parts.values()]
+
+
+def _require_own(plan: Plan) -> None:
+    """Refuse a plan whose partitions are not those of its day.
+
+    :raises ValueError: they are not.
+    """
+    parts = _partitions(plan)
+    if any(part.days != (plan.day,) for part in parts) or [part.index for part in parts] != [*plan.parts]:
+        raise ValueError("its partitions are not those of the day")

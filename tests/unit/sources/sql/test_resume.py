@@ -1,0 +1,187 @@
+"""Snapshots by chunk: an earlier try's chunks are cut at the same keys again, and at nothing else a stage may say."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.sources._sql import chunks
+from airflow_provider_connect.sources._sql.cuts import as_json, as_key
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.window import Day
+
+DAY = Day(date=dt.date(2026, 10, 5))
+VALUES = st.one_of(
+    st.integers(), st.decimals(), st.dates(), st.uuids(), st.text(), st.floats(allow_nan=False, allow_infinity=False)
+)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3))
+def test_a_key_comes_back_from_a_plan_as_it_was(values: list[Any]) -> None:
+    key = tuple(values)
+    found = as_key(json.loads(json.dumps(as_json(key))), len(key))
+    assert list(map(repr, found)) == list(map(repr, key))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        [],
+        "int",
+        [["int", "1"]],
+        [["int", "1"], ["int", "2"], ["int", "3"]],
+        [["int", "1"], ["sql", "2 OR 1 = 1"]],
+        [["int", "1"], ["int", "2 OR 1 = 1"]],
+        [["int", "1"], ["int", 2]],
+        [["int", "1"], ["int", "02"]],
+        [["int", "1"], ["Decimal", "x"]],
+        [["int", "1"], ["date", "yesterday"]],
+        [["int", "1", "2"], ["int", "2"]],
+    ],
+)
+def test_what_is_no_key_is_refused(found: Any) -> None:
+    with pytest.raises(ValueError, match="it is no key"):
+        as_key(found, 2)
+
+
+def test_a_table_is_not_cut_at_what_a_plan_cannot_keep() -> None:
+    with pytest.raises(ConfigError, match="no table is cut at a key of bytes"):
+        as_json((b"\0",))
+    assert as_json((uuid.UUID(int=1), Decimal("1.50"))) == [["UUID", str(uuid.UUID(int=1))], ["Decimal", "1.50"]]
+
+
+class Shop:
+    """A file of SQLite with a table of two key columns and 100 rows, and pollers of it."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.run("CREATE TABLE t (page integer NOT NULL, line text NOT NULL, n integer, PRIMARY KEY (page, line))")
+        # Nine of ten rows have the same page.
+        rows = [f"({7 if n % 10 else n * n}, 'li''ne {n:03}', {n})" for n in range(100)]
+        self.run(f"INSERT INTO t VALUES {', '.join(rows)}")
+
+    def run(self, statement: str) -> None:
+        with closing(sqlite3.connect(self.file)) as database, database:
+            database.execute(statement)
+
+    def open(self, **options: Any) -> Poller:
+        source = SqlSource(**{"conn_id": "c", "table": "t", "snapshot": "replace", "consistency": "chunk"} | options)
+        return source.open(Connection(conn_id="c", conn_type="sqlite", host=str(self.file)))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.setattr(chunks, "LEAST_ROWS", 5)
+    monkeypatch.setattr(chunks, "MOST_ROWS", 10)
+    return Shop(tmp_path / "shop.db")
+
+
+@pytest.fixture
+def plan(shop: Shop) -> list[InputPartition]:
+    """What an earlier try left, as it comes out of a stage."""
+    with shop.open() as poller:
+        return [InputPartition.model_validate_json(part.model_dump_json()) for part in poller.plan([DAY])]
+
+
+@pytest.fixture
+def poller(shop: Shop) -> Iterator[Poller]:
+    """The next try's."""
+    with shop.open() as opened:
+        yield opened
+
+
+def polled(poller: Poller, parts: list[InputPartition]) -> list[int]:
+    return [n for part in parts for _, batch in poller.poll(part, Tally((DAY,))) for n in batch["n"].to_pylist()]
+
+
+def test_the_same_chunks_are_read_whatever_has_come_and_gone(
+    shop: Shop, plan: list[InputPartition], poller: Poller
+) -> None:
+    before = polled(poller, plan[:6])
+    shop.run("DELETE FROM t WHERE n % 7 = 0")
+    shop.run("INSERT INTO t VALUES (-1, '', 1001), (7, 'li''ne 0000', 1002), (10000000, '', 1003)")
+    assert poller.resume(DAY, plan) == plan
+    assert poller.plan([DAY]) != plan, "it would be cut elsewhere by now"
+    after = polled(poller, plan[6:])
+    assert (len(plan), len(before)) == (10, 60)
+    found = before + after
+    assert len(found) == len(set(found)), "a key comes twice"
+    assert {n for n in range(100) if n % 7} <= set(found), "a row that nobody touched is lost"
+    assert set(found) - set(range(100)) == {1003}, "of what came, only what came to a chunk that was read later"
+
+
+def forge_where(plan: list[InputPartition]) -> None:
+    plan[3].params["where"] = "1 = 1 UNION SELECT password FROM users"
+
+
+def forge_a_key(plan: list[InputPartition]) -> None:
+    plan[3].params["upto"] = [["int", "7"], ["sql", "x' OR 1 = 1"]]
+
+
+def forge_columns(plan: list[InputPartition]) -> None:
+    plan[3].params["columns"][2] = ["other", "integer", "(SELECT password FROM users)", True, False]
+
+
+def lose_a_part(plan: list[InputPartition]) -> None:
+    del plan[3]
+
+
+def move_a_bound(plan: list[InputPartition]) -> None:
+    plan[3].params["upto"] = plan[4].params["upto"]
+
+
+@pytest.mark.parametrize("forge", [forge_where, forge_a_key, forge_columns, lose_a_part, move_a_bound])
+def test_nothing_of_a_plan_is_run_as_it_stands(plan: list[InputPartition], poller: Poller, forge: Any) -> None:
+    forge(plan)
+    assert poller.resume(DAY, plan) != plan
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["ALTER TABLE t ADD COLUMN more text", "ALTER TABLE t RENAME COLUMN n TO m", "ALTER TABLE t DROP COLUMN n"],
+)
+def test_another_table_has_other_chunks(shop: Shop, plan: list[InputPartition], poller: Poller, change: str) -> None:
+    shop.run(change)
+    assert poller.resume(DAY, plan) != plan
+
+
+def test_a_snapshot_of_one_state_is_not_gone_on_with(shop: Shop) -> None:
+    with shop.open(consistency="snapshot") as poller:
+        assert not poller.resumes
+        assert "consistency='chunk'" in poller.begins_anew
+        assert len(poller.plan([DAY])) == 1
+    with shop.open(snapshot=None, consistency="snapshot", mode="incrementing", incrementing_column="n") as poller:
+        assert (poller.resumes, poller.begins_anew, poller.partitions_at_once) == (False, "", 4)
+
+
+@pytest.mark.parametrize("asked", [None, 1, 3])
+def test_there_may_be_more_chunks_than_are_read_at_once(shop: Shop, asked: int | None) -> None:
+    with shop.open(parallel_chunks=asked) as poller:
+        assert poller.partitions_at_once == (asked or 4)
+        assert len(poller.plan([DAY])) == 10
+        poller.is_closed_before_polls = True
+        assert len(poller.plan([DAY])) == 10, "nothing has to be held for them"
+
+
+def test_a_table_without_a_key_is_one_chunk(shop: Shop) -> None:
+    shop.run("CREATE TABLE log (line text)")
+    shop.run("INSERT INTO log SELECT line FROM t")
+    with shop.open(table="log") as poller:
+        (part,) = poller.plan([DAY])
+        assert len(list(poller.poll(part, Tally((DAY,))))) == 1
