@@ -50,13 +50,15 @@ snapshots. A key that is NULL fails the day, and so does one that comes twice.
 **Counts** in the report: rows, and bytes in Arrow.
 
 **Limits.** Every session is read-only, and says so to the database; its name holds the day and the stream. A statement
-ends after ``statement_timeout_seconds``. A day is read over one connection, a snapshot over ``parallel_chunks``; the
-driver has one beside them. A batch of a few megabytes is in memory at a time. Where the chunks of PostgreSQL share one
-snapshot (``consistency``), its transaction stays open until all are read, and vacuum waits for it:
+ends after ``statement_timeout_seconds``. A day is read over one connection, from a replica when that has all of it; a
+snapshot over ``parallel_chunks``; the driver has one beside them. A batch of a few megabytes is in memory at a time.
+Where the chunks of PostgreSQL share one snapshot (``consistency``), its transaction stays open until all are read, and
+vacuum waits for it:
 https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION (2026-11).
 
-**Errors.** Retriable: a server that is away, restarts or has no room, a statement that takes too long, a conflict on a
-standby. A person must correct credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
+**Errors.** Retriable: a server that is away, restarts or has no room, a statement that takes too long or waits for a
+lock, a conflict on a standby, a replica that lacks a part of the day, a table that is altered while it is read. A
+person must correct credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ from pydantic import model_validator
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import Poller
-from airflow_provider_connect.sources._sql.options import SqlOptions, option_problems
+from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions, option_problems
 
 
 class SqlSource(SqlOptions):
@@ -94,6 +96,12 @@ class SqlSource(SqlOptions):
     def timezone(self) -> str:
         """The zone whose days are loaded."""
         return self.zone
+
+    def column_names(self) -> list[str] | None:
+        """Return the names of the columns, if the options name all of them and the key."""
+        if self.columns is None or self.key is None:
+            return None
+        return [*self.columns, RECORD_KEY]
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""

@@ -310,9 +310,8 @@ class Freezer:
     @cached_property
     def resuming(self) -> Resuming:
         """The plans of days, those that earlier tries left among them."""
-        schema = hashlib.sha256(self.schema.serialize()).hexdigest()
         left = [attempt for attempt, name in self._left_by_earlier_jobs if name == PLAN]
-        return Resuming(self.root, self.poller, f"{self.fingerprint}-{schema}", left, self.plans)
+        return Resuming(self.root, self.poller, self.fingerprint, left, self.plans)
 
     @property
     def _earlier_attempts(self) -> list[str]:
@@ -365,16 +364,16 @@ class Freezer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of all that decides what a poll yields and where it goes: code, options, connection and target.
+        """Digest of all that decides what a poll yields and where it goes: code, options, connection, columns, target.
 
         The target is in it because sinks with different ledgers may share one stage.
         """
         place = self.connection.model_dump(include={"conn_id", "host", "port", "path"})
         place |= {name: self.connection.extra.get(name) for name in self.source.connection_fields}
         into = [self.job.sink_name, self.sink.target]
-        text = json.dumps(
-            [__version__, self.job.source_name, self.job.source, place, into], sort_keys=True, default=str
-        )
+        columns = self.schema.serialize().to_pybytes().hex()
+        asked = [__version__, self.job.source_name, self.job.source, place, into, columns]
+        text = json.dumps(asked, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

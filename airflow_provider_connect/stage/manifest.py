@@ -122,8 +122,8 @@ class Seen(Wire):
 class Manifest(Wire):
     """A whole day, frozen: the only thing that is ever published.
 
-    :param fingerprint: digest of the source's options, the target and this package's version; a manifest with
-        another fingerprint is not reused.
+    :param fingerprint: digest of the source's options and columns, the target and this package's version; a manifest
+        with another fingerprint is not reused.
     :param seen: read before the poll. Once the ledger has moved on, the manifest is stale and not published.
     :param polled_at: when the poll began, UTC; for people only, it decides nothing.
     :param span: what an increment has read; None of other rows.

@@ -226,11 +226,24 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a read-only transaction that sees the rows as they are now until :meth:`end`.
+        """Begin a read-only transaction that sees the rows, until :meth:`end`, as they are when it looks for the first.
 
         :param snapshot: what another session's :meth:`export_snapshot` returned: see the rows as that one does.
         :raises RetriableError: if the snapshot is gone because the session that exported it has ended.
         """
+
+    def hold(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+        """Keep what is to be read from being altered until :meth:`end`; return its columns as they are read until then.
+
+        It belongs between :meth:`begin` and the rows. Without it a database may read a table that was rewritten after
+        the transaction began as empty, and one whose column has got another type in that type's text. As it is here,
+        it suits databases whose transactions see the tables themselves as they were.
+
+        :param names: the columns that are going to be read; the others may be missing from what is returned.
+        :raises ConfigError: the table is not there any more, or may not be read.
+        :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
+        """
+        return self.describe(what)
 
     @abstractmethod
     def end(self) -> None:

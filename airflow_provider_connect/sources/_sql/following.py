@@ -10,6 +10,7 @@ from airflow_provider_connect.clients.sql.database import Database
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._sql.cursors import NOTHING, Cursor, cursor_of
 from airflow_provider_connect.sources._sql.found import Found
+from airflow_provider_connect.sources._sql.guards import lag_of
 from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.set_back import set_back
 from airflow_provider_connect.window import Day
@@ -72,6 +73,8 @@ class Following:
         options = self._options
         relation = database.relation(options.what)
         until = now - dt.timedelta(seconds=options.timestamp_delay_seconds)
+        if options.timestamp_column is not None:
+            until -= lag_of(database)  # what a replica lacks is like what is not committed yet
         end = cursor.end(database, relation, after, where=where, until=until)
         if after is None or end != after or not (why := set_back(database, cursor, options.what, after, now)):
             return end

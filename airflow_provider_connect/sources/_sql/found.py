@@ -121,6 +121,16 @@ def reading(database: Database, found: Found, choices: Choices) -> Reading:
     return Reading(columns, pa.schema(fields), found.key, classes)
 
 
+def require_readable(database: Database, options: SqlOptions, how: Reading) -> None:
+    """Ask for the rows as a poll does, and for none of them: a wrong ``where`` and a missing right are told now.
+
+    :raises ConfigError: they cannot be asked for.
+    """
+    where = f"(\n{options.where}\n)" if options.where else ""
+    relation = database.relation(options.what)
+    database.rows(database.select([column.expression for column in how.columns], relation, where=where, limit=0))
+
+
 def clock(database: Database, column: SqlColumn) -> Clock:
     """Return how the day column tells the day.
 

@@ -23,7 +23,16 @@ from airflow_provider_connect.sources._sql.cursors import NOTHING
 from airflow_provider_connect.sources._sql.cuts import as_json, as_key
 from airflow_provider_connect.sources._sql.days import bounds, condition
 from airflow_provider_connect.sources._sql.following import Following, Rows
-from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
+from airflow_provider_connect.sources._sql.found import (
+    Found,
+    Reading,
+    clock,
+    find,
+    may_be_cut,
+    reading,
+    require_readable,
+)
+from airflow_provider_connect.sources._sql.guards import require_replayed, require_unaltered
 from airflow_provider_connect.sources._sql.keys import key_bytes
 from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, NOW, SQLITE, SqlOptions
 from airflow_provider_connect.window import Day
@@ -79,7 +88,9 @@ class SqlPoller(Poller):
             if self._known is None:
                 with self._session("describe") as database:
                     found = find(database, self._options)
-                    self._known = found, reading(database, found, self._options.choices)
+                    how = reading(database, found, self._options.choices)
+                    require_readable(database, self._options, how)
+                    self._known = found, how
             return self._known
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
@@ -282,7 +293,8 @@ class SqlPoller(Poller):
         with ExitStack() as stack:
             database = stack.enter_context(self._session(str(day)))
             how = reading(database, found, self._options.choices)
-            _begin(database, params.get("snapshot"))
+            self._require_replayed(database, day)
+            self._begin(database, found, params.get("snapshot"))
             seen = None if found.is_unique or not found.key else stack.enter_context(KeySet())
             keyed = _Keyed(how, seen)
             relation, where = database.relation(self._options.what), self._where(params["where"])
@@ -292,6 +304,22 @@ class SqlPoller(Poller):
                 tally.raw_bytes += batch.nbytes
                 yield day, keyed.of(batch)
             database.end()
+
+    def _require_replayed(self, database: Database, day: Day) -> None:
+        """Refuse a day that a replica has not got whole; increments and what there is now have no such bound."""
+        if self._options.kind == "day":
+            require_replayed(database, day, self._now(database))
+
+    def _begin(self, database: Database, found: Found, snapshot: str | None) -> None:
+        try:
+            database.begin(snapshot)
+            require_unaltered(database, self._options, found)
+        except PlanGoneError:
+            raise
+        except RetriableError as error:
+            if snapshot is None:
+                raise
+            raise PlanGoneError(f"{error}; the next try takes a new snapshot") from None
 
 
 def _both(first: str, second: str) -> str:
@@ -344,12 +372,3 @@ def _common(found: Found) -> dict[str, Any]:
         "key": list(found.key),
         "is_unique": found.is_unique,
     }
-
-
-def _begin(database: Database, snapshot: str | None) -> None:
-    try:
-        database.begin(snapshot)
-    except RetriableError as error:
-        if snapshot is None:
-            raise
-        raise PlanGoneError(f"{error}; the next try takes a new snapshot") from None

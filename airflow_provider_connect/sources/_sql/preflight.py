@@ -13,7 +13,15 @@ from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.findings import Finding, Level, lines, passed
 from airflow_provider_connect.sources._sql.checking import connection_problems
 from airflow_provider_connect.sources._sql.days import Clock
-from airflow_provider_connect.sources._sql.found import Found, Reading, clock, find, may_be_cut, reading
+from airflow_provider_connect.sources._sql.found import (
+    Found,
+    Reading,
+    clock,
+    find,
+    may_be_cut,
+    reading,
+    require_readable,
+)
 from airflow_provider_connect.sources._sql.options import MYSQL, NOW, POSTGRES, SqlOptions
 from airflow_provider_connect.sources._sql.set_back import counted, counter_of
 from airflow_provider_connect.window import zone as known_zone
@@ -84,7 +92,8 @@ class _Check:
             found = find(database, self.options)
             how = reading(database, found, self.options.choices)
             self.add("columns", "ok", f"{len(found.columns)} of them")
-            self._rights(database, how)
+            require_readable(database, self.options, how)
+            self.add("rights", "ok", "the user may read all columns")
             self._key(found)
             if self.options.mode is not None:
                 self._cursor(database, found)
@@ -97,11 +106,13 @@ class _Check:
         try:
             lag = database.lag_seconds()
         except ConfigError as error:  # MariaDB asks for a right of its own
-            self.add("the replica", "unknown", f"whether the server is one cannot be seen: {error}")
+            todo = "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR, so that days wait for a replica"
+            self.add("the replica", "unknown", f"whether the server is one cannot be seen: {error}", todo)
             lag = None
         if lag is not None:
             text = f"it is a replica, {lag:.0f} s behind its primary"
-            self.add("the replica", "note", text, "set ready_after well above that: what it lacks is in no day")
+            todo = "a day waits until it has all of it, try by try: set ready_after above that"
+            self.add("the replica", "note", text, todo)
         if (asked := NOW.get(self.connection.conn_type)) is None:
             return
         before = time.time()
@@ -113,13 +124,6 @@ class _Check:
             self.add("the clock", "note", text, "mend the clock, or set ready_after above that")
         else:
             self.add("the clock", "ok", "the database's and this machine's agree")
-
-    def _rights(self, database: Database, how: Reading) -> None:
-        """Ask for the rows as a poll does, and for none of them."""
-        where = f"(\n{self.options.where}\n)" if self.options.where else ""
-        relation = database.relation(self.options.what)
-        database.rows(database.select([column.expression for column in how.columns], relation, where=where, limit=0))
-        self.add("rights", "ok", "the user may read all columns")
 
     def _key(self, found: Found) -> None:
         if not found.key:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo import server
 from tests.equipment.stores.nobody import NOBODY
@@ -121,9 +123,11 @@ class DatabaseServer(ABC):
             self.process = None
 
     def kill(self) -> None:
-        """End it as a loss of power does."""
+        """End it as a loss of power does, with all its processes."""
         assert self.process is not None
-        self.process.kill()
+        for process in [self.process, *psutil.Process(self.process.pid).children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait()
         self.process = None
 
@@ -283,6 +287,11 @@ class MariaDBServer(DatabaseServer):
     def socket(self) -> Path:
         return self.folder / "s.sock"
 
+    def start(self) -> None:
+        """Start it, also after it was killed, which leaves a socket that nobody listens at."""
+        self.socket.unlink(missing_ok=True)
+        super().start()
+
     def prepare(self) -> None:
         import pymysql.converters
 
@@ -302,4 +311,25 @@ class MariaDBServer(DatabaseServer):
             autocommit=True,
             charset="utf8mb4",
             sql_mode="",  # so that zero dates can be written
+        )
+
+
+class ReplicatedServer(MariaDBServer):
+    """MariaDB with a log that replicas can follow; :meth:`follow` makes one of it."""
+
+    def running(self) -> list[str]:
+        flags = [flag for flag in super().running() if flag != "--skip-log-bin"]
+        return [*flags, "--log-bin=log", f"--server-id={self.port}"]
+
+    def follow(self, primary: DatabaseServer) -> None:
+        """Replicate what another server does from now on."""
+        (file, position, *_), *_ = primary.run(
+            "CREATE USER replica@'127.0.0.1' IDENTIFIED BY 'replica'",
+            "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'",
+            "SHOW MASTER STATUS",
+        )
+        self.run(
+            f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {primary.port}, MASTER_USER = 'replica', "
+            f"MASTER_PASSWORD = 'replica', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}",
+            "START SLAVE",
         )

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.equipment.sql.fixtures import OwnDatabase
+from tests.equipment.sql.servers import PASSWORD
 
 pytestmark = pytest.mark.slow
 
@@ -44,5 +45,5 @@ def test_a_snapshot_in_chunks_and_days_are_whole_in_delta(submit: Any, postgresq
     counts = {str(row["values"]): row["counts"] for row in found["day"].value_counts().to_pylist()}
     assert counts == {days[0]: 86_400, days[1]: ROWS - 86_400}
     assert set(found["record_key"].to_pylist()) <= set(table["record_key"].to_pylist()), "keys differ by mode"
-    assert "canary" not in ended.output
+    assert PASSWORD not in ended.output
     assert postgresql.run(SESSIONS) == [(0,)], "a session lives on"

@@ -1,18 +1,43 @@
-"""A hot standby of PostgreSQL: how far it is behind, and that its sessions share snapshots, too."""
+"""Replicas: how far they are behind, what is read of them meanwhile, and that those of PostgreSQL share snapshots."""
 
 from __future__ import annotations
 
+import datetime as dt
+from contextlib import closing
+from typing import Any
+
 import pytest
 
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sources._sql.poller import SqlPoller
+from airflow_provider_connect.sources._sql.preflight import check
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.window import Day
 from tests.equipment.sql.fixtures import OwnDatabase
-from tests.equipment.sql.servers import DatabaseServer, StandbyServer
+from tests.equipment.sql.reads import polled_day
+from tests.equipment.sql.servers import READER, DatabaseServer, ReplicatedServer, StandbyServer
 from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_standby_is_read_as_its_primary_is(postgresql: OwnDatabase, postgresql_server: DatabaseServer) -> None:
+DAY = Day(date=dt.date(2026, 10, 5))
+NOON = "'2026-10-05 12:00+00'"
+NOON_THERE = dt.datetime(2026, 10, 5, 12, tzinfo=dt.UTC)
+BY_DAY: dict[str, Any] = {"day_column": "at"}
+BY_TIME: dict[str, Any] = {
+    "mode": "timestamp+incrementing",
+    "timestamp_column": "at",
+    "incrementing_column": "id",
+}
+AT_ONCE = {"day_column": None, "snapshot": "replace"}
+
+
+def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
+    postgresql: OwnDatabase, postgresql_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     postgresql.run("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
+    postgresql.run("CREATE TABLE d (id int PRIMARY KEY, at timestamptz)", f"INSERT INTO d VALUES (1, {NOON})")
     standby = StandbyServer()
     standby.primary = postgresql_server
     with standby:
@@ -30,5 +55,55 @@ def test_a_standby_is_read_as_its_primary_is(postgresql: OwnDatabase, postgresql
         standby.run("SELECT pg_wal_replay_pause()")
         postgresql.run("INSERT INTO t VALUES (3)")
         wait_until(lambda: (third.lag_seconds() or 0) > 0.2)
+
+        # As if the day had ended this moment, and a row of it had been committed just before.
+        monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+        postgresql.run(f"INSERT INTO d VALUES (2, {NOON})")
+        source, followed = (SqlSource(conn_id="sql_default", table="d", **how) for how in (BY_DAY, BY_TIME))
+        with pytest.raises(RetriableError, match="s behind, and the day ended at 2026-10-06"):
+            polled_day(source, own.connection(), DAY)
+        with followed.open(own.connection()) as poller:
+            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE)
+            assert poller.follow(DAY, None, None) == "[]", "a row beside it may not have come yet"
+            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE + dt.timedelta(hours=1))
+            assert poller.follow(DAY, None, None) == '["2026-10-05T12:00:00+00:00", "1"]'
+        # A day that ended before what it lacks, and what there is now, are read as they are.
+        assert len(polled_day(source, own.connection(), Day(date=dt.date(2026, 10, 4)))) == 0
+        assert len(polled_day(source.model_copy(update=AT_ONCE), own.connection(), DAY)) == 1
+        standby.run("SELECT pg_wal_replay_resume()")
+        wait_until(lambda: third.lag_seconds() == 0)
+        monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+        assert len(polled_day(source, own.connection(), DAY)) == 2
         for opened in own.opened:
             opened.close()
+
+
+def test_no_day_is_read_before_a_replica_of_mariadb_has_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ReplicatedServer() as primary, ReplicatedServer() as replica:
+        replica.follow(primary)
+        primary.run("CREATE DATABASE shop", "CREATE TABLE shop.d (id int PRIMARY KEY, at datetime)")
+        there, here = OwnDatabase(primary, "shop"), OwnDatabase(replica, "shop")
+        wait_until(lambda: replica.run("SELECT count(*) FROM information_schema.tables WHERE table_name = 'd'")[0][0])
+        monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+        source = SqlSource(conn_id="sql_default", table="d", day_column="at")
+        report = str(check(source, here.connection()))
+        assert "whether the server is one cannot be seen" in report
+        assert "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR" in report
+        replica.run(f"GRANT SLAVE MONITOR ON *.* TO {READER}@'127.0.0.1'")
+        assert "it is a replica, 0 s behind its primary" in str(check(source, here.connection()))
+        assert polled_day(source, here.connection(), DAY) == []
+
+        # Somebody holds the table, so that what has come is not applied.
+        with closing(replica.admin("shop")) as holder:
+            holder.cursor().execute("LOCK TABLES d READ")
+            there.run("INSERT INTO d VALUES (1, '2026-10-05 23:59:59')")
+            lag = here.open()
+            wait_until(lambda: (lag.lag_seconds() or 0) >= 1)
+            with pytest.raises(RetriableError, match=r"that is \d+\.\d s behind, and the day ended at 2026-10-06"):
+                polled_day(source, here.connection(), DAY)
+        wait_until(lambda: lag.lag_seconds() == 0)
+        assert len(polled_day(source, here.connection(), DAY)) == 1
+        replica.run("STOP SLAVE")
+        with pytest.raises(RetriableError, match="does not replicate at the moment"):
+            polled_day(source, here.connection(), DAY)
+        lag.close()

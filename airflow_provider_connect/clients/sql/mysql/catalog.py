@@ -94,5 +94,8 @@ def lag_seconds(status: list[dict[str, Any]]) -> float | None:
     """
     lags = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in status]
     if any(lag is None for lag in lags):
-        raise RetriableError("the replica does not replicate at the moment: nobody knows how old its rows are")
+        raise RetriableError(
+            "the replica does not replicate at the moment, and nobody knows how old its rows are: start its "
+            "replication, or name another server in the connection"
+        )
     return max((float(lag) for lag in lags if lag is not None), default=None)

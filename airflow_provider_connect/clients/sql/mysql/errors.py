@@ -26,6 +26,8 @@ _VALUES = {1264, 1292, 1301, 1365, 1366, 1411, 1441, 1690, 1918, 3140, 3141}
 _ADVICE = {
     1040: "the server has no connection left for us: lower parallel reads, or try later",
     1203: "the user has no connection left: lower parallel reads, or try later",
+    1205: "another session holds a lock on the table, as ALTER TABLE does: try again when that has ended",
+    1213: "two sessions waited for each other, and the server chose this one to end: try again",
     1226: "the user has used up what it may ask within the hour",
     1412: "the table was altered since the snapshot began",
     1792: "the SQL writes, and this session may only read",
@@ -66,8 +68,8 @@ def sql_error(
         return RetriableError(f"{doing}: the session is closed")
     if number in _TIME_UP:
         return DeadlineError(
-            f"{doing}: the MySQL server ended the statement for its time (error {number}): read less at once, or allow "
-            "the statement more time"
+            f"{doing}: the MySQL server ended the statement for its time (error {number}): read less at once, allow "
+            "the statement more time, or see whether somebody holds a lock on the table"
         )
     if number in _INTERRUPTED and is_cancelled:
         return RetriableError(f"{doing}: cancelled")

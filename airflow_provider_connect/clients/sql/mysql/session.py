@@ -207,11 +207,18 @@ class MySQL(Database):
             return str(cursor.mogrify("%s", (value,)))
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction with a snapshot of its own."""
+        """Begin a transaction; it has a snapshot of its own from its first row on."""
         if snapshot is not None:
             self.export_snapshot()
-        self._rows("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", "beginning to read")
+        # Not WITH CONSISTENT SNAPSHOT: that is older than a table which takes the name while we wait for a lock on it,
+        # and would see too few of its rows. So the snapshot is taken with the first row, when the tables are open.
+        self._rows("START TRANSACTION READ ONLY", "beginning to read")
         self._is_in_transaction = True
+
+    def hold(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+        """Open the tables, which nobody may alter then; no row is read, so the snapshot is younger than they are."""
+        self._rows(self.select(["1"], self.relation(what), limit=0), "opening the table")
+        return self.describe(what)
 
     def end(self) -> None:
         """Commit, which changes nothing."""

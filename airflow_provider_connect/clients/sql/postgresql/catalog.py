@@ -67,9 +67,29 @@ ORDER BY NOT i.indisprimary, c.relname
 
 ESTIMATE = "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)"
 
+# The tables that this transaction has opened and that its snapshot does not know as they are. They were rewritten or
+# emptied, and all their rows look newer than it; or another one has taken the name, or has become a partition. What is
+# read of them now is too little or too much, and no error. The catalog's rows are as the snapshot has them; functions
+# answer as of now. A partition that was made since is no harm: the snapshot sees none of its rows.
+REWRITTEN = """
+SELECT now.identity
+FROM pg_locks l
+CROSS JOIN LATERAL pg_identify_object('pg_class'::regclass, l.relation, 0) AS now
+LEFT JOIN pg_class c ON c.oid = l.relation
+LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.relation >= 16384
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND now.type NOT IN ('index', 'toast table')
+  AND CASE WHEN c.oid IS NULL THEN coalesce(pg_partition_root(l.relation), l.relation) = l.relation
+    ELSE format('%I.%I', n.nspname, c.relname) <> now.identity
+      OR NOT c.relispartition AND pg_partition_root(l.relation) <> l.relation
+      OR c.relkind IN ('r', 'm') AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) END
+ORDER BY 1
+"""
+
 # A standby that gets nothing new because nothing new happens is not behind.
 LAG = """
-SELECT CASE WHEN pg_is_in_recovery() THEN
+SELECT pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() THEN
   CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0
     ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END
 END

@@ -36,8 +36,10 @@ _ADVICE = {
     "25006": "the SQL writes, and this session may only read",
     "40001": "the rows were changed or vacuumed under a query on a standby: try again, or raise "
     "max_standby_streaming_delay there",
+    "40P01": "two sessions waited for each other, and the server chose this one to end: try again",
     "42501": "grant the user SELECT",
     "53300": "the server has no connection left for us: lower parallel reads, or try later",
+    "55P03": "another session holds a lock on the table, as ALTER TABLE does: try again when that has ended",
     "57P03": "the server starts or recovers",
 }
 _TOLD_CLASSES = ("28", "3D", "3F", "42", "57P03")
@@ -73,7 +75,7 @@ def sql_error(error: psycopg.Error, doing: str, *, is_cancelled: bool = False) -
             return RetriableError(f"{doing}: cancelled")
         return DeadlineError(
             f"{doing}: PostgreSQL ended the statement (SQLSTATE {code}), for its time or by an administrator's hand: "
-            "read less at once, or allow the statement more time"
+            "read less at once, allow the statement more time, or see whether somebody holds a lock on the table"
         )
     kind = next((_TYPES[code[:length]] for length in (5, 2) if code[:length] in _TYPES), RetriableError)
     told = f": {without_tokens(error.diag.message_primary or '')}" if code.startswith(_TOLD_CLASSES) else ""

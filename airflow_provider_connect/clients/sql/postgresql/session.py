@@ -107,8 +107,16 @@ class PostgreSQL(Database):
         return f"PostgreSQL {(self._session.info.parameter_status('server_version') or '?').split()[0]}"
 
     def lag_seconds(self) -> float | None:
-        """Return how old what a standby replayed last is; 0 if it has replayed all that it gets."""
-        lag = self._rows(catalog.LAG, "asking for the standby's lag")[0][0]
+        """Return how old what a standby replayed last is; 0 if it has replayed all that it gets.
+
+        :raises RetriableError: it has replayed nothing since it was started, and gets nothing.
+        """
+        is_standby, lag = self._rows(catalog.LAG, "asking for the standby's lag")[0]
+        if is_standby and lag is None:
+            raise RetriableError(
+                f"{self._place}: the standby gets nothing from its primary, and nobody knows how old its rows are: "
+                "start its replication, or name another server in the connection"
+            )
         return None if lag is None else float(lag)
 
     def describe(self, what: Table | Query) -> list[SqlColumn]:
@@ -129,9 +137,12 @@ class PostgreSQL(Database):
             for (name, _, _, nullable, made), (kind, base) in zip(described, types, strict=True)
         ]
 
-    def _planned(self, query: Query) -> list[tuple[str, int, int]]:
-        with self._told("describing the query"), self._session.cursor() as cursor:
-            cursor.execute(self.select("*", self.relation(query), limit=0).encode())
+    def _planned(self, what: Table | Query, names: Sequence[str] = ()) -> list[tuple[str, int, int]]:
+        """Return name, type and modifier of columns as the planner has them, and not as a snapshot may."""
+        doing = "describing the query" if isinstance(what, Query) else f"describing {what.name!r}"
+        with self._told(doing), self._session.cursor() as cursor:
+            chosen = [self.quote(name) for name in names] or "*"
+            cursor.execute(self.select(chosen, self.relation(what), limit=0).encode())
             result = cursor.pgresult
             described = cursor.description or []
             found = [
@@ -209,6 +220,26 @@ class PostgreSQL(Database):
             self._rows(f"SET TRANSACTION SNAPSHOT {self.literal(snapshot)}", "sharing a snapshot")
         except (ConfigError, DataError) as error:
             raise RetriableError(f"{error}: the session that exported it has ended") from None
+
+    def hold(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+        """Lock the tables as every read does, and look whether that came too late for this snapshot."""
+        described = self.describe(what)  # as the snapshot has it
+        by_name = {column.name: column for column in described}
+        wanted = [name for name in names if name in by_name]
+        if isinstance(what, Table) and wanted:
+            locked = self._planned(what, wanted)
+            types = self._types([(oid, modifier) for _, oid, modifier in locked])
+            described = [
+                by_name[name]._replace(type=kind, base=base)
+                for (name, *_), (kind, base) in zip(locked, types, strict=True)
+            ]
+        if changed := self._rows(catalog.REWRITTEN, "looking whether the table was rewritten"):
+            tables = ", ".join(name for (name,) in changed)
+            raise RetriableError(
+                f"{self._place}: {tables} was rewritten, emptied, replaced or attached after the snapshot was taken, "
+                "which does not see its rows as they were: read it again"
+            )
+        return described
 
     def end(self) -> None:
         """Commit, which changes nothing."""

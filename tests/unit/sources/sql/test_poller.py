@@ -149,6 +149,27 @@ def test_a_table_that_does_not_fit_is_told(read: Read, made: str, options: dict[
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("what", [{"table": "t"}, {"query": "SELECT * FROM t", "key": ["a"]}])
+def test_a_wrong_condition_is_told_before_a_task_starts(file: Path, read: Read, what: dict[str, Any]) -> None:
+    read("CREATE TABLE t (a text PRIMARY KEY)", table="t", snapshot="replace")
+    source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", where="b = 1", **what)
+    connection = Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))
+    with source.open(connection) as poller, pytest.raises(ConfigError, match="no such column: b"):
+        poller.schema()
+
+
+@pytest.mark.parametrize(
+    "what", [{"table": "t", "key": ["b"]}, {"query": "SELECT b, a FROM t", "key": ["a"]}, {"table": "t", "key": None}]
+)
+def test_the_options_tell_the_columns_where_they_name_them_and_the_key(
+    file: Path, read: Read, what: dict[str, Any]
+) -> None:
+    read("CREATE TABLE t (a text, b text)", table="t", snapshot="replace")
+    source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", columns=["b", "a"], **what)
+    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+        assert source.column_names() == (poller.schema().names if what["key"] else None)
+
+
 def test_the_rows_are_those_of_one_moment(file: Path, read: Read) -> None:
     read("PRAGMA journal_mode = wal", "CREATE TABLE t (id integer PRIMARY KEY)", table="t", snapshot="replace")
     with closing(sqlite3.connect(file)) as writer:

@@ -1,0 +1,254 @@
+"""What goes wrong with a database in the middle of a read: what comes is exact, or the error says what to do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.clients.sql.database import Limits
+from airflow_provider_connect.errors import ConnectError, DataError, DeadlineError, RetriableError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.sources._sql import chunks
+from airflow_provider_connect.sources._sql.poller import SqlPoller
+from airflow_provider_connect.sources._sql.preflight import check
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.window import Day
+from tests.equipment.sql.fixtures import OwnDatabase
+from tests.equipment.sql.reads import frozen, polled, polled_day
+from tests.equipment.sql.servers import PASSWORD, READER
+from tests.equipment.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+DAY = Day(date=dt.date(2026, 10, 5))
+ROWS = 20_000
+WHOLE = SqlSource(conn_id="sql_default", table="t", snapshot="replace")
+SERIES = {"postgres": "SELECT n FROM generate_series(1, {0}) AS s (n)", "mysql": "SELECT seq AS n FROM seq_1_to_{0}"}
+
+
+def fill(own: OwnDatabase) -> None:
+    """Make rows that are more than the sockets of both sides take: the server is not done when the first come."""
+    wide = "repeat('x', 1000)"
+    own.run(
+        "CREATE TABLE t (id int PRIMARY KEY, wide text)",
+        f"INSERT INTO t SELECT n, {wide} FROM ({SERIES[own.server.conn_type].format(ROWS)}) AS s",
+    )
+
+
+def is_postgres(own: OwnDatabase) -> bool:
+    return own.server.conn_type == "postgres"
+
+
+def kill_sessions(own: OwnDatabase) -> None:
+    """End the reader's sessions as an administrator does, or a failover."""
+    if is_postgres(own):
+        own.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{READER}'")
+    else:
+        for (number,) in own.run(f"SELECT id FROM information_schema.processlist WHERE user = '{READER}'"):
+            own.run(f"KILL CONNECTION {number}")
+
+
+def kill_server(own: OwnDatabase) -> None:
+    """End the server as a loss of power does; it comes again at its address."""
+    own.server.kill()
+    own.server.start()
+
+
+@pytest.fixture
+def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Do something once, when the first batch of the first try has come."""
+
+    def disturb(does: Callable[[], None]) -> None:
+        poll, left = SqlPoller.poll, [does]
+
+        def disturbed(self: SqlPoller, part: InputPartition, tally: Tally) -> Iterator[Any]:
+            for found in poll(self, part, tally):
+                yield found
+                if left:
+                    left.pop()()
+
+        monkeypatch.setattr(SqlPoller, "poll", disturbed)
+
+    return disturb
+
+
+@pytest.mark.parametrize("victim", ["sessions", "server"])
+def test_a_read_that_is_killed_halfway_is_read_again_and_no_row_comes_twice(
+    either: OwnDatabase, disturb: Callable[[Callable[[], None]], None], victim: str, tmp_path: Path
+) -> None:
+    if victim == "server" and not is_postgres(either):
+        either.run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+    fill(either)
+    if victim == "server" and is_postgres(either):
+        either.run("CHECKPOINT")
+    kills = {"sessions": kill_sessions, "server": kill_server}[victim]
+    with WHOLE.open(either.connection()) as poller:
+        schema = poller.schema()
+        (part,) = poller.plan([DAY])
+        disturb(lambda: kills(either))
+        table, retries = frozen(WHOLE, either.connection(), part, schema, tmp_path)
+    assert table.num_rows == ROWS
+    assert set(table["id"].to_pylist()) == set(range(1, ROWS + 1))
+    assert len(retries) == 1
+    assert "waits" in retries[0]
+
+
+def test_chunks_whose_driver_lost_its_session_are_planned_again(
+    postgresql: OwnDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The snapshot goes with the session that exported it: no chunk may read another moment's rows."""
+    monkeypatch.setattr(chunks, "LEAST_ROWS", 1_000)
+    fill(postgresql)
+    with WHOLE.open(postgresql.connection()) as poller:
+        parts = poller.plan([DAY])
+        first = polled(poller, parts[0])
+        kill_sessions(postgresql)
+        with pytest.raises(RetriableError, match="the next try takes a new snapshot"):
+            frozen(WHOLE, postgresql.connection(), parts[1], poller.schema(), tmp_path)
+    assert (len(parts), len(first)) == (4, ROWS // 4)
+    assert len({row["id"] for row in polled_day(WHOLE, postgresql.connection(), DAY)}) == ROWS
+
+
+def test_rows_that_move_while_a_stream_is_read_come_once(mariadb: OwnDatabase, disturb: Any) -> None:
+    fill(mariadb)
+    with WHOLE.open(mariadb.connection()) as poller:
+        (part,) = poller.plan([DAY])
+        moves = (f"UPDATE t SET id = id + {ROWS} WHERE id % 2 = 0", "DELETE FROM t WHERE id % 3 = 0")
+        disturb(lambda: mariadb.run(*moves, "INSERT INTO t VALUES (0, 'new')") and None)
+        rows = polled(poller, part)
+    assert (len(rows), {row["id"] for row in rows}) == (ROWS, set(range(1, ROWS + 1)))
+    assert mariadb.run("SELECT min(id), count(*) FROM t")[0][0] == 0, "nothing was moved"
+
+
+def test_chunks_of_numbers_beyond_64_bits_hold_every_row_once(
+    either: OwnDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "LEAST_ROWS", 100)
+    kind, top = ("numeric(30)", 10**29) if is_postgres(either) else ("bigint unsigned", 2**64 - 1)
+    either.run(
+        f"CREATE TABLE t (id {kind} PRIMARY KEY, n int)",
+        # A crowd of neighbours at the very end, and as many at the beginning.
+        f"INSERT INTO t SELECT {top} - n, n FROM ({SERIES[either.server.conn_type].format(500)}) AS s",
+        f"INSERT INTO t SELECT n * n, n FROM ({SERIES[either.server.conn_type].format(500)}) AS s",
+    )
+    source = WHOLE.model_copy(update={"parallel_chunks": 4})
+    with source.open(either.connection()) as poller:
+        found = [polled(poller, part) for part in poller.plan([DAY])]
+    assert [len(rows) for rows in found] == [250] * 4
+    keys = {row["id"] for rows in found for row in rows}
+    assert (len(keys), max(keys)) == (1000, Decimal(top - 1))
+
+
+def test_rows_without_a_key_are_refused_and_not_left_between_the_chunks(
+    either: OwnDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "LEAST_ROWS", 10)
+    either.run(
+        "CREATE TABLE t (id int UNIQUE, n int NOT NULL)",
+        f"INSERT INTO t SELECT n, n FROM ({SERIES[either.server.conn_type].format(100)}) AS s",
+        "INSERT INTO t VALUES (NULL, 0), (NULL, -1)",
+    )
+    assert len(polled_day(WHOLE, either.connection(), DAY)) == 102
+    keyed = WHOLE.model_copy(update={"key": ("id",), "parallel_chunks": 4})
+    with pytest.raises(DataError, match="'id'"):
+        polled_day(keyed, either.connection(), DAY)
+
+
+def test_times_that_are_no_day_s_are_in_none_and_spoil_none(either: OwnDatabase) -> None:
+    odd = ["'infinity'", "'-infinity'", "'0044-03-15 BC'"] if is_postgres(either) else ["'0000-00-00'", "'2026-10-00'"]
+    either.run("CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL)" if is_postgres(either) else
+               "CREATE TABLE t (id int PRIMARY KEY, at datetime NULL)")  # fmt: skip
+    either.run(*(f"INSERT INTO t VALUES ({number}, {time})" for number, time in enumerate([*odd, "NULL"])))
+    either.run("INSERT INTO t VALUES (99, '2026-10-05 23:59:59.999')")
+    for date in (dt.date(2026, 10, 1), DAY.date, dt.date(2026, 10, 6)):
+        source = SqlSource(conn_id="sql_default", table="t", day_column="at")
+        found = [row["id"] for row in polled_day(source, either.connection(), Day(date=date))]
+        assert found == ([99] if date == DAY.date else []), date
+
+
+def test_a_day_is_the_same_whatever_zones_server_and_client_are_set_to(
+    either: OwnDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The servers of these tests are in India; so is this process, for once."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    zone, kind = ("SET TIME ZONE 'UTC'", "timestamptz") if is_postgres(either) else ("SET time_zone = '+00:00'", "timestamp(6) NULL")  # fmt: skip  # noqa: E501
+    times = ["2026-10-04 23:59:59.999999", "2026-10-05 00:00:00", "2026-10-05 18:30:00", "2026-10-06 00:00:00"]
+    rows = ", ".join(f"({number}, '{time}')" for number, time in enumerate(times))
+    either.run(f"CREATE TABLE t (id int PRIMARY KEY, at {kind})", zone, f"INSERT INTO t VALUES {rows}")
+    source = SqlSource(conn_id="sql_default", table="t", day_column="at")
+    found = polled_day(source, either.connection(), DAY)
+    assert sorted((row["id"], row["at"].isoformat()) for row in found) == [
+        (1, "2026-10-05T00:00:00+00:00"),
+        (2, "2026-10-05T18:30:00+00:00"),
+    ]
+
+
+def test_a_read_that_waits_for_a_lock_may_be_tried_again(either: OwnDatabase) -> None:
+    either.run("CREATE TABLE t (id int PRIMARY KEY)")
+    lock, limit, code = (
+        ("LOCK TABLE t", f"ALTER ROLE {READER} SET lock_timeout = '{{0}}'", "55P03")
+        if is_postgres(either)
+        else ("LOCK TABLES t WRITE", "SET GLOBAL lock_wait_timeout = {0}", "1205")
+    )
+    either.run(limit.format("300ms" if is_postgres(either) else 1))
+    try:
+        with WHOLE.open(either.connection()) as poller, closing(either.server.admin(either.name)) as writer:
+            (part,) = poller.plan([DAY])
+            if is_postgres(either):
+                writer.autocommit = False
+            writer.cursor().execute(lock)
+            with pytest.raises(RetriableError, match=f"{code}.*another session holds a lock") as caught:
+                polled(poller, part)
+            assert not isinstance(caught.value, DeadlineError)
+            # Without a limit of the server's own, the statement's is the last.
+            either.run(limit.format(0 if is_postgres(either) else 86400))
+            short = WHOLE.model_copy(update={"statement_timeout_seconds": 0.5})
+            with short.open(either.connection()) as other, pytest.raises(DeadlineError, match=r"57014|1969"):
+                polled(other, part)
+    finally:
+        either.run(limit.format(0 if is_postgres(either) else 86400))
+
+
+def test_a_read_that_is_chosen_in_a_deadlock_may_be_tried_again(postgresql: OwnDatabase) -> None:
+    postgresql.run("CREATE TABLE a (id int)", "CREATE TABLE b (id int)")
+    reader = postgresql.open(Limits(statement_seconds=30))
+    reader.begin()
+    reader.rows("SELECT 1 FROM a")
+    with closing(postgresql.server.admin(postgresql.name)) as writer:
+        writer.autocommit = False
+        writer.execute("SET deadlock_timeout = '1min'")  # so that the reader is the one who looks
+        writer.execute("LOCK TABLE b")
+        waiting = threading.Thread(target=writer.execute, args=["LOCK TABLE a"])
+        waiting.start()
+        wait_until(lambda: postgresql.run("SELECT count(*) FROM pg_locks WHERE NOT granted") == [(1,)])
+        with pytest.raises(RetriableError, match=r"40P01.*try again"):
+            reader.rows("SELECT 1 FROM b")
+        reader.end()
+        waiting.join()
+
+
+@pytest.mark.parametrize("asked", ["check", "schema", "poll"])
+def test_no_error_holds_the_password_or_a_value(either: OwnDatabase, asked: str) -> None:
+    """Whatever fails, and with all that stands below it: the message of the driver, too."""
+    either.run("CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'value-canary')")
+    connection = either.connection(password=PASSWORD + "canary" if asked == "schema" else PASSWORD)
+    bad = "cast(a AS int) = 1" if is_postgres(either) else "cast(18446744073709551615 + length(a) AS signed) = 1"
+    source = WHOLE.model_copy(update={"where": bad} if asked == "poll" else {"table": "no-canary"})
+    if asked == "check":
+        said = str(check(source, connection))
+    else:
+        with pytest.raises(ConnectError) as caught:
+            polled_day(source, connection, DAY)
+        said = "".join(traceback.format_exception(caught.value))
+    assert PASSWORD not in said
+    assert "value-canary" not in said
+    assert ("no-canary" in said) == (asked == "check"), "what was wrong is not told"
