@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import re
@@ -106,15 +107,21 @@ class ConnectorConformance:
     def test_the_import_needs_nothing_heavy(self, connector: Options) -> None:
         """A DAG file imports the connector every few seconds: it may cost neither Airflow, Spark nor Arrow."""
         module = importlib.import_module(type(connector).__module__)
-        code = (
-            f"import importlib.util, sys\nsys.path[:0] = {[path for path in sys.path if path]!r}\n"
-            f"spec = importlib.util.spec_from_file_location({module.__name__!r}, {module.__file__!r})\n"
-            "sys.modules[spec.name] = made = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(made)\n"
-            f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
-        )
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+        run = _imported(module.__name__, module.__file__)
         assert run.returncode == 0, run.stderr
         assert run.stdout.split() == [], "import these inside functions"
+
+
+@functools.cache  # a source is tried with each of its streams: its module is the same
+def _imported(name: str, file: str | None) -> subprocess.CompletedProcess[str]:
+    """Import a connector's module in a fresh interpreter, which prints what is heavy of all that came with it."""
+    code = (
+        f"import importlib.util, sys\nsys.path[:0] = {[path for path in sys.path if path]!r}\n"
+        f"spec = importlib.util.spec_from_file_location({name!r}, {file!r})\n"
+        "sys.modules[spec.name] = made = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(made)\n"
+        f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
 
 
 def _contract(connector: Options) -> type[Source] | type[Sink]:

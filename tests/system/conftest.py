@@ -50,11 +50,11 @@ def in_one_process() -> None:
     assert "PYTEST_XDIST_WORKER" not in os.environ, "run tests/system by itself, without -n"
 
 
-def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float, what: str, every: float = 0.2) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.2)
+        time.sleep(every)
     return found
 
 
@@ -91,7 +91,8 @@ class System:
             assert found in ("queued", "running", "success"), f"{run_id} is {found}:\n{self.log(run_id, dag_id)}"
             return bool(found == "success")
 
-        wait_for(ended, seconds, f"success of {run_id}")
+        # A run takes ten seconds, and each question costs the API server as much as a task's own.
+        wait_for(ended, seconds, f"success of {run_id}", every=0.5)
 
     def task(self, run_id: str, dag_id: str = "by_hand") -> dict[str, Any]:
         return dict(self.airflow.api("GET", f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/events"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectError
@@ -33,7 +33,6 @@ def test_a_slice_counts_its_own_rows_alone(keys: list[int], start: int, length: 
 
 
 @given(st.lists(KEYS, max_size=4))
-@settings(max_examples=50)
 def test_a_digest_is_the_same_however_rows_are_cut_into_batches(batches: list[list[int]]) -> None:
     digest = Digest(SCHEMA)
     for keys in batches:

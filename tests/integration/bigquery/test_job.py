@@ -94,14 +94,14 @@ def test_days_arrive_whole_then_a_retry_a_reload_and_the_first_run_again(
         assert str(day.link) in ended.output
 
     polled = polls(into_bigquery.standin)
-    again = into_bigquery.run(days, **options)
+    again = into_bigquery.here(days, **options)
     assert set(statuses(again.report).values()) == {"already_published"}
     assert polls(into_bigquery.standin) == polled
 
     into_bigquery.standin.faults.replace([])
-    reload = into_bigquery.run([BAD], token="b" * 32, **options)
+    reload = into_bigquery.here([BAD], token="b" * 32, **options)
     assert [each.generation for each in reload.report.days] == [2]
-    covered = into_bigquery.run([BAD], **options)
+    covered = into_bigquery.here([BAD], **options)
     assert statuses(covered.report) == {BAD: "already_published"}
     assert into_bigquery.rows() == into_bigquery.served(days)
     assert into_bigquery.rejects() == []
@@ -123,8 +123,8 @@ def test_a_publish_that_failed_is_tried_again_from_the_stage(into_bigquery: Into
     assert into_bigquery.staged() != []
     polled = polls(into_bigquery.standin)
     into_bigquery.sink_connections = away
-    ended = into_bigquery.run(WEEK[:1])
-    assert ended.process.returncode == 0, ended.output
+    ended = into_bigquery.here(WEEK[:1])
+    assert ended.report.exit_code == 0, ended.output
     assert polls(into_bigquery.standin) == polled
     assert into_bigquery.rows() == into_bigquery.served(WEEK[:1])
     assert into_bigquery.staged() == []

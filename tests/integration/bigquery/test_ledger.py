@@ -15,6 +15,7 @@ from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find
 from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sinks._bigquery import ledger as _bigquery_ledger
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, BigQueryLedger, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from tests.equipment.bigquery.publish_bench import KEY, Bench, row
@@ -45,9 +46,10 @@ def test_two_streams_do_not_delete_each_others_days(bench: Bench) -> None:
     assert bench.rows() == [(1, 1, 1)]
 
 
-def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench) -> None:
+def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench.book().row(dt.date(2026, 9, 1)) is None
     assert len(bench.book().days()) == 0
+    monkeypatch.setattr(_bigquery_ledger, "SETTLE_SECONDS", 0.2)
     elsewhere = BigQueryLedger(
         bench.api, replace(bench.target, dataset="nowhere"), replace(bench.ledger, dataset="nowhere"), KEY
     )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from google.cloud import bigquery
 
+from airflow_provider_connect.clients.bigquery import api as _bigquery_access
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import StaleError
 from airflow_provider_connect.clients.bigquery.tables import drop
@@ -111,7 +112,8 @@ def test_preflight_finds_nothing_before_and_after_the_first_publish_and_leaves_n
     assert bench.rows() == [(1, 1, 1)]
 
 
-def test_preflight_names_a_missing_dataset(bench: Bench) -> None:
+def test_preflight_names_a_missing_dataset(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bigquery_access, "SETTLE_SECONDS", 0.2)
     with Api.open(bench.api.connection, timeout_seconds=20, retry_budget_seconds=20) as fresh:
         nowhere = replace(bench, api=fresh, target=replace(bench.target, dataset="connect_test_nowhere"))
         [problem] = preflight(nowhere)

@@ -25,7 +25,7 @@ def test_decimals_timestamps_and_dates_land_typed(submit: Submitter) -> None:
         "$os": ["never_a_time", "timestamp"],
         "plan": ["never_a_date", "date"],
     }
-    report = submit.run([DAY], source={"promote": promote, "null_texts": ["undefined", "<null>"]}).report
+    report = submit.here([DAY], source={"promote": promote, "null_texts": ["undefined", "<null>"]}).report
     assert report.failure is None
     (day,) = report.days
     assert day.status == "published"

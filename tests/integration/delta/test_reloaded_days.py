@@ -62,8 +62,8 @@ def test_late_changed_and_vanished_rows_are_as_many_as_the_stand_in_has(tmp_path
     days = [str(same), str(changed)]
     with StandIn(first) as standin:
         submit = Submitter(tmp_path, standin)
-        loaded = submit.run(days, source=SOURCE)
-        assert loaded.process.returncode == 0, loaded.output
+        loaded = submit.here(days, source=SOURCE)
+        assert loaded.report.exit_code == 0, loaded.output
         key = StreamKey(connector="mixpanel", stream="mixpanel_default.export")
         ledger = DeltaSink(path=str(submit.table)).open(key, {}).ledger
         polled = {row.day: row.polled_at for row in ledger.between(same, changed)}
@@ -74,7 +74,7 @@ def test_late_changed_and_vanished_rows_are_as_many_as_the_stand_in_has(tmp_path
         again = submit.run([str(changed)], source=SOURCE, token="b" * 32)
         assert again.process.returncode == 0, again.output
         standin.project = first
-        unmoved = submit.run([str(same)], source=SOURCE, token="b" * 32)
+        unmoved = submit.here([str(same)], source=SOURCE, token="b" * 32)
 
     (report,) = again.report.days
     old, new = events(first, changed), events(later, changed)

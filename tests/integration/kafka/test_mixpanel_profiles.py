@@ -59,7 +59,7 @@ def shown(target: Target) -> dict[str, list[Any]]:
 
 def test_a_typed_snapshot_and_the_one_of_the_day_after(profiles: Submitter, kafka_target: Target) -> None:
     profiles.standin.faults.replace([Fault("expired", path=ENGAGE, page=2)])
-    first = profiles.run(["2026-11-10"], source=SOURCE).report
+    first = profiles.here(["2026-11-10"], source=SOURCE).report
     assert first.failure is None
     (day,) = first.days
     assert (day.status, day.rows_written, day.failure) == ("published", 330, None)

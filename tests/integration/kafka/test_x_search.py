@@ -40,8 +40,8 @@ def test_posts_are_connect_x_post_and_their_keys_the_posts_ids(
     monkeypatch.setattr(submit, "sink_options", lambda: options)
     with StandIn(Timeline(seed=9, posts_per_day=80, gone_references_per_day=5)) as x:
         day = x.now().date() - dt.timedelta(days=40)
-        ended = submit.run([str(day)], source={"queries": QUERIES}, connection=connection(x))
-        assert ended.process.returncode == 0, ended.output
+        ended = submit.here([str(day)], source={"queries": QUERIES}, connection=connection(x))
+        assert ended.report.exit_code == 0, ended.output
         truth = x.timeline.truth(day, *QUERIES)
     with SchemaRegistryClient({"url": registry.url, "timeout": 10}) as client:
         names = {}

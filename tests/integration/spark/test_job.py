@@ -57,17 +57,17 @@ def test_a_week_and_an_empty_day_then_a_retry_a_reload_and_the_first_run_again(s
 
     submit.conf = {}
     polled, version = polls(submit.standin), DeltaTable(str(submit.table)).version()
-    again = submit.run(days)
-    assert again.process.returncode == 0, again.output
+    again = submit.here(days)
+    assert again.report.exit_code == 0, again.output
     assert set(statuses(again.report).values()) == {"already_published"}
     assert polls(submit.standin) == polled
     assert DeltaTable(str(submit.table)).version() == version
 
-    reload = submit.run(WEEK[:1], token="b" * 32)
+    reload = submit.here(WEEK[:1], token="b" * 32)
     assert [day.generation for day in reload.report.days] == [2]
-    covered = submit.run(WEEK[:1])
+    covered = submit.here(WEEK[:1])
     assert statuses(covered.report) == {WEEK[0]: "already_published"}
-    assert covered.process.returncode == 0
+    assert covered.report.exit_code == 0
     assert submit.rows() == submit.served(WEEK)
     assert DeltaTable(str(submit.table)).history(1)[0]["connect.token"] == "b" * 32
 
@@ -91,7 +91,7 @@ def test_days_that_are_done_stay_done_when_another_fails(submit):
     done = [day for day in WEEK[:4] if day != WEEK[2]]
     assert submit.rows() == submit.served(done)
     submit.standin.faults.replace([])
-    again = submit.run(WEEK[:4])
+    again = submit.here(WEEK[:4])
     assert statuses(again.report)[WEEK[2]] == "published"
     assert submit.rows() == submit.served(WEEK[:4])
 
@@ -99,16 +99,16 @@ def test_days_that_are_done_stay_done_when_another_fails(submit):
 def test_cut_answers_are_polled_again_within_the_budget(submit):
     kinds = ["cut_gzip", "terminated_early", "reset", "short_length", "no_trailer"]
     submit.standin.faults.replace([fault(kind, day) for kind, day in zip(kinds, WEEK, strict=False)])
-    ended = submit.run(WEEK[:5], source={"retry_budget_seconds": 60})
-    assert ended.process.returncode == 0, ended.output
+    ended = submit.here(WEEK[:5], source={"retry_budget_seconds": 60})
+    assert ended.report.exit_code == 0, ended.output
     assert submit.rows() == submit.served(WEEK[:5])
     assert [day.retries for day in ended.report.days] == [1] * 5
 
 
 def test_beyond_the_budget_the_day_fails_as_retriable_and_nothing_is_visible(submit):
     submit.standin.faults.replace([fault("cut_gzip", WEEK[0], times=99)])
-    ended = submit.run(WEEK[:1], source={"retry_budget_seconds": 1})
-    assert ended.process.returncode == 75, ended.output
+    ended = submit.here(WEEK[:1], source={"retry_budget_seconds": 1})
+    assert ended.report.exit_code == 75, ended.output
     assert ended.report.failure.type == "RetriableError"
     assert "polled" in ended.report.failure.message
     assert not DeltaTable.is_deltatable(str(submit.table)) or submit.rows() == {}
@@ -148,16 +148,16 @@ def test_whoever_dies_leaves_no_part_of_a_day_and_a_later_try_polls_or_publishes
             assert running.report.failure.type == "RetriableError"
 
     submit.standin.faults.replace([])
-    ended = submit.run(WEEK[:1])
-    assert ended.process.returncode == 0, ended.output
+    ended = submit.here(WEEK[:1])
+    assert ended.report.exit_code == 0, ended.output
     assert submit.rows() == submit.served(WEEK[:1])
 
     # As if that try had died between the manifest and the commit: its commit is gone, its stage is whole.
     polled = polls(submit.standin)
     max((submit.table / "_delta_log").glob("*.json")).unlink()
     shutil.rmtree(submit.table / "_connect/log")
-    frozen = submit.run(WEEK[:1])
-    assert frozen.process.returncode == 0, frozen.output
+    frozen = submit.here(WEEK[:1])
+    assert frozen.report.exit_code == 0, frozen.output
     assert polls(submit.standin) == polled
     assert statuses(frozen.report) == {WEEK[0]: "published"}
     assert submit.rows() == submit.served(WEEK[:1])

@@ -45,8 +45,8 @@ def test_a_kill_between_parts_publishes_nothing_and_the_next_try_has_the_whole_d
 
     submit.standin.faults.replace([])
     before = exports(submit)
-    ended = submit.run([DAY], source=SPLIT)
-    assert ended.process.returncode == 0, ended.output
+    ended = submit.here([DAY], source=SPLIT)
+    assert ended.report.exit_code == 0, ended.output
     (day,) = ended.report.days
     assert (day.status, day.rows_written, day.duplicates) == ("published", 2000, 50)
     assert exports(submit) - before >= 4, "every part is asked for again"
@@ -60,8 +60,8 @@ def test_a_kill_between_parts_publishes_nothing_and_the_next_try_has_the_whole_d
 def test_a_day_that_ran_into_its_deadline_comes_in_several_exports_at_the_next_try(submit):
     submit.standin.faults.replace([Fault("silent", seconds=60)])
     late = {"request_deadline_seconds": 4.0, "retry_budget_seconds": 0.0}
-    ended = submit.run([DAY], source=late)
-    assert (ended.process.returncode, ended.report.failure.type) == (75, "DeadlineError"), ended.output
+    ended = submit.here([DAY], source=late)
+    assert (ended.report.exit_code, ended.report.failure.type) == (75, "DeadlineError"), ended.output
     assert exports(submit) == 1
 
     ended = submit.run([DAY], source=late)

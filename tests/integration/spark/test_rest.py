@@ -57,8 +57,8 @@ def test_days_and_children_of_parents_are_in_delta_whole_or_not_at_all(submit: A
             return Answer({"items": [], "more": None}) if asked.first("page") == "2" else None
 
         api.faults[:] = [lies]
-        failed = submit.run(DAYS[:1], token="b" * 32, source=BY_PAGE, connection=api.connection)
-        assert failed.process.returncode == 75, failed.output
+        failed = submit.here(DAYS[:1], token="b" * 32, source=BY_PAGE, connection=api.connection)
+        assert failed.report.exit_code == 75, failed.output
         assert loaded(submit) == expected, "an answer that is no page has changed a day"
 
         api.faults[:] = []
@@ -77,10 +77,10 @@ def test_days_and_children_of_parents_are_in_delta_whole_or_not_at_all(submit: A
             records=records(key=("parent_id", "id")),
             partitions=3,
         )
-        children = submit.run(
+        children = submit.here(
             DAYS, source=source.serialize(), sink={"path": str(submit.tmp / "children")}, connection=api.connection
         )
-        assert children.process.returncode == 0, children.output
+        assert children.report.exit_code == 0, children.output
         table = DeltaTable(str(submit.tmp / "children")).to_pyarrow_table(columns=["id"])
         assert sorted(table["id"].to_pylist()) == sorted(each for ids in expected.values() for each in ids)
 
@@ -91,8 +91,8 @@ def test_a_day_into_bigquery(submit: Any, bigquery_target: Any, monkeypatch: pyt
     monkeypatch.setattr(submit, "sink_options", lambda: {"table": bigquery_target.sink.table})
     items = items_of(dt.date.fromisoformat(DAYS[0]), 25)
     with RestApi(items) as api:
-        ended = submit.run(DAYS[:1], source=BY_PAGE, connection=api.connection)
-    assert ended.process.returncode == 0, ended.output
+        ended = submit.here(DAYS[:1], source=BY_PAGE, connection=api.connection)
+    assert ended.report.exit_code == 0, ended.output
     rows = bigquery_target.query(
         "SELECT id, CAST(amount AS STRING) AS amount, TO_JSON_STRING(document) AS document FROM {table} ORDER BY id"
     )

@@ -19,12 +19,12 @@ def asked(submit: Submitter) -> dict[str, int]:
 
 
 def test_the_day_that_another_run_publishes_meanwhile_is_asked_for_again_alone(submit: Submitter) -> None:
-    # Some twenty seconds for the whole answer: longer than the other run takes from its start to its commit.
-    slow = Fault.from_json({"kind": "slow", "date": DAYS[0], "seconds": 0.1, "size_bytes": 4096})
+    # Some ten seconds for the whole answer: longer than the other run takes from its start to its commit.
+    slow = Fault.from_json({"kind": "slow", "date": DAYS[0], "seconds": 0.05, "size_bytes": 4096})
     submit.standin.faults.replace([slow])
     running = submit.start(DAYS, source={"days_per_request": 3})
     wait_until(lambda: asked(submit))
-    other = submit.run(DAYS[1:2], token="b" * 32)
+    other = submit.here(DAYS[1:2], token="b" * 32)
     assert [(day.status, day.generation) for day in other.report.days] == [("published", 1)], other.output
 
     ended = running.wait()
@@ -45,7 +45,7 @@ def test_the_day_that_another_run_publishes_meanwhile_is_asked_for_again_alone(s
     assert all(set(found[day]) == set(served[day]) for day in DAYS)
 
     version = DeltaTable(str(submit.table)).version()
-    again = submit.run(DAYS, source={"days_per_request": 3})
+    again = submit.here(DAYS, source={"days_per_request": 3})
     assert {day.status for day in again.report.days} == {"already_published"}
     assert DeltaTable(str(submit.table)).version() == version
     assert sum(asked(submit).values()) == 3

@@ -39,8 +39,8 @@ def test_a_snapshot_in_chunks_and_days_are_whole_in_delta(submit: Any, postgresq
     by_day = {"table": "orders", "day_column": "at", "stream": "orders_by_day"}
     path = str(submit.tmp / "by_day")
     days = ["2026-10-05", "2026-10-06"]
-    ended = submit.run(days, source=by_day, sink={"path": path}, connection=connection)
-    assert ended.process.returncode == 0, ended.output
+    ended = submit.here(days, source=by_day, sink={"path": path}, connection=connection)
+    assert ended.report.exit_code == 0, ended.output
     found = DeltaTable(path).to_pyarrow_table(columns=["day", "id", "record_key"])
     counts = {str(row["values"]): row["counts"] for row in found["day"].value_counts().to_pylist()}
     assert counts == {days[0]: 86_400, days[1]: ROWS - 86_400}

@@ -73,8 +73,8 @@ def killed_between(submit: Any, day: str, sink: dict[str, Any], root: Path) -> b
 def test_a_day_killed_between_its_tables_is_finished_from_its_stage(submit: Any) -> None:
     root = submit.tmp / "lake"
     sink: dict[str, Any] = {"path": f"{root}/{{event}}"}
-    ended = submit.run(DAYS[:1], sink=sink)
-    assert ended.process.returncode == 0, ended.output
+    ended = submit.here(DAYS[:1], sink=sink)
+    assert ended.report.exit_code == 0, ended.output
     assert rows_of(root, DAYS[0]) == served(submit, DAYS[0])
     assert len(rows_of(root, DAYS[0])) > 2
 
@@ -82,8 +82,8 @@ def test_a_day_killed_between_its_tables_is_finished_from_its_stage(submit: Any)
     assert day is not None, "every kill came after the whole day was published"
     days = DAYS[: DAYS.index(day) + 1]
     polled = json.dumps(submit.standin.stats["requests"])
-    again = submit.run([day], sink=sink)
-    assert again.process.returncode == 0, again.output
+    again = submit.here([day], sink=sink)
+    assert again.report.exit_code == 0, again.output
     assert json.dumps(submit.standin.stats["requests"]) == polled, "it was published from its stage"
     for day in days:
         assert rows_of(root, day) == served(submit, day)

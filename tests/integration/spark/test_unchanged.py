@@ -14,7 +14,7 @@ MONDAY, TUESDAY, WEDNESDAY = (f"2026-10-{day:02d}" for day in range(5, 8))
 
 
 def told(ended):
-    assert ended.process.returncode == 0, ended.output
+    assert ended.report.exit_code == 0, ended.output
     return {str(day.day): (day.status, day.generation) for day in ended.report.days}
 
 
@@ -23,23 +23,24 @@ def files(submit) -> set[Path]:
 
 
 def test_the_same_answer_is_confirmed_and_a_late_event_is_published(submit):
-    submit.run([MONDAY])
+    submit.here([MONDAY])
     before, uris = files(submit), DeltaTable(str(submit.table)).file_uris()
     look_back = submit.run([TUESDAY], token="b" * 32, lookback=[MONDAY])
+    assert look_back.process.returncode == 0, look_back.output
     assert told(look_back) == {TUESDAY: ("published", 1), MONDAY: ("unchanged", 1)}
     assert f"day {MONDAY}: unchanged as generation 1, 2,000 rows" in look_back.output
     assert files(submit) == before, "an unchanged answer left a data file"
     assert {uri for uri in DeltaTable(str(submit.table)).file_uris() if MONDAY in uri} == set(uris)
 
-    retry = submit.run([TUESDAY], token="b" * 32, lookback=[MONDAY])
+    retry = submit.here([TUESDAY], token="b" * 32, lookback=[MONDAY])
     assert told(retry) == {TUESDAY: ("already_published", 1), MONDAY: ("already_published", 1)}
 
     submit.standin.project = dataclasses.replace(submit.standin.project, late_per_day=1)
-    late = submit.run([WEDNESDAY], token="c" * 32, lookback=[MONDAY, TUESDAY])
+    late = submit.here([WEDNESDAY], token="c" * 32, lookback=[MONDAY, TUESDAY])
     assert told(late) == {WEDNESDAY: ("published", 1), MONDAY: ("published", 2), TUESDAY: ("published", 2)}
     figures = {str(day.day): (day.rows_before, day.rows_written) for day in late.report.days}
     assert figures[MONDAY] == figures[TUESDAY] == (2000, 2001)
     assert submit.rows() == submit.served([MONDAY, TUESDAY, WEDNESDAY])
 
-    clear = submit.run([MONDAY], token="d" * 32)
+    clear = submit.here([MONDAY], token="d" * 32)
     assert told(clear) == {MONDAY: ("published", 3)}, "a clear loads a day whatever it holds"

@@ -28,8 +28,7 @@ def test_days_of_both_endpoints_a_reload_and_the_usage_cap(submit):
         submit.source_name, submit.conf = "x_search", {}
         there = connection(x)
 
-        def run(*days: dt.date, **options):
-            return submit.run([str(day) for day in days], source=SOURCE, connection=there, **options)
+        how = {"source": SOURCE, "connection": there}
 
         def table() -> dict[dt.date, dict[str, list[str]]]:
             rows = DeltaTable(str(submit.table)).to_pyarrow_table(columns=["day", "id", "queries", "post"]).to_pylist()
@@ -43,7 +42,7 @@ def test_days_of_both_endpoints_a_reload_and_the_usage_cap(submit):
         x.faults.replace(
             [Fault("reset", date=old, page=2), Fault("empty_page", date=recent, page=1), Fault("other_day")]
         )
-        ended = run(old, recent)
+        ended = submit.run([str(old), str(recent)], **how)
         assert ended.process.returncode == 0, ended.output
         assert table() == {day: x.timeline.truth(day, *QUERIES) for day in (old, recent)}
         assert {name for name in x.stats["requests"] if name.startswith("search")} == {"search/all", "search/recent"}
@@ -54,13 +53,13 @@ def test_days_of_both_endpoints_a_reload_and_the_usage_cap(submit):
 
         deleted = next(iter(x.timeline.truth(old, *QUERIES)))
         x.timeline = dataclasses.replace(timeline, gone=frozenset({deleted}))
-        again = run(old, token="b" * 32)
-        assert again.process.returncode == 0, again.output
+        again = submit.here([str(old)], token="b" * 32, **how)
+        assert again.report.exit_code == 0, again.output
         assert table()[old] == x.timeline.truth(old, *QUERIES)
 
         x.gate.limits = Limits(monthly_posts=x.gate.posts + 60)
-        capped = run(next_day, token="c" * 32)
-        assert capped.process.returncode == 78, capped.output
+        capped = submit.here([str(next_day)], token="c" * 32, **how)
+        assert capped.report.exit_code == 78, capped.output
         assert f"day {next_day} is the next one to load" in capped.report.failure.message
         assert next_day not in table()
         assert sum(by.get("429", 0) for by in x.stats["requests"].values()) == 1
@@ -72,8 +71,8 @@ def test_a_day_into_bigquery_lists_and_documents_included(submit, bigquery_targe
     monkeypatch.setattr(submit, "sink_options", lambda: {"table": bigquery_target.sink.table})
     with StandIn(Timeline(seed=9, posts_per_day=80, edited_per_day=5, gone_references_per_day=5)) as x:
         day = x.now().date() - dt.timedelta(days=40)
-        ended = submit.run([str(day)], source=SOURCE, connection=connection(x))
-        assert ended.process.returncode == 0, ended.output
+        ended = submit.here([str(day)], source=SOURCE, connection=connection(x))
+        assert ended.report.exit_code == 0, ended.output
         truth = x.timeline.truth(day, *QUERIES)
     rows = bigquery_target.query("SELECT id, queries, edit_history, TO_JSON_STRING(post) AS post FROM {table}")
     assert len(rows) == len(truth)

@@ -40,7 +40,7 @@ def compared(root: Path, old: Sequence[Any], new: Sequence[Any], schema: pa.Sche
 
 
 @given(old=ROWS, new=ROWS, bucket=st.sampled_from([3, 1000]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rows_are_added_changed_and_vanished_as_multisets_say(
     old: list[Row], new: list[Row], bucket: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ TASKS = st.lists(
 
 
 # What fails is a seed: a smaller one says no more.
-@settings(max_examples=100, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(tasks=TASKS, seed=st.integers(0, 1 << 30), requests=st.integers(1, 14), at_once=st.none() | st.integers(1, 4))
 def test_the_limit_is_never_passed_and_everybody_comes_to_the_end(
     tasks: Any, seed: int, requests: int, at_once: int | None

@@ -6,7 +6,7 @@ import ast
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.demo.mixpanel.engage import Engage
@@ -42,7 +42,6 @@ def proposed(found, **options):
     return propose([json.dumps(one) for one in found], fixed=FIXED, skip=FIELDS, **options)
 
 
-@settings(max_examples=30)
 @given(records)
 def test_a_load_of_the_sample_has_the_misfits_that_were_told(found):
     proposal = proposed(found)

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.clients.sql.database import Limits
@@ -47,7 +47,6 @@ def counts(
         return [database.rows(database.select(quoted, "t", where=where)) for where in wheres]
 
 
-@settings(deadline=None, max_examples=40)
 @given(KEYS, st.integers(1, 7), st.one_of(st.none(), st.integers(0, 200)), st.booleans())
 def test_every_row_is_in_one_chunk_whatever_the_estimate(
     keys: list[tuple[Any, ...]], chunks: int, rows: int | None, compares_rows: bool

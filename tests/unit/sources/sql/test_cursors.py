@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
@@ -55,7 +55,6 @@ def test_what_is_no_time_cannot_be_followed() -> None:
         PAIR.text_of((dt.datetime.now(dt.UTC), Decimal("NaN")))
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.lists(st.lists(st.integers(1, 9), max_size=4), min_size=1, max_size=4))
 def test_every_row_comes_once_whatever_comes_between(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[list[int]]

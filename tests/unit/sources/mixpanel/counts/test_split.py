@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.demo.mixpanel.events import Project
@@ -46,7 +46,6 @@ TIMES = st.one_of(
 
 
 @given(hours=HOURS, split_rows=st.integers(1, 9000), time=TIMES, plan=st.sampled_from([None, "free", "paid"]))
-@settings(max_examples=100, deadline=None)
 def test_every_event_is_in_exactly_one_part(
     hours: dict[str, int], split_rows: int, time: Any, plan: str | None
 ) -> None:
