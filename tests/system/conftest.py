@@ -25,6 +25,7 @@ from tests.equipment.airflow.tables import OnBigQuery, OnDelta, Table
 
 pytest.register_assert_rewrite(
     "tests.equipment.airflow.backfills",
+    "tests.equipment.airflow.caught_up",
     "tests.equipment.airflow.kills",
     "tests.equipment.airflow.races",
     "tests.equipment.airflow.many_days",

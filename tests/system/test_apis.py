@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from deltalake import DeltaTable
 
 from airflow_provider_connect.demo.x.faults import Fault
 from airflow_provider_connect.demo.x.posts import Timeline
 from airflow_provider_connect.demo.x.server import StandIn
 from tests.equipment.airflow.backfills import PATIENCE_SECONDS
+from tests.equipment.airflow.caught_up import is_done, require_done, tries
 from tests.equipment.rest_api.items import items_of
 from tests.equipment.rest_api.server import Answer, Request, RestApi
 from tests.equipment.x import QUERIES
@@ -115,41 +115,7 @@ def caught_up(system: System, api: RestApi, x: StandIn, trouble: Trouble) -> Non
         system.airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
     wait_for(lambda: tries(system, "rest_catchup").get(str(DOWN), 0) > 1, PATIENCE_SECONDS, "a second try")
     trouble.let_through()
-    wait_for(lambda: all(is_done(system, dag_id) for dag_id in DAGS), PATIENCE_SECONDS, "all runs")
-
-
-def is_done(system: System, dag_id: str) -> bool:
-    runs = system.airflow.runs(dag_id)
-    failed = [run["dag_run_id"] for run in runs if run["state"] == "failed"]
-    assert not failed, system.log(failed[0], dag_id)[-4000:]
-    return [run["state"] for run in runs] == ["success"] * len(DAGS[dag_id])
-
-
-def tries(system: System, dag_id: str) -> dict[str, int]:
-    """Return how often each day's task was tried."""
-    runs = system.airflow.runs(dag_id)
-    return {run["data_interval_start"][:10]: system.task(run["dag_run_id"], dag_id)["try_number"] for run in runs}
-
-
-def ids(system: System, dag_id: str) -> dict[str, list[str]]:
-    """Return the ids of all rows that a reader of the table finds, by day."""
-    table = DeltaTable(str(system.folder / "tables" / dag_id)).to_pyarrow_table(columns=["day", "id"])
-    found: dict[str, list[str]] = {str(date): [] for date in DAGS[dag_id]}
-    for row in table.to_pylist():
-        found[str(row["day"])].append(str(row["id"]))
-    return {day: sorted(each) for day, each in found.items()}
-
-
-def require_done(system: System, dag_id: str, expected: dict[str, list[str]]) -> None:
-    """Check rows, ledger and offset."""
-    found = ids(system, dag_id)
-    assert {day: len(each) for day, each in found.items()} == {day: len(each) for day, each in expected.items()}
-    assert found == {day: sorted(each) for day, each in expected.items()}
-    variables = system.airflow.api("GET", "variables?limit=100&variable_key_pattern=connect_offset%25")["variables"]
-    offsets = [json.loads(each["value"]) for each in variables]
-    (offset,) = [each for each in offsets if str(each.get("target", "")).endswith(f"/{dag_id}")]
-    assert offset["days"] == [[str(DAGS[dag_id][0]), str(DAGS[dag_id][-1])]]
-    assert offset["position"] == str(DAGS[dag_id][-1])
+    wait_for(lambda: all(is_done(system, *each) for each in DAGS.items()), PATIENCE_SECONDS, "all runs")
 
 
 def test_ten_days_of_a_declared_api_in_trouble(system: System, api: RestApi, trouble: Trouble) -> None:

@@ -1,0 +1,70 @@
+"""Eight days of a busy table on real databases: each way to read it loads exactly what it promises, and no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.equipment.kafka.fixtures import Target, records
+from tests.equipment.sql.fixtures import OwnDatabase
+from tests.equipment.sql.player import Load, live_through
+from tests.equipment.sql.promises import WAYS, Way, loaded
+from tests.equipment.sql.workload import State, states, workload
+
+pytestmark = pytest.mark.slow
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+SEEDS = [pytest.param(seed, WAYS[seed::2], id=str(seed)) for seed in (0, 1)]
+"""These share the ways; the seeds of the campaign go every way."""
+MANY = [pytest.param(seed, WAYS, id=str(seed), marks=pytest.mark.campaign) for seed in range(2, 30)]
+
+
+@pytest.mark.parametrize(("seed", "ways"), [*SEEDS, *MANY])
+def test_each_way_loads_exactly_what_it_promises(
+    either: OwnDatabase, tmp_path: Path, seed: int, ways: Sequence[Way]
+) -> None:
+    played = workload(seed)
+    loads = [Load(either, way, tmp_path / str(number)) for number, way in enumerate(ways)]
+    found = live_through(either, played, loads)
+    *_, truth = states(played)
+    require_same(found, truth, "the database")
+    for load in loads:
+        require_same(load.loaded(), loaded(played, load.way), load.way.name)
+
+
+def test_a_compacted_topic_that_follows_snapshots_equals_the_database(
+    postgresql: OwnDatabase, kafka_target: Target, tmp_path: Path
+) -> None:
+    """By the difference of keys: what is new or changed is sent, and a tombstone for what is gone."""
+    topic = {"topic": kafka_target.sink.topic, "ledger_topic": kafka_target.sink.ledger_topic, "partitions": 2}
+    options = topic | {"key_fields": ["id"], "cleanup": "compact", "timeout_seconds": 20}
+    way = Way("snapshot", {"snapshot": "replace"})
+    load = Load(
+        postgresql, way, tmp_path / "load", sink_name="kafka", sink=options, connections=kafka_target.connections
+    )
+    sent: list[int] = []
+
+    def look(truth: State) -> None:
+        found = records(kafka_target.bootstrap, topic["topic"])
+        sent.append(len(found))
+        newest = {int(record.key or b""): json.loads(record.value or b"null") for record in found}
+        there = {number: str(each["state"]) for number, each in newest.items() if each is not None}
+        require_same(there, {number: row.state for number, row in truth.items()}, "the topic")
+
+    live_through(postgresql, workload(0), [load], look)
+    assert sent == sorted(set(sent)), "each day brings some"
+
+
+def require_same(found: Mapping[Key, Value], expected: Mapping[Key, Value], what: str) -> None:
+    """Compare keys first: the difference of whole tables takes pytest minutes."""
+    assert len(found) == len(expected), what
+    assert not found.keys() ^ expected.keys(), what
+    other = [key for key, row in found.items() if row != expected[key]]
+    assert not other, f"{what}: {len(other)} rows differ, one is {found[other[0]]}, not {expected[other[0]]}"
