@@ -28,7 +28,7 @@ from pydantic import Field
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
 
@@ -246,6 +246,11 @@ class Poller(Closable, ABC):
     Set on the executor, before the first poll: limits for a second, or at once, are shared by so many.
     """
 
+    is_read_by_spark: bool = False
+    """Whether Spark itself reads the rows: then :meth:`frame` and :meth:`rows_of` do what else :meth:`poll` does."""
+    spark: Callable[[], Any] | None = None
+    """Returns Spark's SQL session. Set on the driver of a job alone, before the schema is asked for."""
+
     def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
         """Return how many of them the next plan should take; by default as many as it may. Driver, before each plan.
 
@@ -328,6 +333,28 @@ class Poller(Closable, ABC):
         :raises ConfigError: the credentials, the role or the vendor's plan do not allow it.
         :raises RetriableError: the vendor is away, in trouble or busy.
         """
+        raise NotImplementedError
+
+    def frame(self, part: InputPartition) -> Any:
+        """Return a partition as a DataFrame of one partition of Spark's; nothing is read yet. Driver.
+
+        :raises ConnectError: it cannot be read.
+        """
+        raise NotImplementedError
+
+    def rows_of(
+        self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
+    ) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield what :meth:`poll` would, from the batches that Spark has read of :meth:`frame`. Executor.
+
+        The connection has neither login, password nor extra here.
+
+        :raises DataError: the data is bad.
+        """
+        raise NotImplementedError
+
+    def error_of(self, error: Exception) -> ConnectError:
+        """Return our error for one that Spark raised while it read, without a text that may hold a value. Driver."""
         raise NotImplementedError
 
     @abstractmethod

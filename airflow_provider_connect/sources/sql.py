@@ -1,5 +1,7 @@
 """Tables of a database: PostgreSQL, MySQL, MariaDB and SQLite, as days, snapshots or increments, exactly typed.
 
+Any other database is read through its JDBC driver, as days or snapshots, with the limits of Spark's own reader.
+
 .. code-block:: python
 
     SqlSource(conn_id="shop_db", table="orders", day_column="created_at")
@@ -8,7 +10,7 @@
 
 ``docs/sql.md`` says which table is read in which way, and what each way cannot see.
 
-**Connection** (types ``postgres``, ``mysql`` and ``sqlite``, Airflow's own)
+**Connection** (types ``postgres``, ``mysql``, ``sqlite`` and ``jdbc``, Airflow's own)
 
 ============ =====================================================================================
 host         name or address of the server; for SQLite the path of the file, which every Spark node
@@ -20,7 +22,9 @@ password     of that user; it is never part of a URL, an argument or a message
 extra        the driver's own settings, such as ``sslmode``: ``docs/sql_types.md``
 ============ =====================================================================================
 
-PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``: both come with the extra ``sql`` of this package.
+PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``: both come with the extra ``sql`` of this package. With
+type ``jdbc`` the host is the whole URL, without login and password; ``docs/sql.md`` has its extra, and where the
+driver's jar goes.
 
 **Days.** With ``day_column`` a day has the rows whose value lies from its start to its end in ``zone``, the end
 excluded. A date column has dates of that zone. Timestamps without a zone are taken from a clock in ``db_timezone``.
@@ -69,7 +73,7 @@ from pydantic import model_validator
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import Poller
-from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions, option_problems
+from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 
 
 class SqlSource(SqlOptions):
@@ -79,7 +83,7 @@ class SqlSource(SqlOptions):
     """
 
     name: ClassVar[str] = "sql"
-    connection_types: ClassVar[tuple[str, ...]] = ("postgres", "mysql", "sqlite")
+    connection_types: ClassVar[tuple[str, ...]] = ("postgres", "mysql", "sqlite", "jdbc")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -111,6 +115,10 @@ class SqlSource(SqlOptions):
 
     def open(self, connection: Connection) -> Poller:
         """Return what reads the table."""
+        if connection.conn_type == JDBC:
+            from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
+
+            return JdbcPoller(self, connection)
         from airflow_provider_connect.sources._sql.poller import SqlPoller  # noqa: PLC0415  # too heavy for a DAG file
 
         return SqlPoller(self, connection)

@@ -28,7 +28,7 @@ from airflow_provider_connect.connection import Connection, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.allowance import Dealer
 from airflow_provider_connect.spark.counts import Counts
@@ -87,6 +87,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         closing_quietly(source.open(connection), say) as poller,
         closing_quietly(sink.open(key, connections), say) as publisher,
     ):
+        poller.spark = functools.cache(lambda: _sql_session(starting()))
         schema = poller.schema()
         if problems := publisher.preflight(schema, job.all_days, source.kind):
             raise ConfigError("; ".join(problems))
@@ -114,7 +115,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 schema=schema,
                 root=root,
                 progress=progress,
-                poll_parts=_pollster(sc, schema, connection),
+                poll_parts=_pollster(sc, poller, schema, connection),
                 dealer=dealer,
                 counts=counts,
                 parts_at_once=max(1, dealer.width // max(1, plans)),
@@ -240,7 +241,17 @@ def _all_days(days: Days, together: int | Grouping, width: int) -> list[DayRepor
     return left.reports
 
 
-def _pollster(sc: SparkContext, schema: Any, connection: Connection) -> Callable[[list[str]], list[str]]:
+def _sql_session(sc: SparkContext) -> Any:
+    from airflow_provider_connect.spark.frames import sql_session  # noqa: PLC0415
+
+    return sql_session(sc)
+
+
+def _pollster(sc: SparkContext, poller: Poller, schema: Any, connection: Connection) -> Callable[..., list[str]]:
+    if poller.is_read_by_spark:
+        from airflow_provider_connect.spark.frames import pollster  # noqa: PLC0415
+
+        return pollster(poller, schema, connection)
     from airflow_provider_connect.spark import poll  # noqa: PLC0415
 
     run = functools.partial(poll.run, schema=schema, connection=connection)

@@ -38,7 +38,7 @@ from airflow_provider_connect.stage.rejects import write_rejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Share, SplitWriter, Tables, staged_rows
 
-_PAUSES = doubling(1.0, 60.0)
+PAUSES = doubling(1.0, 60.0)
 _PENDING_BYTES = 4 * GROUP_BYTES
 """How much of several days' rows may wait in memory for their row groups."""
 
@@ -129,7 +129,7 @@ def freeze(
     root = Folder(task.root)
     if (early := task.begins - time.time()) > 0:
         CLOCK.sleep(early)
-    patience = Patience(source.retry_budget_seconds, _PAUSES, jitter=FROM_HALF, clock=clock)
+    patience = Patience(source.retry_budget_seconds, PAUSES, jitter=FROM_HALF, clock=clock)
     notes = [] if retries is None else retries
     sent = [] if sent is None else sent
     requests = task.failed
@@ -139,7 +139,7 @@ def freeze(
             _require_time(task)
             tally = Tally(task.part.days, task.polled_before)
             try:
-                polled = _poll_once(poller, root, task, schema, tally=tally, retries=notes)
+                polled = poll_once(poller, root, task, schema, tally=tally, retries=notes)
             except RetriableError as error:
                 sent += tally.sent
                 if _is_no_use(task, error):
@@ -201,9 +201,10 @@ def _require_first_run(task: PollTask) -> None:
         raise RetriableError("Spark lost an executor, which may have sent all requests that were left for this day")
 
 
-def _poll_once(
+def poll_once(
     poller: Poller, root: Folder, task: PollTask, schema: pa.Schema, *, tally: Tally, retries: list[str]
 ) -> dict[dt.date, Polled]:
+    """Poll one partition into immutable files, with no second try; the parameters are those of :func:`freeze`."""
     copy = secrets.token_hex(4)
     index = task.part.index
     attempts = dict(zip(task.part.days, task.attempts, strict=True))

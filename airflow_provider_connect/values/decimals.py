@@ -1,4 +1,7 @@
-"""Arrow's decimals as Avro and Kafka Connect write them: the unscaled number in two's complement, big-endian."""
+"""Arrow's decimals in other forms.
+
+Avro and Kafka Connect write the unscaled number in two's complement, big-endian; texts have all digits.
+"""
 
 from __future__ import annotations
 
@@ -46,3 +49,15 @@ def big_endian(array: pa.Array) -> pa.Array:
     start, end = stored.offset * width, (stored.offset + len(stored)) * width
     rows = np.frombuffer(stored.buffers()[1], np.uint8)[start:end].reshape(len(stored), width)
     return from_parts(rows[:, ::-1].reshape(-1), np.full(len(stored), width, np.int64))
+
+
+def plain_text(column: pa.Array) -> pa.Array:
+    """Return decimals as texts with all their digits, and no exponent."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = column.cast(pa.string())
+    if pc.any(pc.match_substring(texts, "E")).as_py():
+        # Arrow writes small ones with an exponent.
+        return pa.array([None if value is None else format(value, "f") for value in column.to_pylist()], pa.string())
+    return texts

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from airflow_provider_connect.clients.sql.jdbc import connection as jdbc
 from airflow_provider_connect.clients.sql.mysql import connection as mysql
 from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SQLITE, SqlOptions
+from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES, SQLITE, SqlOptions
 
 
 def connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
     """Say what is wrong with a connection; [] if nothing is. No network."""
     about = f"connection {connection.conn_id!r}"
     kind, host = connection.conn_type, connection.host or ""
+    if kind == JDBC:
+        found = jdbc.problems(connection) + _apart(options, "a database over JDBC")
+        if options.mode is not None:
+            found.append("mode: over JDBC a table is read by day_column or snapshot")
+        if options.zero_dates != "fail":
+            found.append("zero_dates: it is for a connection of type mysql")
+        return found
     if kind not in (POSTGRES, MYSQL, SQLITE):
-        return [f"{about}: type {kind!r} is no database that can be read: use postgres, mysql or sqlite"]
+        return [f"{about}: type {kind!r} is no database that can be read: use postgres, mysql, sqlite or jdbc"]
     apart = [] if kind == POSTGRES else _apart(options, "a file of SQLite" if kind == SQLITE else "MySQL and MariaDB")
     if kind == SQLITE:
         found = apart if host else [f"{about}: host: give the path of the database's file", *apart]

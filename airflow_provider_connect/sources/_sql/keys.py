@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from airflow_provider_connect.clients.sql.database import SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import keys
+from airflow_provider_connect.values.decimals import plain_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,10 +111,7 @@ def _number(column: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = column.cast(pa.string())
-    if pa.types.is_decimal(column.type) and pc.any(pc.match_substring(texts, "E")).as_py():
-        # Arrow writes small ones with an exponent.
-        texts = pa.array([format(value, "f") for value in column.to_pylist()], pa.string())
+    texts = plain_text(column) if pa.types.is_decimal(column.type) else column.cast(pa.string())
     texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.([0-9]*[1-9])?0*$", r"\1.\2")
     texts = pc.replace_substring_regex(texts, r"\.$", "")
     return pc.replace_substring_regex(texts, r"^-0$", "0")

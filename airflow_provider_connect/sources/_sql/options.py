@@ -24,7 +24,7 @@ from airflow_provider_connect.window import zone as known_zone
 
 DEFAULT_CHUNKS = 4
 """How many chunks of a snapshot are read at once where they can share what they see."""
-POSTGRES, MYSQL, SQLITE = "postgres", "mysql", "sqlite"
+POSTGRES, MYSQL, SQLITE, JDBC = "postgres", "mysql", "sqlite", "jdbc"
 NOW = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
 """The database's own clock, in seconds since 1970."""
 RECORD_KEY = "record_key"
@@ -66,7 +66,7 @@ class SqlOptions(Source):
     """What is read of a database, and how."""
 
     conn_id: str = Field(
-        examples=["shop_db"], description="Airflow connection to the database, of type postgres, mysql or sqlite."
+        examples=["shop_db"], description="Airflow connection to the database, of type postgres, mysql, sqlite or jdbc."
     )
     table: Annotated[str, AfterValidator(_table)] | None = Field(
         default=None,

@@ -296,7 +296,7 @@ class SqlPoller(Poller):
             self._require_replayed(database, day)
             self._begin(database, found, params.get("snapshot"))
             seen = None if found.is_unique or not found.key else stack.enter_context(KeySet())
-            keyed = _Keyed(how, seen)
+            keyed = Keyed(how, seen)
             relation, where = database.relation(self._options.what), self._where(params["where"])
             batches = stack.enter_context(closing(database.read(how.columns, relation, where=where)))  # type: ignore[type-var]
             for batch in batches:
@@ -327,7 +327,7 @@ def _both(first: str, second: str) -> str:
     return " AND ".join(f"({each})" for each in (first, second) if each)
 
 
-class _Keyed:
+class Keyed:
     """Adds the column of keys to batches.
 
     :param seen: the keys so far; None where the database sees to it that each comes once.

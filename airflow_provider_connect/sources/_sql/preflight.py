@@ -22,7 +22,7 @@ from airflow_provider_connect.sources._sql.found import (
     reading,
     require_readable,
 )
-from airflow_provider_connect.sources._sql.options import MYSQL, NOW, POSTGRES, SqlOptions
+from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, NOW, POSTGRES, SqlOptions
 from airflow_provider_connect.sources._sql.set_back import counted, counter_of
 from airflow_provider_connect.window import zone as known_zone
 
@@ -84,6 +84,10 @@ class _Check:
         if problems := connection_problems(self.options, self.connection):
             for problem in problems:
                 self.add("the connection", "problem", problem)
+            return
+        if self.connection.conn_type == JDBC:
+            text = "only Spark speaks to it, so nothing was asked"
+            self.add("the database", "unknown", text, "run one day, and look at it")
             return
         name = f"connect check {self.options.stream_key}"
         with open_database(self.connection, application_name=name, limits=self.options.limits) as database:

@@ -1,0 +1,1 @@
+"""Any other database, through Spark's own JDBC reader: what it reads exactly, and what is refused."""

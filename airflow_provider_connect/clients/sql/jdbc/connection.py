@@ -1,0 +1,145 @@
+"""A connection of type ``jdbc``: its URL, its extra, and the options of Spark's reader that they become."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from airflow_provider_connect.clients.sql.database import Limits
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.secrets import Secrets, is_secret_name
+
+JDBC = "jdbc"
+DRIVER_CLASS, PROPERTIES, FETCH_SIZE, INIT = "driver_class", "properties", "fetchsize", "session_init_statement"
+FETCH_ROWS = 10_000
+"""Some drivers fetch ten rows at a time by default, others all of them."""
+_KNOWN = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, INIT)
+_OF_AIRFLOW = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
+"""Fields of Airflow's own hook that mean nothing here. Who may edit a connection is not to choose a jar that runs."""
+_EXACT = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
+"""Databases that this package reads itself. Spark has no dialect for MariaDB, and reads the names of its columns."""
+_USER_INFO = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@]*/[^@]*@", re.IGNORECASE)
+_FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
+_LOGINS = ("user", "username", "uid", "user name", "pwd", "login")
+_SPARKS_OWN = frozenset(
+    [
+        "url",
+        "user",
+        "password",
+        "driver",
+        "dbtable",
+        "query",
+        "partitioncolumn",
+        "lowerbound",
+        "upperbound",
+        "numpartitions",
+        "querytimeout",
+        "batchsize",
+        "fetchsize",
+        "truncate",
+        "cascadetruncate",
+        "createtableoptions",
+        "createtablecolumntypes",
+        "customschema",
+        "sessioninitstatement",
+        "pushdownpredicate",
+        "pushdownaggregate",
+        "pushdownlimit",
+        "pushdownoffset",
+        "pushdowntablesample",
+        "pushdownjoin",
+        "keytab",
+        "principal",
+        "refreshkrb5config",
+        "connectionprovider",
+        "preparequery",
+        "prefertimestampntz",
+        "hint",
+        "isolationlevel",
+        "tablecomment",
+    ]
+)
+
+
+def problems(connection: Connection) -> list[str]:
+    """Return what is wrong with a connection; no network is asked, and no part of the URL is told but its beginning."""
+    about = f"connection {connection.conn_id!r}"
+    return [f"{about}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
+
+
+def _url_problems(url: str) -> Iterator[str]:
+    if not url.lower().startswith("jdbc:") or url != url.strip():
+        yield "host: give the JDBC URL, such as jdbc:sqlserver://host;databaseName=shop"
+        return
+    kind = url.split(":")[1].lower()
+    if (own := _EXACT.get(kind)) is not None:
+        yield f"host: jdbc:{kind} has a reader of this package's own, which is exact: use a connection of type {own}"
+    if _USER_INFO.search(url):
+        yield "host: the URL holds a user or a password: give them as login and password"
+    for name in _FIELD.findall(url):
+        if name.lower() in _LOGINS or is_secret_name(name):
+            yield f"host: the URL holds {name}: give login and password, and other secrets in extra, as properties"
+
+
+def _extra_problems(connection: Connection) -> Iterator[str]:
+    extra = connection.extra
+    for name in extra:
+        if name not in _KNOWN and name not in _OF_AIRFLOW:
+            yield f"extra: there is no field {name!r}; {nearest(name, _KNOWN)}"
+    for name in (DRIVER_CLASS, INIT):
+        if not isinstance(extra.get(name, ""), str):
+            yield f"extra: {name} must be text"
+    if (rows := _whole(extra.get(FETCH_SIZE, FETCH_ROWS))) is None or rows < 1:
+        yield f"extra: {FETCH_SIZE} must be a whole number above 0"
+    properties = extra.get(PROPERTIES, {})
+    if not isinstance(properties, dict) or not all(isinstance(value, str | int) for value in properties.values()):
+        yield f"extra: {PROPERTIES} must be an object of texts, the driver's own settings"
+        return
+    for name in properties:
+        if name.lower() in _SPARKS_OWN:
+            yield f"extra: {PROPERTIES}: {name!r} is no setting of the driver's, but one that is made here"
+
+
+def _whole(value: object) -> int | None:
+    return int(str(value)) if re.fullmatch(r"[0-9]{1,9}", str(value)) else None
+
+
+def reader_options(connection: Connection, relation: str, limits: Limits) -> dict[str, str]:
+    """Return the options of Spark's reader. They hold the password: nobody prints them.
+
+    :param relation: what is read: a SELECT in brackets, with its alias.
+    :raises ConfigError: the connection is wrong.
+    """
+    if found := problems(connection):
+        raise ConfigError("; ".join(found))
+    extra = connection.extra
+    options = {name: _text(value) for name, value in extra.get(PROPERTIES, {}).items()}
+    options |= {
+        "url": connection.host or "",
+        "dbtable": relation,
+        "fetchsize": str(extra.get(FETCH_SIZE, FETCH_ROWS)),
+        "queryTimeout": str(math.ceil(limits.statement_seconds)),
+        # A clock on the wall stays one, whatever the zone of the session.
+        "preferTimestampNTZ": "true",
+    }
+    for name, secret in (("user", connection.login), ("password", connection.password)):
+        if secret is not None:
+            options[name] = secret.get_secret_value()
+    for name, field in (("driver", DRIVER_CLASS), ("sessionInitStatement", INIT)):
+        if extra.get(field):
+            options[name] = extra[field]
+    return options
+
+
+def secrets_of(connection: Connection) -> Secrets:
+    """Return what an answer of the driver may not show."""
+    properties = connection.extra.get(PROPERTIES) or {}
+    found = [str(value) for name, value in properties.items() if is_secret_name(name)]
+    return Secrets([*found, connection.password.get_secret_value() if connection.password else ""])
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

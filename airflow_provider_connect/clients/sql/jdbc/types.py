@@ -1,0 +1,204 @@
+"""How columns are read through JDBC: by the type code that the driver reports, and only where nothing is bent.
+
+Spark's reader bends some types without a word. What can be seen from the type is refused, and a person chooses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+from airflow_provider_connect.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BASES = {
+    -7: "bit",
+    -6: "tinyint",
+    5: "smallint",
+    4: "integer",
+    -5: "bigint",
+    7: "real",
+    6: "float",
+    8: "double",
+    2: "numeric",
+    3: "decimal",
+    16: "boolean",
+    1: "char",
+    12: "varchar",
+    -1: "varchar",
+    -15: "char",
+    -9: "varchar",
+    -16: "varchar",
+    2005: "clob",
+    2011: "clob",
+    -2: "binary",
+    -3: "binary",
+    -4: "binary",
+    2004: "blob",
+    91: "date",
+    92: "time",
+    93: "timestamp",
+    2013: "time with time zone",
+    2014: "timestamp with time zone",
+}
+"""Those of ``java.sql.Types`` that have a name here."""
+_DECIMAL = re.compile(r"(?:decimal|numeric)\((-?\d+),(-?\d+)\)")
+_MOST_DIGITS = 38
+_AS_TEXT = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
+_WHY = {
+    "time": "Spark's reader cuts fractions of a second",
+    "time with time zone": "Spark's reader drops the zone",
+    "bit": "Spark's reader takes bits for bytes",
+}
+
+
+def base_of(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
+    """Return the base of a column from what the driver says of it; "" for a type that has none here."""
+    name = BASES.get(code, "")
+    if name in ("decimal", "numeric"):
+        return f"{name}({precision},{scale})"
+    if name == "bit":
+        return "boolean" if precision <= 1 else name
+    if name in ("tinyint", "smallint", "integer", "bigint") and not is_signed:
+        return f"{name} unsigned"
+    return name
+
+
+def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
+    """Return how a column is read.
+
+    :raises ConfigError: Spark's reader would bend its values.
+    """
+    import pyarrow as pa
+
+    if (decimal := _DECIMAL.fullmatch(column.base)) is not None:
+        return _decimal(column, choices, quoted, int(decimal[1]), int(decimal[2]))
+    kinds = {
+        "tinyint": pa.int16(),
+        "tinyint unsigned": pa.int16(),
+        "smallint": pa.int16(),
+        "smallint unsigned": pa.int32(),
+        "integer": pa.int32(),
+        "integer unsigned": pa.int64(),
+        "bigint": pa.int64(),
+        "bigint unsigned": pa.decimal128(20, 0),
+        "real": pa.float32(),
+        "float": pa.float64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "char": pa.string(),
+        "varchar": pa.string(),
+        "clob": pa.string(),
+        "binary": pa.binary(),
+        "blob": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us"),
+        "timestamp with time zone": pa.timestamp("us", "UTC"),
+    }
+    if column.base not in kinds:
+        why = _WHY.get(column.base, "it has no exact home in Spark's reader")
+        raise ConfigError(f"column {column.name!r} of type {column.type}: {why}: {_AS_TEXT}")
+    return _read(column, quoted, kinds[column.base])
+
+
+def _decimal(column: SqlColumn, choices: Choices, quoted: str, precision: int, scale: int) -> ReadColumn:
+    import pyarrow as pa
+
+    fits = 0 < precision <= _MOST_DIGITS and 0 <= scale <= precision
+    if choices.decimals == "double":
+        return _read(column, f"CAST({quoted} AS DOUBLE PRECISION)", pa.float64())
+    if not fits and choices.decimals == "exact":
+        raise ConfigError(
+            f"column {column.name!r} of type {column.type}: Spark's reader would cut or lose numbers of it, as it "
+            "declares no precision, or more than 38 digits: choose decimals='string' or 'double', or cast it in a query"
+        )
+    if not fits:
+        return _read(column, f"CAST({quoted} AS VARCHAR(100))", pa.string())
+    read = pa.decimal128(precision, scale)
+    return _read(column, quoted, read, pa.string() if choices.decimals == "string" else read)
+
+
+def _read(column: SqlColumn, expression: str, read: pa.DataType, kind: pa.DataType | None = None) -> ReadColumn:
+    return ReadColumn(
+        column.name,
+        column.type,
+        expression,
+        read_type=read,
+        type=kind or read,
+        is_nullable=column.is_nullable,
+        advice=_AS_TEXT,
+    )
+
+
+def require_same(columns: Sequence[ReadColumn], found: Sequence[str]) -> None:
+    """Hold what Spark would make of the columns against how they are to be read.
+
+    :param found: Spark's names of their types.
+    :raises ConfigError: Spark's dialect for this database reads one otherwise.
+    """
+    for column, name in zip(columns, found, strict=True):
+        kind = _of_spark(name)
+        if kind is None or not _holds(kind, column.read_type):
+            raise ConfigError(
+                f"column {column.name!r} of type {column.database_type}: Spark's reader makes {name} of it in "
+                f"place of {column.read_type}: {_AS_TEXT}"
+            )
+
+
+def _of_spark(name: str) -> pa.DataType | None:
+    import pyarrow as pa
+
+    if (decimal := re.fullmatch(r"decimal\((\d+),(\d+)\)", name)) is not None:
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    known = {
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+    }
+    return known.get(name)
+
+
+def _holds(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value comes as it is, or its conversion fails."""
+    from pyarrow import types
+
+    both = (found, wanted)
+    if all(types.is_integer(kind) for kind in both) or all(types.is_floating(kind) for kind in both):
+        return True
+    if all(types.is_decimal(kind) for kind in both):
+        return bool(found.scale == wanted.scale and found.precision >= wanted.precision)
+    return bool(found == wanted)
+
+
+def converted(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
+    """Return the columns of a batch of Spark's as they are read: a decimal that becomes text is a decimal still.
+
+    :raises DataError: a value does not fit; it is not told.
+    """
+    return [_converted(array, column) for array, column in zip(batch.columns, columns, strict=True)]
+
+
+def _converted(array: pa.Array, column: ReadColumn) -> pa.Array:
+    import pyarrow as pa
+
+    about = f"column {column.name!r} ({column.database_type})"
+    if not column.is_nullable and array.null_count:
+        # So Spark writes a decimal that is too long, and drivers what they cannot read.
+        raise DataError(f"{about} is declared NOT NULL, but {array.null_count} values came as NULL: {column.advice}")
+    try:
+        return array.cast(column.read_type)
+    except pa.ArrowException:
+        raise DataError(f"{about} holds a value that is no {column.read_type}: {column.advice}") from None

@@ -1,0 +1,104 @@
+"""The SQL source over JDBC: chunks that lose no row, what is refused, and what an executor makes of Spark's batches."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sqlite3
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.sources._sql.jdbc import bounds_between, ranges
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.values.decimals import plain_text
+from airflow_provider_connect.window import Day
+
+DAY = Day(date=dt.date(2026, 10, 5))
+ERP = Connection(conn_id="erp", conn_type="jdbc", host="jdbc:derby:shop")
+LAST = 2**63 - 1
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "keys.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("bounds", [(0, 9), (-LAST, LAST), (5, 5), (0, 1), (Decimal("-0.5"), Decimal("7.5"))])
+def test_chunks_hold_every_row_once_also_null_and_what_came_since(bounds: tuple[Any, Any]) -> None:
+    database = JdbcDatabase(None, ERP, '"', 0)
+    conditions = ranges(database, '"k"', bounds_between(*bounds, 4))
+    rows = [None, -LAST, -1, -0.5, 0, 0, 1, 4, 7.5, 9, 10, LAST]
+    with sqlite3.connect(":memory:") as link:
+        link.execute('CREATE TABLE t ("k")')
+        link.executemany("INSERT INTO t VALUES (?)", [(row,) for row in rows])
+        found = [
+            key for condition in conditions for (key,) in link.execute(f"SELECT k FROM t WHERE {condition or '1 = 1'}")
+        ]
+    assert sorted(map(str, found)) == sorted(map(str, rows))
+
+
+def test_dates_and_times_are_spread_evenly() -> None:
+    assert bounds_between(dt.date(2026, 1, 1), dt.date(2026, 1, 5), 2) == [dt.date(2026, 1, 3)]
+    first, last = (dt.datetime.fromisoformat(text) for text in ("0001-01-01", "9999-12-31 23:59:59.999999"))
+    (middle,) = bounds_between(first, last, 2)
+    assert first < middle < last
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"mode": "incrementing", "incrementing_column": "id"}, "mode"),
+        ({"snapshot": "replace", "zero_dates": "null"}, "zero_dates"),
+    ],
+)
+def test_what_jdbc_cannot_do_is_refused(options: dict[str, Any], told: str) -> None:
+    (problem,) = SqlSource(conn_id="erp", table="T", **options).check(ERP)
+    assert problem.startswith(told)
+
+
+def test_outside_a_job_of_spark_a_person_is_told_so() -> None:
+    with (
+        SqlSource(conn_id="erp", table="T", snapshot="replace").open(ERP) as poller,
+        pytest.raises(ConfigError, match="read by Spark's own reader"),
+    ):
+        poller.schema()
+
+
+def rows_of(*batches: pa.RecordBatch, is_unique: bool, **options: Any) -> list[dict[str, Any]]:
+    columns = [["ID", "decimal(10,2)", "decimal(10,2)", True, False], ["S", "smallint", "smallint", True, False]]
+    params = {"columns": columns, "key": ["ID"], "is_unique": is_unique, "where": ""}
+    part = InputPartition(days=(DAY,), params=params)
+    with SqlSource(conn_id="erp", table="T", snapshot="replace", **options).open(ERP) as poller:
+        found = [batch for _, batch in poller.rows_of(part, iter(batches), Tally(part.days))]
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def batch(*ids: str | None) -> pa.RecordBatch:
+    numbers = [None if number is None else Decimal(number) for number in ids]
+    return pa.record_batch({"c0": pa.array(numbers, pa.decimal128(10, 2)), "c1": pa.array([7] * len(ids), pa.int32())})
+
+
+def test_sparks_batches_get_their_types_and_the_key_of_every_other_way() -> None:
+    (row,) = rows_of(batch("1.00"), batch(), is_unique=False)
+    assert (row["ID"], row["S"]) == (Decimal("1.00"), 7)
+    assert row["record_key"] == GOLDEN["numeric 1.00"]["key"]
+
+
+def test_decimals_as_text_have_all_their_digits_and_the_same_key() -> None:
+    found = rows_of(batch("1.50", "0.00"), is_unique=False, decimals="string")
+    assert [row["ID"] for row in found] == ["1.50", "0.00"]
+    assert found[0]["record_key"] == rows_of(batch("1.50"), is_unique=False)[0]["record_key"]
+    small = pa.array([Decimal("0.0000000001"), None, Decimal("-1.5000000000")], pa.decimal128(12, 10))
+    assert plain_text(small).to_pylist() == ["0.0000000001", None, "-1.5000000000"]
+
+
+def test_a_key_that_is_missing_or_comes_twice_fails() -> None:
+    with pytest.raises(DataError, match="does not identify a row"):
+        rows_of(batch("1"), batch("1.00"), is_unique=False)
+    with pytest.raises(DataError, match="part of the key"):
+        rows_of(batch(None), is_unique=True)
