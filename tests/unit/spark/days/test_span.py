@@ -314,7 +314,7 @@ def test_what_waits_of_many_days_is_bounded_together(
         progress_seconds=60,
     )
     made: Any = Mixed()
-    found = poll._poll_once(made, days.root, task, schema, tally=Tally(WEEK), retries=[])
+    found = poll.poll_once(made, days.root, task, schema, tally=Tally(WEEK), retries=[])
     assert [polled.rows_written for polled in found.values()] == [10] * 7
     assert limit - largest < most <= limit
     files = [lab.stage / polled.files[0].path for polled in found.values()]
