@@ -220,6 +220,8 @@ class JobReport(Wire):
     :param ran_out: by day, how many requests it takes at the least, if the vendor refused more half way.
     :param counted: when the requests of the vendor's counts were sent, in seconds since 1970.
     :param to_count: days that have to be counted before they are planned, if the job ended for want of requests.
+    :param alone: days of groups that ran into a deadline, so that each is asked for alone, if the job ended for want of
+        requests.
     :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
     """
 
@@ -235,6 +237,7 @@ class JobReport(Wire):
     ran_out: dict[dt.date, int] = Field(default_factory=dict)
     counted: tuple[float, ...] = ()
     to_count: tuple[dt.date, ...] = ()
+    alone: tuple[dt.date, ...] = ()
     count_said: tuple[int, int, float] | None = None
 
     @classmethod

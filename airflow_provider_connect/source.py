@@ -18,8 +18,9 @@ adds the keys of a day up to its digest, and sinks that need a key take it. A so
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -169,6 +170,12 @@ class Source(Options, ABC):
         Days of one plan cost what the first of them costs alone: that is why they are in one plan.
         """
         return len(days)
+
+    def requests_apart(self, days: Sequence[Day], alone: Collection[dt.date]) -> int:
+        """Return how many requests days cost at least, if some of them are asked for alone."""
+        together = [day for day in days if day.date not in alone]
+        costs = [self.requests_for([day]) for day in days if day.date in alone]
+        return sum(costs) + (self.requests_for(together) if together else 0)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
         """Return how many requests for days may be under way at once."""

@@ -67,6 +67,7 @@ class Left:
     :param least: with fewer requests no day can begin, as jobs have found out.
     :param one_by_one: whether days are polled one after the other: one of them ran out of requests half way.
     :param to_count: days that have to be counted before they are planned, as jobs have found out.
+    :param alone: days that are asked for alone, though they could share a request, as jobs have found out.
     :param done: what became of the days that earlier jobs have settled: their reports, as plain JSON.
     """
 
@@ -76,6 +77,7 @@ class Left:
     least: int = 0
     one_by_one: bool = False
     to_count: list[str] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)
     done: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -226,11 +228,14 @@ class Rationed:
             ran_out = [report.ran_out[day.date] for day in rest if day.date in report.ran_out]
             needs += self._after_running_out(ran_out, some_done=len(done) > len(self.left.done))
             one_by_one = self.left.one_by_one or bool(ran_out)
-            needed = self.order.source.requests_for(rest) + sum(needs) - len(needs)
+            dates = {day.date: str(day.date) for day in rest}
+            alone = [text for date, text in dates.items() if text in self.left.alone or date in report.alone]
+            singly = {date for date, text in dates.items() if text in alone}
+            needed = self.order.source.requests_apart(rest, singly) + sum(needs) - len(needs)
             least = max([min(needed, self.want.least), *needs])
             failed = {str(day): count for day, count in report.failed.items()}
-            to_count = sorted({*self.left.to_count, *map(str, report.to_count)} & {str(day.date) for day in rest})
-            self.left = Left(needed, failed, idle_jobs, max(needs, default=0), one_by_one, to_count, done)
+            to_count = sorted({*self.left.to_count, *map(str, report.to_count)} & {*dates.values()})
+            self.left = Left(needed, failed, idle_jobs, max(needs, default=0), one_by_one, to_count, alone, done)
             width = _width(self.order.source, self.order.all_days, self.left)
             self.want = replace(self.want, requests=needed, least=least, width=width)
             self.counts = _counts_of(self.order, self.want, self.left)

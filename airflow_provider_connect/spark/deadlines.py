@@ -36,6 +36,7 @@ class Deadlines:
 
     :param fingerprint: of what decides how a day is asked for.
     :ivar left_whole: the days that cannot be split.
+    :ivar late_now: those that ran into one in this job: what else they cost was not expected when it began.
     """
 
     def __init__(self, root: Folder, fingerprint: str) -> None:
@@ -43,6 +44,7 @@ class Deadlines:
         self._fingerprint = fingerprint
         self._parts: dict[dt.date, int] = {}
         self.left_whole: set[dt.date] = set()
+        self.late_now: set[dt.date] = set()
 
     def read(self, attempts: Iterable[str]) -> None:
         """Read what earlier attempts of the same intent have noted."""
@@ -66,11 +68,17 @@ class Deadlines:
     def note(self, day: Day, attempt: str, parts: int) -> None:
         """Keep that a day in so many partitions ran into its deadline; in 0, together with others."""
         self._parts[day.date] = parts
+        self.late_now.add(day.date)
         note = _Note(fingerprint=self._fingerprint, parts=parts)
         try:
             self._root.write(deadline_file(attempt), note.model_dump_json().encode())
         except ConnectError as error:  # it must not hide the deadline
             say(f"day {day}: the next try will not know that it ran into its deadline: {error}")
+
+    @property
+    def alone(self) -> tuple[dt.date, ...]:
+        """The days that are asked for alone, because they ran into a deadline together with others."""
+        return tuple(sorted(date for date, parts in self._parts.items() if not parts))
 
     @property
     def dates(self) -> tuple[dt.date, ...]:

@@ -209,7 +209,8 @@ class Freezer:
         left = [part for part in parts if part.index not in taken]
         firsts = {part.index: part.days[0] for part in left}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
-        with self.progress.polling(poll), self.dealer.dealt(left, self.source.requests_for(days[:1])) as hand:
+        cost = 0 if days[0].date in self.deadlines.late_now else self.source.requests_for(days[:1])
+        with self.progress.polling(poll), self.dealer.dealt(left, cost) as hand:
             width = lanes(self.poller, len(left), self.parts_at_once)
             at_once = (width or min(len(left), self.parts_at_once)) * self.plans_at_once if self.plans_at_once else None
             tasks = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.job import DayReport
@@ -21,12 +21,16 @@ class Grouping:
     """Asks the poller how many days the next plan should take, and knows for it how large days are.
 
     Sizes come from the ledger, where it has days around the window's first one, and from what the job itself polls.
+
+    :param alone: dates of days that no other day shares a plan with. They cut a group in two, so that the others cost
+        what was reserved for them.
     """
 
-    def __init__(self, poller: Poller, wanted: Sequence[Day], ledger: Ledger) -> None:
+    def __init__(self, poller: Poller, wanted: Sequence[Day], ledger: Ledger, alone: Collection[dt.date] = ()) -> None:
         self._poller = poller
         self._wanted = wanted
         self._ledger = ledger
+        self._alone = alone
         self._polled: dict[dt.date, int] = {}
         self._published: dict[dt.date, int] | None = None
         self._said = 0
@@ -42,6 +46,12 @@ class Grouping:
             self._said = days
             say(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {chosen.why}")
         return days
+
+    def first(self, days: Sequence[Day]) -> tuple[Day, ...]:
+        """Return the days that the next plan takes, of those that are left: they follow each other without a gap."""
+        size = self.size(days[0])
+        until = next((at for at, day in enumerate(days[:size]) if day.date in self._alone), size)
+        return groups(days[: max(1, until)], size)[0]
 
     def note(self, reports: Iterable[DayReport]) -> None:
         """Learn the sizes of days that have ended."""
@@ -89,8 +99,10 @@ class DaysLeft:
             if not self._left:
                 return ()
             together = self._together
-            size = together if isinstance(together, int) else together.size(self._left[0])
-            group = groups(self._left[:size], size)[0]
+            if isinstance(together, int):
+                group = groups(self._left[:together], together)[0]
+            else:
+                group = together.first(self._left)
             del self._left[: len(group)]
             return group
 

@@ -100,7 +100,6 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
 
         sc = starting()
         seconds = {"start": time.monotonic() - started}
-        dealer.expect(source.requests_for(job.all_days), most_each=source.retry_budget_requests)
         counts = Counts(source, poller, job.rules, dealer.counts)
         parallel_days = 1 if source.kind == "increment" else source.parallel_days
         width = min(parallel_days, sc.defaultParallelism, dealer.width)
@@ -138,7 +137,9 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
             )
             if job.allowance is not None and job.count_allowance is None:
                 dealer.counts.is_reserved = source.count_quota(connection) is None
-            reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger), width)
+            alone = freezer.deadlines.alone if poller.days_per_plan > 1 else ()
+            dealer.expect(source.requests_apart(job.all_days, alone), most_each=source.retry_budget_requests)
+            reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger, alone), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept = _swept(sink.target, publisher.sweep)
         if own is None:
@@ -146,7 +147,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
     _hush(sc)
     report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept)
     waits = report.failure is not None and report.failure.type == QuotaError.__name__
-    return report.model_copy(update={"to_count": freezer.deadlines.dates}) if waits else report
+    late = freezer.deadlines
+    return report.model_copy(update={"to_count": late.dates, "alone": late.alone}) if waits else report
 
 
 def _hush(sc: SparkContext) -> None:

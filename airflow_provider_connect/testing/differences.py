@@ -45,13 +45,16 @@ class DifferencesCases:
 def _keyed(bench: Bench, rows: Mapping[int, str], number: int) -> Publish:
     """Stage rows by their keys; their order is no part of them."""
     staged = bench.stage(MONDAY, list(rows.values()), number)
-    (file,) = staged.manifest.polled.files
-    path = bench.root / file.path
-    table = pq.ParquetFile(path).read()
-    keys = pa.array([f"{key:032x}" for key in rows])
-    amounts = pa.array([float(key) for key in rows])
-    pq.write_table(table.set_column(2, SCHEMA.field(2), amounts).append_column(_KEYED.field(RECORD_KEY), keys), path)
-    files = (file.model_copy(update={"size_bytes": path.stat().st_size}),)
-    polled = staged.manifest.polled.model_copy(update={"files": files})
+    keys = {event: key for key, event in rows.items()}
+    files = []
+    for file in staged.manifest.polled.files:  # a template's rows are in several
+        path = bench.root / file.path
+        table = pq.ParquetFile(path).read()
+        found = [keys[event] for event in table.column("event").to_pylist()]
+        amounts, record_keys = pa.array([float(key) for key in found]), pa.array([f"{key:032x}" for key in found])
+        table = table.set_column(2, SCHEMA.field(2), amounts).append_column(_KEYED.field(RECORD_KEY), record_keys)
+        pq.write_table(table, path)
+        files.append(file.model_copy(update={"size_bytes": path.stat().st_size}))
+    polled = staged.manifest.polled.model_copy(update={"files": tuple(files)})
     manifest = staged.manifest.model_copy(update={"polled": polled})
     return dataclasses.replace(staged, manifest=manifest, schema=_KEYED)

@@ -205,11 +205,14 @@ class BigQueryPublisher(Publisher):
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the rows with these values, by day."""
-        return TableEraser(self.api, self.tables, self.ledger, column).found(values)
+        return self._eraser(column).found(values)
 
     def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
         """Put values on the erase list, and take their rows out of every day, hundreds of days in a transaction."""
-        return TableEraser(self.api, self.tables, self.ledger, column).erase(values, kind)
+        return self._eraser(column).erase(values, kind)
+
+    def _eraser(self, column: str) -> TableEraser:
+        return TableEraser(self.api, self.tables, self.ledger, column)
 
     def not_searched(self) -> str | None:
         """Name the stream's dead letters."""

@@ -52,12 +52,14 @@ class Part:
     :param filter_column: the column that queries on it must name; None if none.
     :param had_rows: whether the publish that is replaced may have put rows there.
     :param has_rows: whether this one does.
+    :param is_by_day: whether it has a partition for each day.
     """
 
     name: str
     filter_column: str | None
     had_rows: bool
     has_rows: bool
+    is_by_day: bool = False
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,11 @@ class Tables:
         """The table of rows that could not be loaded."""
         return self.target.sibling(f"{self.target.table}__rejects")
 
+    @property
+    def tombstones(self) -> Place:
+        """The table of deleted keys, which only merges with ``delete_where`` have."""
+        return self.target.sibling(f"{self.target.table}__tombstones")
+
     def merge(self, columns: Sequence[Column]) -> Merge | None:
         """Return how rows of these columns are merged; None in the other write modes.
 
@@ -59,8 +64,7 @@ class Tables:
         options = self.options
         if options.write_mode != "merge":
             return None
-        tombstones = self.target.sibling(f"{self.target.table}__tombstones")
-        return merge_of(columns, options.key, options.newest_by, options.delete_where, tombstones)
+        return merge_of(columns, options.key, options.newest_by, options.delete_where, self.tombstones)
 
 
 def ensure_tombstones(api: Api, tables: Tables, columns: Sequence[Column]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
@@ -18,7 +19,8 @@ from airflow_provider_connect.sinks._bigquery.erasing import eraser
 from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, Bench, Target
-from airflow_provider_connect.window import ONE_DAY
+from airflow_provider_connect.window import ONE_DAY, Day
+from tests.equipment.bigquery.bench import bench_of
 from tests.equipment.bigquery.fixtures import Target as Table
 
 pytestmark = pytest.mark.slow
@@ -252,14 +254,65 @@ def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [({"write_mode": "append"}, "write_mode='append'"), ({"write_mode": "merge", "key": ("event",)}, "'merge'")],
+    [
+        ({"write_mode": "append"}, "write_mode='append': .* other loads"),
+        ({"write_mode": "merge", "key": ("time",)}, "'merge'.* by column 'event', which is not in the key"),
+    ],
 )
-def test_modes_without_whole_days_are_refused(bench: Bench, options: dict[str, Any], text: str) -> None:
+def test_where_rows_of_others_would_go_or_come_back_it_is_refused(
+    bench: Bench, options: dict[str, Any], text: str
+) -> None:
     sink = bench.target.sink.model_copy(update=options)
     publisher = sink.open(KEY, bench.target.connections)
     with pytest.raises(ConfigError, match=text):
         publisher.find("event", ["a"])
     publisher.close()
+
+
+MERGED = pa.schema([pa.field("event", pa.string()), pa.field("amount", pa.float64()), pa.field("gone", pa.bool_())])
+
+
+def merged(*rows: tuple[str, float, bool]) -> pa.Table:
+    return pa.table([pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), MERGED, strict=True)], schema=MERGED)
+
+
+def test_merged_rows_are_erased_by_their_key_and_deleted_keys_with_them(bigquery_target: Table, tmp_path: Path) -> None:
+    sink = bench_of(bigquery_target, tmp_path).having(
+        MERGED, write_mode="merge", key=("event",), newest_by="amount", delete_where="gone"
+    )
+    assert sink.preflight() == []
+    sink.publish(sink.stage(MONDAY, merged(("a", 1, False), ("b", 1, False), ("x", 1, False))))
+    sink.publish(sink.stage(TUESDAY, merged(("a", 2, False), ("c", 2, False), ("x", 2, True), ("y", 2, True))))
+    stale = sink.stage(MONDAY, merged(("a", 3, False)), order=2)
+    with sink.open() as publisher:
+        assert publisher.find("event", ["a", "x"]) == {TUESDAY: 1}
+        assert publisher.erase("event", ["a", "x"], "day").rows == {TUESDAY: 1}
+    assert (sink.rows(MONDAY), sink.rows(TUESDAY)) == (["b"], ["c"])
+    assert [row["event"] for row in sink.query("SELECT event FROM `{beside}__tombstones`")] == ["y"]
+    row = sink.row(TUESDAY)
+    assert row is not None
+    assert (row.generation, row.rows, row.counts["erased"]) == (2, 1, 1)
+    with pytest.raises(OvertakenError):
+        sink.publish(stale)
+
+
+def test_the_newest_of_merged_snapshots_counts_all_rows_that_are_left(bigquery_target: Table, tmp_path: Path) -> None:
+    """A row that is newer than a later snapshot's stays where it is, with an earlier day: it is one of its rows."""
+    sink = bench_of(bigquery_target, tmp_path).having(MERGED, write_mode="merge", key=("event",), newest_by="amount")
+    with sink.open() as publisher:
+        assert publisher.preflight(MERGED, [Day(date=MONDAY)], "snapshot") == []
+    for day, amount in ((MONDAY, 2.0), (TUESDAY, 1.0)):
+        with sink.open() as publisher:
+            seen = seen_in(publisher.ledger.newest(day, "snapshot"))
+        staged = sink.stage(day, merged(("a", amount, False), ("b", 1, False), ("c", 1, False)), seen=seen)
+        assert sink.publish(replace(staged, kind="snapshot")).rows == 3
+    assert (sink.rows(MONDAY), sink.rows(TUESDAY)) == (["a"], ["b", "c"])
+    with sink.open() as publisher:
+        assert publisher.erase("event", ["a", "b"], "snapshot").rows == {MONDAY: 1, TUESDAY: 1}
+        newest = publisher.ledger.newest(TUESDAY, "snapshot")
+    assert newest is not None
+    assert (newest.day, newest.generation, newest.rows, newest.counts["erased"]) == (TUESDAY, 2, 1, 2)
+    assert (sink.rows(MONDAY), sink.rows(TUESDAY)) == ([], ["c"])
 
 
 def test_columns_that_cannot_say_whose_a_row_is_are_refused(bench: Bench) -> None:

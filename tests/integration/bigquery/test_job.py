@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import pytest
 
 from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.bigquery.fixtures import Target
+from tests.equipment.waiting import wait_until
 from tests.integration.conftest import Submitter
 
 pytestmark = pytest.mark.slow
@@ -128,3 +133,37 @@ def test_a_publish_that_failed_is_tried_again_from_the_stage(into_bigquery: Into
     assert polls(into_bigquery.standin) == polled
     assert into_bigquery.rows() == into_bigquery.served(WEEK[:1])
     assert into_bigquery.staged() == []
+
+
+def test_a_table_for_each_event_is_loaded_from_the_stage_after_a_kill_between_its_tables(
+    into_bigquery: IntoBigQuery,
+) -> None:
+    """The driver dies as soon as the first of its tables is there: no row is shown then, and the retry asks nobody."""
+    dataset = into_bigquery.target.sink.table.partition(".")[0]
+    sink = {"table": f"{dataset}.mp_{{event}}"}
+    days = WEEK[:1]
+    running = into_bigquery.start(days, sink=sink)
+
+    def of_events() -> list[str]:
+        return [name for name in into_bigquery.tables() if name.startswith("mp_")]
+
+    wait_until(of_events)
+    for process in [*psutil.Process(running.process.pid).children(recursive=True), running.process]:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    running.wait(60)
+    counts = " UNION ALL ".join(f"SELECT COUNT(*) AS n FROM {dataset}.{name}" for name in of_events())
+    assert {row["n"] for row in into_bigquery.target.query(counts)} == {0}, "the kill came after the publish"
+    polled = polls(into_bigquery.standin)
+
+    ended = into_bigquery.here(days, sink=sink)
+    assert statuses(ended.report) == dict.fromkeys(days, "published"), ended.output
+    assert polls(into_bigquery.standin) == polled
+    found: Counter[str] = Counter()
+    for name in of_events():
+        for row in into_bigquery.target.query(f"SELECT event, COUNT(*) AS n FROM {dataset}.{name} GROUP BY event"):
+            assert row["event"] not in found, "each event is in one table"
+            found[row["event"]] = row["n"]
+    kept = into_bigquery.standin.project.kept(dt.date.fromisoformat(days[0]))
+    assert found == Counter(row["event"] for row in kept)
+    assert len(found) > 2

@@ -18,8 +18,10 @@ from airflow_provider_connect.clients.bigquery.tables import create, drop, find
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD
+from airflow_provider_connect.sinks._bigquery.erasing import eraser
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, Bench, Target
+from airflow_provider_connect.testing.differences import DifferencesCases
 from airflow_provider_connect.window import ONE_DAY
 
 pytestmark = pytest.mark.slow
@@ -106,7 +108,6 @@ def test_a_day_is_split_reloaded_and_emptied_under_one_row_of_the_ledger(lake: L
     assert (lake.shown(), lake.shown(TUESDAY)) == (Counter(), Counter(OLD))
     assert list(lake.bench.ledger.days()) == [MONDAY, TUESDAY]
     assert lake.bench.ledger.tables(TUESDAY, 1) == {name: name != "mp_buy" for name in lake.tables()}
-    assert not lake.publisher.can_erase, "nothing of the head, which has no rows, may be taken for all there is"
 
 
 def test_what_fails_between_two_tables_changes_none_and_the_retry_changes_all(lake: Lake) -> None:
@@ -137,6 +138,49 @@ def test_of_two_attempts_the_later_one_changes_no_table(lake: Lake) -> None:
         lake.publisher.commit(older, *sent)
     assert lake.bench.ledger.row(MONDAY) == row
     assert lake.shown() == Counter(NEW)
+
+
+def test_what_a_reload_changes_is_counted_over_all_tables(lake: Lake) -> None:
+    DifferencesCases().test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(lake.bench)
+
+
+def test_people_are_erased_from_all_tables_and_the_next_publish_replaces_what_stayed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies between two days, and the next call does the rest."""
+    lake.put(OLD)
+    lake.put(["login", "buy"], TUESDAY)
+    assert lake.publisher.find("event", ["login", "nobody"]) == {MONDAY: 2, TUESDAY: 1}
+    stale = lake.stage(["login", "buy"], TUESDAY)
+    monkeypatch.setattr(eraser, "DAYS_AT_ONCE", 1)
+    run, scripts = eraser.TableEraser._run, 0
+
+    def dying(self: Any, script: Any, doing: str) -> Any:
+        nonlocal scripts
+        scripts += 1
+        if scripts == 3:
+            raise KeyboardInterrupt
+        return run(self, script, doing)
+
+    monkeypatch.setattr(eraser.TableEraser, "_run", dying)
+    with pytest.raises(KeyboardInterrupt):
+        lake.publisher.erase("event", ["login", "Sign Up"], "day")
+    assert (lake.shown(), lake.shown(TUESDAY)) == (Counter(["x__ledger"]), Counter(["login", "buy"]))
+    assert dict(lake.publisher.erase("event", ["login", "Sign Up"], "day").rows) == {TUESDAY: 1}
+    rows = {row.day: row for row in lake.bench.ledger.between(MONDAY, TUESDAY)}
+    assert [(row.generation, row.rows, row.counts["erased"]) for row in rows.values()] == [(2, 1, 3), (2, 1, 1)]
+    assert {name for name, there in lake.bench.ledger.tables(MONDAY, 2).items() if there} == {
+        lake.table_of("x__ledger")
+    }
+
+    with pytest.raises(OvertakenError) as caught:
+        lake.bench.publish(stale)
+    assert caught.value.is_erase
+    lake.put(["buy"])
+    assert (lake.shown(), lake.shown(TUESDAY)) == (Counter(["buy"]), Counter(["buy"]))
+    drop(lake.api, lake.place("mp_login"))
+    with pytest.raises(ConfigError, match="mp_login is gone"):
+        lake.publisher.find("event", ["login"])
 
 
 def test_new_columns_reach_a_table_when_it_has_rows(lake: Lake) -> None:

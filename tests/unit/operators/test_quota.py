@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.operators.retry import TryAgainError
 from airflow_provider_connect.polling.quota.book import Book
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Grant, Turns
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, groups
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
 from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, dag_run, once, task_instance
 
@@ -30,6 +30,13 @@ QUOTA = Quota("tiny", requests=3)
 class CountedSource(TinySource):
     def quota(self, connection: Connection) -> Quota | None:
         return QUOTA
+
+
+class GroupedSource(CountedSource):
+    """Asks for two days at once."""
+
+    def requests_for(self, days: Sequence[Day]) -> int:
+        return len(groups(days, 2))
 
 
 @pytest.fixture
@@ -195,6 +202,30 @@ report(dict(day="2026-10-05", status="already_published", generation=1, rows_wri
     rest = once(second, third).replace('"once"', '"twice"')
     spark_submit.does(once(first, rest))
     assert [day["status"] for day in counted.run()["days"]] == ["published", "published"]
+
+
+def test_days_of_a_group_that_are_asked_for_alone_are_reserved_one_by_one(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
+) -> None:
+    """One request was reserved for the group. It ran into its deadline, and the job had none for the single days."""
+    task = Task(ledger, source=GroupedSource(conn_id="tiny_default"))
+    task.operator.days = "2026-10-05..2026-10-06"
+    first = """
+assert job["allowance"]["requests"] == 1, job["allowance"]
+failure = dict(type="QuotaError", message="the job may send 0 more")
+report(*(dict(day=f"2026-10-0{day}", status="not_started", failure=failure) for day in (5, 6)), failure=failure,
+       sent=[1.0], alone=["2026-10-05", "2026-10-06"])
+sys.exit(75)
+"""
+    second = """
+assert job["allowance"]["requests"] == 2, job["allowance"]
+for day in ("2026-10-05", "2026-10-06"):
+    publish(day)
+report(*(dict(day=f"2026-10-0{day}", status="published", generation=1, rows_written=1) for day in (5, 6)),
+       sent=[1.0, 2.0])
+"""
+    spark_submit.does(once(first, second))
+    assert [day["status"] for day in task.run()["days"]] == ["published"] * 2
 
 
 def test_jobs_that_never_come_to_send_anything_end_in_a_retry(counted: Task, spark_submit: SparkSubmit) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.tables import fields_of, filter_column, find
@@ -20,9 +20,11 @@ from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._bigquery.erase_list import LIST_FIELDS, MOST_AT_ONCE, lengthen_script, list_of
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
     Counted,
+    Searched,
     Wanted,
     count_query,
     erase_script,
+    forget_script,
     generation_without,
     require_short,
 )
@@ -36,14 +38,17 @@ from airflow_provider_connect.stage.erasing import EraseList, Erasure, erase_run
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sink import LedgerRow
+    from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.sinks._bigquery.tables import Tables
     from airflow_provider_connect.window import SourceKind
 
 DAYS_AT_ONCE = 300
 """How many days one transaction takes rows out of: each has a ledger row in its script, which may have 1 MB."""
 PARTITIONS_AT_ONCE = 4_000
-"""How many partitions one job of BigQuery's changes: https://cloud.google.com/bigquery/quotas#partitioned_tables
+"""How many partitions one transaction changes, in all of its tables, unless one day is in more: it is what one job of
+BigQuery's changes: https://cloud.google.com/bigquery/quotas#partitioned_tables
 (2026-11)."""
 _JOB = f"connect_erase_{'0' * 32}"
 """What the names of jobs look like."""
@@ -53,7 +58,7 @@ _PAUSES = doubling(0.5, 10.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases from one stream's table, by one column.
+    """Erases from one stream's table, or from all tables of its template (:mod:`..split.eraser`), by one column.
 
     An attempt that is killed leaves the list and the days that it has done. The next one does the rest.
     """
@@ -73,7 +78,7 @@ class TableEraser:
 
     def erase(self, values: Sequence[str], kind: SourceKind) -> Erasure:
         """Put values on the list, and take their rows out of every day."""
-        pieces = self._wanted(values)
+        self._wanted(values)  # before anything is changed
         target, ledger = self.tables.target, self.tables.ledger
         replaces_whole = self.tables.options.replaces_whole(kind)
         self.ledger.erased()  # a list that is lost must be found before an empty table has its name
@@ -86,8 +91,10 @@ class TableEraser:
             description=f"Whose rows are kept out of {target.id}, as keyed digests. Do not change by hand.",
         )
         erased = self._listed(values)
+        self._forget_deletions(values)
         rows: dict[dt.date, int] = {}
-        for wanted in pieces:
+        # A template's tables are read after the list: one that is made from now on has no rows of theirs.
+        for wanted in self._wanted(values):
             for day, gone in self._taken_out(wanted, erased, replaces_whole=replaces_whole):
                 rows[day] = rows.get(day, 0) + gone
         return Erasure(target.id, self.column, len(set(values)), dict(sorted(rows.items())), erased.version)
@@ -98,11 +105,10 @@ class TableEraser:
         :raises ConfigError: there is no such table or column, or it cannot be erased from.
         """
         options, target = self.tables.options, self.tables.target
-        if options.write_mode != "replace":
+        if problem := mode_problem(options, self.column):
             raise ConfigError(
-                f"write_mode={options.write_mode!r}: rows can be erased where a day is replaced as a whole, since "
-                f"only there the ledger knows which rows a day has. Delete them from {target.id} by hand, after the "
-                "source has deleted them, or load the table again with write_mode='replace'"
+                f"{problem}. Delete them from {target.id} by hand, after the source has deleted them, or load the "
+                "table again with write_mode='replace'"
             )
         self.api.locate(target)
         table = find(self.api, target)
@@ -112,25 +118,28 @@ class TableEraser:
         name = legal_names([self.column], fields)[self.column]
         if name not in fields:
             raise ConfigError(f"table {target.id} has no column {self.column!r}; {nearest(self.column, fields)}")
-        if (fields[name]["type"], fields[name].get("mode")) not in (("STRING", "NULLABLE"), ("STRING", "REQUIRED")):
-            raise ConfigError(f"table {target.id}: column {name!r} is {fields[name]['type']}, not one STRING a row")
+        tables = tuple(_searched(place, each, name) for place, each in self._holding(table).items())
         every = tuple(dict.fromkeys(values))
         pieces = (every[start : start + MOST_AT_ONCE] for start in range(0, len(every), MOST_AT_ONCE))
         salt = secrets.token_hex(16)
-        partition = partition_of_row(table)
-        return [Wanted(target, name, filter_column(table), salt, piece, partition) for piece in pieces]
+        return [Wanted(target, tables, salt, piece) for piece in pieces]
+
+    def _holding(self, target: Any) -> Mapping[Place, Any]:
+        """Return the tables that hold the stream's rows, each with its metadata: the target alone."""
+        return {self.tables.target: target}
 
     def _count(self, wanted: Wanted) -> dict[dt.date, Counted]:
+        if not wanted.tables:
+            return {}
         doing = f"count rows to erase in {wanted.target.id}"
         sql = count_query(wanted)
         require_short(sql, wanted.target)
         rows, _ = self.api.query(sql, doing=doing, labels={"connect": "erase"})
-        if any(row["day"] is None for row in rows):
+        if strange := sorted({wanted.target.sibling(row["name"]).id for row in rows if row["day"] is None}):
             raise ConfigError(
-                f"table {wanted.target.id} has rows without a day, which this sink did not write: delete them by hand "
-                "first"
+                f"table {strange[0]} has rows without a day, which this sink did not write: delete them by hand first"
             )
-        return {row["day"]: Counted(int(row["gone"]), int(row["rows_left"]), int(row["partitions"])) for row in rows}
+        return by_day(rows)
 
     def _listed(self, values: Sequence[str]) -> EraseList:
         """Put values on the stream's list; return the list that has them all."""
@@ -152,6 +161,19 @@ class TableEraser:
             # Somebody else's list first: then ours is of another version, and comes on top of theirs.
             if int(answer["erased"]) != listed.version and not patience.again():
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}: try again")
+
+    def _forget_deletions(self, values: Sequence[str]) -> None:
+        """Delete tombstones with these values: keys of deleted rows, which hold the values as the rows did.
+
+        Nothing brings such a key back that they would have to keep out: all of its rows are on the list.
+        """
+        place = self.tables.tombstones
+        if self.tables.options.delete_where is None or (table := find(self.api, place)) is None:
+            return
+        for wanted in self._wanted(values):
+            names = [each.column for each in wanted.tables if each.column is not None]
+            found = tuple(_searched(place, table, name) for name in names)
+            self._run(forget_script(replace(wanted, tables=found)), f"erase deleted keys from {place.id}")
 
     def _taken_out(self, wanted: Wanted, erased: EraseList, *, replaces_whole: bool) -> Iterator[tuple[dt.date, int]]:
         """Yield each day with the number of rows that were taken out of it."""
@@ -204,16 +226,22 @@ class TableEraser:
         run = erase_run(erased.version)
         # What else is published matters only where it takes the place of these rows: a later snapshot.
         last_day = max(newest) if replaces_whole else None
+        replaced = counted
+        if last_day is not None and self.tables.options.write_mode == "merge":
+            # Rows of earlier days belong to the newest snapshot, too, and its row in the ledger counts all of them.
+            gone = sum(each.gone for each in counted.values())
+            replaced = {last_day: Counted(gone, max(0, newest[last_day].rows - gone))}
         followed = [newest[day] for day in {*counted, *([] if last_day is None else [last_day])}]
 
         def script(job_id: str) -> str:
             job = {"reference": job_id, "link": self.api.console_link(job_id)}
-            rows = [generation_without(newest[day], each, token=token, run=run) for day, each in counted.items()]
+            rows = [generation_without(newest[day], each, token=token, run=run) for day, each in replaced.items()]
             rows = [row.model_copy(update=job) for row in rows]
             return erase_script(
                 wanted,
                 self.tables.ledger,
                 self.ledger.key,
+                counted=counted,
                 rows=rows,
                 followed=followed,
                 version=erased.version,
@@ -233,7 +261,8 @@ class TableEraser:
         if outcome == "erased":
             return True
         # BigQuery may have run the script twice, if its first job ended with an error of BigQuery's own.
-        return self.ledger.published(min(counted), token) is not None
+        days = {min(counted), max(self.ledger.days())}
+        return any(self.ledger.published(day, token) is not None for day in days)
 
     def _run(self, script: str | Callable[[str], str], doing: str) -> dict[str, Any]:
         def run() -> dict[str, Any]:
@@ -243,6 +272,54 @@ class TableEraser:
             return dict(answer)
 
         return in_turn(doing, run, lambda: ASSUMED_PUBLISHERS)
+
+
+def mode_problem(options: BigQueryOptions, column: str) -> str | None:
+    """Say why rows cannot be erased from what is written so, by a column; None if they can."""
+    if options.write_mode == "append":
+        return (
+            "write_mode='append': the table may hold rows of other streams and of other loads, and nobody knows which "
+            "rows of a day this stream brought"
+        )
+    if options.write_mode == "merge" and column not in options.key:
+        # A row of theirs may have replaced, or deleted, somebody else's with the same key.
+        return (
+            f"write_mode='merge' with key={options.key!r}: by column {column!r}, which is not in the key, later loads "
+            "would leave out rows that replace or delete others' rows of the same key, and these would come back"
+        )
+    return None
+
+
+def _searched(place: Place, table: Any, column: str) -> Searched:
+    """Return how rows are looked for in a table.
+
+    :raises ConfigError: its column does not say whose a row is.
+    """
+    field = next((field for field in fields_of(table) if field["name"] == column), None)
+    if field is None:
+        return Searched(place, None, filter_column(table), partition_of_row(table))
+    if (field["type"], field.get("mode")) not in (("STRING", "NULLABLE"), ("STRING", "REQUIRED")):
+        raise ConfigError(f"table {place.id}: column {column!r} is {field['type']}, not one STRING a row")
+    return Searched(place, column, filter_column(table), partition_of_row(table))
+
+
+def by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, Counted]:
+    """Add up what the tables have of each day.
+
+    :param rows: the answer to :func:`~.script.count_query`.
+    """
+    found: dict[dt.date, Counted] = {}
+    for row in rows:
+        before = found.get(row["day"], Counted(0, 0, 0))
+        name, gone, left = row["name"], int(row["gone"]), int(row["rows_left"])
+        found[row["day"]] = Counted(
+            gone=before.gone + gone,
+            left=before.left + left,
+            partitions=before.partitions + (int(row["partitions"]) if gone else 0),
+            within=(*before.within, name) if gone else before.within,
+            staying=(*before.staying, name) if left else before.staying,
+        )
+    return found
 
 
 def first_days(counted: Mapping[dt.date, Counted]) -> dict[dt.date, Counted]:

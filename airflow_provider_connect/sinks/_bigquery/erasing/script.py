@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,58 +28,94 @@ if TYPE_CHECKING:
 _DIGEST_CHARACTERS = 32
 
 
+PEOPLE = "connect_people"
+"""The erase script's variable for whose rows are deleted. As a literal they would stand there once for each table."""
+
+
 class Counted(NamedTuple):
     """What a day has.
 
     :param gone: its rows of those who are looked for.
     :param left: its other rows.
-    :param partitions: in how many partitions of the table the first are, at the most.
+    :param partitions: in how many partitions the first are, at the most.
+    :param within: names of the tables that have the first.
+    :param staying: names of the tables that have the others.
     """
 
     gone: int
     left: int
     partitions: int = 1
+    within: tuple[str, ...] = ()
+    staying: tuple[str, ...] = ()
+
+
+class Searched(NamedTuple):
+    """A table in which rows are looked for.
+
+    :param column: says whose a row is; None where the table has no such column yet, so that its rows are nobody's.
+    :param filter_column: the column that every query on the table must name; None if none.
+    :param partition: SQL that tells the partitions of a day's rows apart; None if a day is in one.
+    """
+
+    place: Place
+    column: str | None
+    filter_column: str | None = None
+    partition: str | None = None
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Whose rows are looked for.
+    """Whose rows are looked for, and where.
 
-    :param column: of the table.
-    :param filter_column: the column that every query on the target must name; None if none.
+    :param target: what the ledger is about: the table, or the head of several.
     :param salt: for this call alone.
-    :param partition: SQL that tells the partitions of a day's rows apart; None if a day is in one.
     """
 
     target: Place
-    column: str
-    filter_column: str | None
+    tables: tuple[Searched, ...]
     salt: str
     values: tuple[str, ...]
-    partition: str | None = None
 
     @property
-    def theirs(self) -> str:
-        """The condition that holds for their rows."""
-        made = f"LEFT(TO_HEX(SHA256(CONCAT({literal(self.salt)}, {quoted(self.column)}))), {_DIGEST_CHARACTERS})"
+    def is_split(self) -> bool:
+        """Whether the rows are in tables of a template."""
+        return all(table.place != self.target for table in self.tables)
+
+    @property
+    def listed(self) -> str:
+        """The digests of those who are looked for, as SQL."""
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
-        listed = texts(digest[:_DIGEST_CHARACTERS] for digest in digests)
-        # COALESCE: a comparison with NULL gives NULL, and a row without a value is nobody's.
-        return f"COALESCE({made} IN UNNEST({listed}), FALSE)"
+        return texts(digest[:_DIGEST_CHARACTERS] for digest in digests)
+
+    def made(self, column: str) -> str:
+        """Return SQL that makes such a digest of a row's value."""
+        return f"LEFT(TO_HEX(SHA256(CONCAT({literal(self.salt)}, {quoted(column)}))), {_DIGEST_CHARACTERS})"
 
 
 def count_query(wanted: Wanted) -> str:
-    """Return the query that looks at each day that has rows of theirs.
+    """Return the query that looks at each day that has rows of theirs; ``wanted`` names at least one table.
 
-    It answers with ``day``, ``gone``, ``rows_left`` and ``partitions``.
+    It answers with ``name``, ``day``, ``gone``, ``rows_left`` and ``partitions`` for each table that has rows of the
+    day, theirs or not.
     """
-    # Rows without a value have a partition of their own, which COUNT(DISTINCT …) leaves out.
-    partitions = "1" if wanted.partition is None else "1 + COUNT(DISTINCT IF(theirs, part, NULL))"
+    selects = "\n    UNION ALL ".join(_rows_of(wanted, table) for table in wanted.tables)
+    # COALESCE: a comparison with NULL gives NULL, and a row without a value is nobody's. Rows without a value in the
+    # partition's column have a partition of their own, which COUNT(DISTINCT …) leaves out.
     return (
-        f"SELECT day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs) AS rows_left, {partitions} AS partitions FROM (\n"
-        f"  SELECT day, {wanted.theirs} AS theirs, {wanted.partition or 'NULL'} AS part FROM {wanted.target.sql}\n"
-        f"  WHERE {any_partition(wanted.filter_column)}\n"
-        ") GROUP BY day HAVING COUNTIF(theirs) > 0 ORDER BY day"
+        "SELECT name, day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs) AS rows_left,\n"
+        "  1 + COUNT(DISTINCT IF(theirs, part, NULL)) AS partitions FROM (\n"
+        f"  SELECT name, day, part, COALESCE(made IN UNNEST({wanted.listed}), FALSE) AS theirs FROM (\n"
+        f"    {selects}\n  )\n"
+        ") WHERE TRUE GROUP BY name, day QUALIFY SUM(COUNTIF(theirs)) OVER (PARTITION BY day) > 0 ORDER BY day, name"
+    )
+
+
+def _rows_of(wanted: Wanted, table: Searched) -> str:
+    made = literal(None) if table.column is None else wanted.made(table.column)
+    part = literal(None) if table.partition is None else f"CAST({table.partition} AS STRING)"
+    return (
+        f"SELECT {literal(table.place.table)} AS name, day, {made} AS made, {part} AS part FROM {table.place.sql} "
+        f"WHERE {any_partition(table.filter_column)}"
     )
 
 
@@ -88,6 +124,7 @@ def erase_script(
     ledger: Place,
     key: StreamKey,
     *,
+    counted: Mapping[dt.date, Counted],
     rows: Sequence[LedgerRow],
     followed: Sequence[LedgerRow],
     version: int,
@@ -95,6 +132,7 @@ def erase_script(
 ) -> str:
     """Return the script that deletes rows of some days and counts a generation of each; it answers with ``outcome``.
 
+    :param counted: what each of the days has.
     :param rows: the days' ledger rows to be.
     :param followed: those that they follow, and others that must stand. If one of them is not the newest of its day any
         more, nothing is changed.
@@ -102,10 +140,12 @@ def erase_script(
     :param last_day: beyond which no day may be published, if any: a later snapshot has replaced these rows.
     """
     stream = of_stream(wanted.target, key)
-    days = ", ".join(literal(row.day) for row in rows)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
     states = texts(f"{row.day} {row.generation} {row.checks}" for row in followed)
+    changes = "".join(f"  {statement};\n" for statement in _deletes(wanted, counted))
+    staying = {day: each.staying for day, each in counted.items()} if wanted.is_split else {}
     return f"""DECLARE outcome STRING;
+DECLARE {PEOPLE} ARRAY<STRING> DEFAULT {wanted.listed};
 DECLARE seen STRUCT<fences INT64, erased INT64, last_day DATE, moved INT64>;
 BEGIN TRANSACTION;
 UPDATE {ledger.sql} SET published_at = CURRENT_TIMESTAMP() WHERE {stream} AND day IS NULL;
@@ -126,18 +166,54 @@ SET outcome = CASE
   WHEN seen.erased < {version} OR seen.moved > 0{later} THEN 'overtaken'
   ELSE 'erased' END;
 IF outcome = 'erased' THEN
-  DELETE FROM {wanted.target.sql}
-    WHERE day IN ({days}) AND {any_partition(wanted.filter_column)} AND {wanted.theirs};
-  {_ledger_insert(wanted.target, ledger, key, rows)};
+{changes}  {_ledger_insert(wanted.target, ledger, key, rows, staying)};
 END IF;
 COMMIT TRANSACTION;
 SELECT outcome;
 """
 
 
-def _ledger_insert(target: Place, ledger: Place, key: StreamKey, rows: Sequence[LedgerRow]) -> str:
-    """Return one statement for all days: BigQuery takes 25 in ten seconds on one table."""
+def forget_script(wanted: Wanted) -> str:
+    """Return the script that deletes all that tables have of theirs; it answers with ``outcome``."""
+    deletes = "".join(
+        f"DELETE FROM {table.place.sql} WHERE {_theirs(wanted, table.column)};\n"
+        for table in wanted.tables
+        if table.column is not None
+    )
+    return f"DECLARE {PEOPLE} ARRAY<STRING> DEFAULT {wanted.listed};\n{deletes}SELECT 'erased' AS outcome;\n"
+
+
+def _theirs(wanted: Wanted, column: str) -> str:
+    return f"COALESCE({wanted.made(column)} IN UNNEST({PEOPLE}), FALSE)"
+
+
+def _deletes(wanted: Wanted, counted: Mapping[dt.date, Counted]) -> Iterator[str]:
+    """Yield a statement for each table that has rows of theirs."""
+    for table in wanted.tables:
+        days = [literal(day) for day, each in counted.items() if table.place.table in each.within]
+        if days and table.column is not None:
+            yield (
+                f"DELETE FROM {table.place.sql}\n    WHERE day IN ({', '.join(days)}) "
+                f"AND {any_partition(table.filter_column)}\n"
+                f"    AND {_theirs(wanted, table.column)}"
+            )
+
+
+def _ledger_insert(
+    target: Place,
+    ledger: Place,
+    key: StreamKey,
+    rows: Sequence[LedgerRow],
+    staying: Mapping[dt.date, Sequence[str]],
+) -> str:
+    """Return one statement for all days: BigQuery takes 25 in ten seconds on one table.
+
+    :param staying: by day, the tables of a template that have rows of it.
+    """
     values = [_ledger_values(target, key, row) for row in rows]
+    if staying:
+        # The next publish deletes the day from the tables that are listed, and from no others.
+        values = [each | {"tables": texts(staying[row.day])} for each, row in zip(values, rows, strict=True)]
     selects = "\n  UNION ALL\n".join(f"  SELECT {', '.join(each.values())}" for each in values)
     return f"INSERT INTO {ledger.sql} ({', '.join(map(quoted, values[0]))})\n{selects}"
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted
 from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.sinks._bigquery.names import DAY
@@ -49,7 +49,7 @@ def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> 
     doing = f"count what changes on {plan.publish.day} in {plan.target.id}"
     try:
         with api.within(COUNT_SECONDS):
-            if not (plan.replaces_whole or _is_by_day(find(api, plan.target))):
+            if not (plan.replaces_whole or _days_are_together(api, plan)):
                 return plan  # to find the day's rows takes the whole table
             [found], _ = api.query(differences_query(plan), doing=doing, labels=dict(labels))
     except ConnectError as error:
@@ -61,14 +61,19 @@ def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> 
 
 def is_reload(plan: PublishPlan) -> bool:
     """Tell whether the day replaces an earlier publish of itself, by rows with keys."""
-    if plan.parts is not None:
-        return False  # the earlier rows lie in as many tables
     seen = plan.publish.manifest.seen
     return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.columns) is not None
 
 
-def _is_by_day(table: Any) -> bool:
+def is_by_day(table: Any) -> bool:
+    """Tell whether a table has a partition for each day."""
     return table is not None and partitioning_of(table)[0] == DAY
+
+
+def _days_are_together(api: Api, plan: PublishPlan) -> bool:
+    if plan.parts is None:
+        return is_by_day(find(api, plan.target))
+    return all(part.is_by_day for part in plan.parts if part.had_rows)
 
 
 def differences_query(plan: PublishPlan) -> str:
@@ -80,22 +85,18 @@ def differences_query(plan: PublishPlan) -> str:
     key = _key(plan.columns)
     assert key is not None
     compared = [column for column in plan.columns if column is not key]
-    earlier = (
-        f"FROM {plan.target.sql} AS t{{}} WHERE t.{quoted(DAY)} = {literal(plan.row.day)} "
-        f"AND {any_partition(plan.filter_column, 't')}"
-    )
     filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
     before = _text([f"t.{quoted(column.name)}" for column in compared])
     after = _text([column.expression for column in compared])
     return f"""WITH {_FILLED} AS (
   SELECT {filled}
-  {earlier.format("")}
+  {_earlier(plan)}
 ), states AS (
   SELECT TRUE AS is_later, {key.expression} AS key, {after} AS version
   FROM {plan.staging.sql} AS s CROSS JOIN {_FILLED}
   UNION ALL
   SELECT FALSE AS is_later, t.{quoted(key.name)} AS key, {before} AS version
-  {earlier.format(f" CROSS JOIN {_FILLED}")}
+  {_earlier(plan, f" CROSS JOIN {_FILLED}")}
 ), versions AS (
   SELECT key, COUNTIF(is_later) AS later, COUNTIF(NOT is_later) AS earlier FROM states GROUP BY key, version
 ), row_keys AS (
@@ -106,6 +107,28 @@ SELECT COALESCE(SUM(later - LEAST(later, earlier)), 0) AS added,
   COALESCE(SUM(LEAST(later, earlier) - same), 0) AS changed,
   COALESCE(SUM(earlier - LEAST(later, earlier)), 0) AS vanished
 FROM row_keys"""
+
+
+def _earlier(plan: PublishPlan, joined: str = "") -> str:
+    """Return SQL that reads the earlier state as ``t``.
+
+    Of a template that state lies in all tables which its generation has rows in. A row that belongs into another table
+    by now is a changed one: the column that says so has another value.
+
+    :param joined: what ``t`` is joined with.
+    """
+    this_day = f"t.{quoted(DAY)} = {literal(plan.row.day)}"
+    if plan.parts is None:
+        return f"FROM {plan.target.sql} AS t{joined} WHERE {this_day} AND {any_partition(plan.filter_column, 't')}"
+    had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.parts if part.had_rows]
+    # If it has rows in no table, the head is as empty.
+    tables = had or [(plan.target, plan.filter_column)]
+    columns = names((column.name for column in plan.columns), "t")
+    selects = "\n    UNION ALL ".join(
+        f"SELECT {columns} FROM {place.sql} AS t WHERE {this_day} AND {any_partition(filter_column, 't')}"
+        for place, filter_column in tables
+    )
+    return f"FROM (\n    {selects}\n  ) AS t{joined}"
 
 
 def _key(columns: Sequence[Column]) -> Column | None:

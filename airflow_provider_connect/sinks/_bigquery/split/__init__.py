@@ -27,4 +27,8 @@ the newest, and a generation's list never changes.
 Transactions take no DDL on lasting tables, so tables are made, and get new columns, before. They look like the head,
 and have its label ``connect_ledger``: a table without it belongs to somebody else and is refused, whatever an event is
 called. So is a day whose table is in the ledger, but gone: it held other days, too.
+
+**An erase** (:mod:`.eraser`) is a publish of many days that only takes away. Its ledger rows list the tables that have
+rows left, so that the next publish finds them. It reads which tables there are after the erase list has grown: a table
+that is new since then was made by a publish under that list, and has no such rows.
 """

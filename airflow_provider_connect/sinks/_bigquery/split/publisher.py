@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sink import Publish, Publisher
+from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.preflight import rehearse_publish
 from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher
+from airflow_provider_connect.sinks._bigquery.reloads.differences import is_by_day
+from airflow_provider_connect.sinks._bigquery.split.eraser import TablesEraser
 from airflow_provider_connect.sinks._bigquery.split.ledger import TablesLedger
 from airflow_provider_connect.sinks._bigquery.split.targets import PartTables
 from airflow_provider_connect.sinks._bigquery.staging import Part
@@ -23,11 +25,6 @@ if TYPE_CHECKING:
 
 class TablesPublisher(BigQueryPublisher):
     """Publishes days of one stream into the tables of one template; :mod:`.` says how, and why so."""
-
-    commit_counts_differences = False
-    # The head has no rows to find; a day's rows lie in as many tables as it has events.
-    find = Publisher.find
-    erase = Publisher.erase
 
     @property
     def ledger(self) -> TablesLedger:
@@ -71,5 +68,15 @@ class TablesPublisher(BigQueryPublisher):
         self._template.require_room(len(known.keys() | has), f"table={self.options.table!r}")
         made = PartTables(self.api, self.tables, ready, frozenset(known)).ready(had | has)
         return tuple(
-            Part(name, each.filter_column, had_rows=name in had, has_rows=name in has) for name, each in made.items()
+            Part(
+                name,
+                each.filter_column,
+                had_rows=name in had,
+                has_rows=name in has,
+                is_by_day=is_by_day(each.table),
+            )
+            for name, each in made.items()
         )
+
+    def _eraser(self, column: str) -> TablesEraser:
+        return TablesEraser(self.api, self.tables, self.ledger, column)

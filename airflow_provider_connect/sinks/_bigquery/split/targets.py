@@ -48,6 +48,13 @@ class PartTables:
         """
         return self._each(self._ready, names)
 
+    def found(self, names: Iterable[str]) -> dict[Place, Any]:
+        """Return tables that had rows before, each with its metadata.
+
+        :raises ConfigError: one is gone, or is somebody else's.
+        """
+        return {self._place(name): table for name, table in self._each(self._found, names).items()}
+
     def problems(self, names: Iterable[str], dates: Sequence[dt.date]) -> list[str]:
         """Return what is wrong with tables that exist, each with what to do.
 
@@ -76,6 +83,11 @@ class PartTables:
             labels={LEDGER_LABEL: self._label},
             require=lambda table: self._require(name, table),
         )
+
+    def _found(self, name: str) -> Any:
+        table = find(self.api, self._place(name))
+        self._require(name, table)
+        return table
 
     def _problems(self, name: str, dates: Sequence[dt.date]) -> list[str]:
         place = self._place(name)

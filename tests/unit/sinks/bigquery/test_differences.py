@@ -21,6 +21,7 @@ from airflow_provider_connect.sinks._bigquery.reloads.differences import (
     differences_query,
     with_differences,
 )
+from airflow_provider_connect.sinks._bigquery.staging import Part
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import Seen
 from airflow_provider_connect.window import ONE_DAY
@@ -117,6 +118,23 @@ def test_both_looks_at_the_table_name_the_day_and_what_it_wants_named() -> None:
     sql = differences_query(reload(filter_column="a b"))
     assert sql.count(TARGET.sql) == 2
     assert sql.count(f"t.`day` = DATE '{DAY}' AND (t.`a b` IS NULL OR t.`a b` IS NOT NULL)") == 2
+
+
+def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_all() -> None:
+    parts = (
+        Part("left", "at", True, False, True),
+        Part("same", None, True, True, True),
+        Part("new", None, False, True),
+    )
+    sql = differences_query(reload(parts=parts))
+    read = {name: sql.count(TARGET.sibling(name).sql) for name in ("left", "same", "new", TARGET.table)}
+    assert read == {"left": 2, "same": 2, "new": 0, TARGET.table: 0}
+    assert sql.count(f"t.`day` = DATE '{DAY}'") == 4
+    assert counted(Service(by="time"), reload(parts=parts)) == {"rows_read": 7, **FOUND}, "the head is not asked"
+    service = Service()
+    assert counted(service, reload(parts=(*parts, Part("by time", None, True, True)))) == {"rows_read": 7}
+    assert not service.queries
+    assert TARGET.sql in differences_query(reload(parts=parts[2:])), "what was empty is compared with the head"
 
 
 def test_the_key_alone_is_enough() -> None:

@@ -12,9 +12,10 @@ import pytest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.erase_list import MOST_AT_ONCE, lengthen_script, list_of, read_list
-from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, first_days
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, by_day, first_days
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
     Counted,
+    Searched,
     Wanted,
     count_query,
     erase_script,
@@ -22,6 +23,7 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     require_short,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import of_stream
+from airflow_provider_connect.sinks._bigquery.options import MOST_TABLES
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.late import LATE_COUNTS
@@ -29,10 +31,11 @@ from tests.unit.sinks.bigquery.test_publish import DAY, NOON, TARGET
 
 KEY = StreamKey(connector="mixpanel", stream="export")
 LEDGER = TARGET.sibling("events__ledger")
+THERE = Counted(1, 8, within=(TARGET.table,), staying=(TARGET.table,))
 
 
 def wanted(*values: str, salt: str = "5a17", filter_column: str | None = None) -> Wanted:
-    return Wanted(TARGET, "distinct_id", filter_column, salt, values)
+    return Wanted(TARGET, (Searched(TARGET, "distinct_id", filter_column),), salt, values)
 
 
 def before(day: dt.date = DAY, **fields: Any) -> LedgerRow:
@@ -54,12 +57,14 @@ def scripts(*values: str, days: int = 1, **chosen: Any) -> list[str]:
     late = dict.fromkeys(LATE_COUNTS, 1_000_000)
     followed = [before(DAY - dt.timedelta(days=back), counts=late) for back in range(days)]
     job = {"reference": f"connect_erase_{'0' * 32}", "link": "https://console.cloud.google.com/" + "x" * 200}
-    rows = [generation_without(row, Counted(1, 8), token="erase1-" + "0" * 16, run="erase/1") for row in followed]
+    rows = [generation_without(row, THERE, token="erase1-" + "0" * 16, run="erase/1") for row in followed]
     rows = [row.model_copy(update=job) for row in rows]
     longer = EraseList().with_values("distinct_id", values)
     return [
         count_query(found),
-        erase_script(found, LEDGER, KEY, rows=rows, followed=followed, version=1),
+        erase_script(
+            found, LEDGER, KEY, counted={row.day: THERE for row in rows}, rows=rows, followed=followed, version=1
+        ),
         lengthen_script(LEDGER, TARGET, KEY, stream=of_stream(TARGET, KEY), longer=longer, added=longer.digests),
     ]
 
@@ -90,7 +95,7 @@ def test_a_script_that_bigquery_does_not_take_is_not_sent() -> None:
 
 
 def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
-    days: dict[str, Any] = {"rows": [before()], "followed": [before()], "version": 1}
+    days: dict[str, Any] = {"counted": {DAY: THERE}, "rows": [before()], "followed": [before()], "version": 1}
     assert "seen.last_day !=" not in erase_script(wanted("u"), LEDGER, KEY, **days)
     later = erase_script(wanted("u"), LEDGER, KEY, **days, last_day=DAY)
     assert f"seen.last_day != DATE '{DAY}'" in later
@@ -123,6 +128,41 @@ def test_the_fence_is_changed_first_and_rows_only_when_it_is_decided() -> None:
     assert (changes.findall(decided), changes.findall(after)) == (["UPDATE `"], ["DELETE FROM", "INSERT INTO"])
     assert f"'{DAY} 4 2'" in decided
     assert "seen.erased < 1" in decided
+
+
+def test_each_table_of_a_template_loses_the_days_that_have_their_rows_there() -> None:
+    """What a day keeps, and where, is added up over all tables: also over those that have no rows of theirs."""
+    later = DAY + dt.timedelta(days=1)
+    tables = tuple(Searched(TARGET.sibling(name), column) for name, column in (("a", "id"), ("b", "id"), ("old", None)))
+    found = Wanted(TARGET, tables, "5a17", ("u-17",))
+    assert len(digests(count_query(found))) == 1
+    names = ("name", "day", "gone", "rows_left", "partitions")
+    answer = [("a", DAY, 2, 0, 3), ("b", DAY, 1, 4, 1), ("old", DAY, 0, 5, 1), ("b", later, 1, 0, 1)]
+    counted = by_day(dict(zip(names, row, strict=True)) for row in answer)
+    assert counted == {DAY: Counted(3, 9, 4, ("a", "b"), ("b", "old")), later: Counted(1, 0, 1, ("b",))}
+
+    rows = [before(day) for day in counted]
+    script = erase_script(found, LEDGER, KEY, counted=counted, rows=rows, followed=rows, version=1)
+    deletes = re.findall(r"DELETE FROM (\S+)\s+WHERE day IN \((.*?)\)", script)
+    day, then = f"DATE '{DAY}'", f"DATE '{later}'"
+    assert deletes == [(TARGET.sibling("a").sql, day), (TARGET.sibling("b").sql, f"{day}, {then}")]
+    assert len(digests(script)) == 1
+    insert = script.partition("INSERT INTO")[2]
+    assert insert.count("CAST(['b', 'old'] AS ARRAY<STRING>)") == insert.count("CAST([] AS ARRAY<STRING>)") == 1
+
+
+def test_the_most_tables_and_people_fit_into_a_script() -> None:
+    names = tuple(f"{'an_event_with_a_long_name_' * 5}{number}" for number in range(MOST_TABLES))
+    people = tuple(f"u-{number}" for number in range(MOST_AT_ONCE))
+    found = Wanted(TARGET, tuple(Searched(TARGET.sibling(name), "id") for name in names), "5a17", people)
+    counted = {DAY: Counted(MOST_TABLES, 8, MOST_TABLES, names, names)}
+    rows = [before()]
+    for script in (
+        count_query(found),
+        erase_script(found, LEDGER, KEY, counted=counted, rows=rows, followed=rows, version=1),
+    ):
+        assert all(script.count(f"{TARGET.sibling(name).sql}") == 1 for name in names)
+        assert len(script.encode()) < MAX_SCRIPT_BYTES
 
 
 def test_a_generation_without_them_has_the_rows_that_were_counted_and_no_answer() -> None:

@@ -15,6 +15,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark import job
+from airflow_provider_connect.spark.allowance import Dealer
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.spark.freezer import Freezer
 from airflow_provider_connect.spark.poll import PollOutcome
@@ -295,6 +296,22 @@ def test_days_that_run_into_a_deadline_together_are_asked_for_one_by_one(lab: La
 def test_a_day_that_fails_alone_as_well_fails_alone(lab: Lab) -> None:
     reports = move(lab, MONDAY, TUESDAY, WEDNESDAY, together=3, source=LATE | {"bad": {"2026-10-06": "DataError"}})
     assert kinds(reports) == [None, "DataError", None]
+
+
+def test_what_days_cost_alone_comes_on_top_of_what_their_group_did(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the job would take requests for spare ones that other groups need."""
+    costs: list[int] = []
+    dealt = Dealer.dealt
+
+    def noted(self: Dealer, parts: Sequence[InputPartition], cost: int) -> Any:
+        costs.append(cost)
+        return dealt(self, parts, cost)
+
+    monkeypatch.setattr(Dealer, "dealt", noted)
+    days = lab.days(source=LATE | {"together": 2}, window=(MONDAY, TUESDAY, WEDNESDAY, THURSDAY))
+    assert statuses(job._all_days(days, 2, 1)) == ["published"] * 4
+    assert costs == [1, 0, 0, 1, 0, 0]
+    assert days.freezer.deadlines.alone == tuple(day.date for day in days.job.days)
 
 
 def test_without_room_for_single_days_the_rest_is_put_off(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

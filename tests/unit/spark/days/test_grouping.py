@@ -13,8 +13,9 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import Sizes, Together
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import job
-from airflow_provider_connect.spark.grouping import Grouping
+from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
 from airflow_provider_connect.window import Day, span
 
 DAYS = span(dt.date(2026, 10, 1), dt.date(2026, 10, 20), "UTC")
@@ -130,6 +131,19 @@ def test_a_day_whose_size_the_ledger_has_forgotten_tells_nothing() -> None:
     assert grouping.size(DAYS[2]) == 1
     grouping.note([DayReport.of(DAYS[0], "already_published", raw_bytes=25)])
     assert grouping.size(DAYS[2]) == 4
+
+
+def test_days_that_are_asked_for_alone_cut_a_group_and_cost_what_the_others_leave() -> None:
+    """What the task reserves by, and how the job groups days, is one rule."""
+    alone = [DAYS[at].date for at in (0, 3, 4)]
+    grouping = Grouping(Choosy(7), DAYS, Books({0: 1}), alone)  # type: ignore[arg-type]
+    left, groups = DaysLeft(DAYS, grouping), []
+    while group := left.take():
+        groups.append([DAYS.index(day) for day in group])
+    assert groups == [[0], [1, 2], [3], [4], [*range(5, 12)], [*range(12, 19)], [19]]
+    source = MixpanelSource(conn_id="m", days_per_request=7, project_timezone="UTC")
+    assert (source.requests_apart(DAYS, alone), source.requests_apart(DAYS, ())) == (len(groups), 3)
+    assert source.requests_apart(DAYS[3:5], alone) == 2
 
 
 def test_an_error_in_one_thread_ends_the_others_and_is_raised() -> None:
