@@ -16,13 +16,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Compiled once: tests start hundreds of interpreters, and pytest rewrites every test file.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One target after the other, but for those that a recipe starts together: each leaves cores idle that the other uses.
-ifndef TOGETHER
 .NOTPARALLEL:
-endif
-BOTH := --no-print-directory -j2 TOGETHER=1
 .PHONY: help demo demo-stop check test integration system real campaign benchmark docs format clean
-.PHONY: .types .fast
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,17 +38,11 @@ check: $(READY)  ## Format, lint, the walls between the rooms, types and the fas
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports --no-logo
-	@$(MAKE) $(BOTH) .types .fast
-
-.types: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/mypy docs/examples/*.py
-
-.fast: $(READY)
 	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
-test: check  ## Everything: the above, then real Spark and a real Airflow.
-	@$(MAKE) $(BOTH) integration system
+test: check integration system  ## Everything: the above, then real Spark and a real Airflow.
 
 integration: $(READY)  ## Real Spark, Kafka, PostgreSQL, MariaDB, stores and a BigQuery emulator.
 	@$(BIN)/pytest -q $(TWO) --durations=25 $(SLOW) tests/integration tests/conformance
