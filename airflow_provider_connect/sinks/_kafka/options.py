@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._kafka.converters import ConverterName, conv
 from airflow_provider_connect.sinks._kafka.keys import KeyConverterName, Keys
 from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, template_column
 from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules
-from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.values.encoded import Converter
 from airflow_provider_connect.window import SourceKind
 

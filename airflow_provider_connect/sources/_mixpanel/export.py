@@ -19,7 +19,7 @@ from airflow_provider_connect.sources._mixpanel.records import (
     Records,
 )
 from airflow_provider_connect.stage.rejects import Reject
-from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.stage.tolerance import Tolerance
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -33,7 +33,7 @@ from airflow_provider_connect.sources._mixpanel.query.segmentation import (
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
 from airflow_provider_connect.sources._mixpanel.span import choose, days_per_plan
 from airflow_provider_connect.sources._mixpanel.split import both, conditions, marks
-from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import Day, groups
 
 if TYPE_CHECKING:

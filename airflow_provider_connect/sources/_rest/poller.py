@@ -28,7 +28,7 @@ from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
 from airflow_provider_connect.sources._rest.rows import RowMaker, Rows
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
-from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:

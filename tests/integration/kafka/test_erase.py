@@ -124,6 +124,26 @@ def test_two_erases_at_once_are_both_done(scene: Scene) -> None:
     assert len(scene.ledger.erased().digests) == 2
 
 
+def test_an_erase_whose_id_another_took_in_mid_transaction_is_done(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.publish(staged(scene, MONDAY, "ann", "bob", order=1))
+    flushed = Transaction.flush
+    others: list[Transaction] = []
+
+    def flush(transaction: Transaction) -> None:
+        if not others:
+            others.append(Transaction(scene.publisher._cluster.connection, transaction.id, 30.0, 60.0))
+            others[0].fence()
+        flushed(transaction)
+
+    monkeypatch.setattr(Transaction, "flush", flush)
+    done = scene.publisher.erase("event", ["ann"], "day")
+    assert (dict(done.rows), done.version) == ({MONDAY: 1}, 1)
+    assert live(scene) == ["bob"]
+    assert len(others) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "column", "told"),
     [

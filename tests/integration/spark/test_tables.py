@@ -51,8 +51,8 @@ def drivers(pid: int) -> list[int]:
     found = []
     for process in psutil.Process(pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # one that has just ended
-            command = process.cmdline()
-            if "python" in command[0] and any(part.endswith("job.py") for part in command):
+            command = process.cmdline()  # empty while it begins
+            if command and "python" in command[0] and any(part.endswith("job.py") for part in command):
                 found.append(process.pid)
     return found
 

@@ -21,7 +21,7 @@ from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.rows import batches
 from airflow_provider_connect.stage.tables import table_of
-from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.stage.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.staging import Staging

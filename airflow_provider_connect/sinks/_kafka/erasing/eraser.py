@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.outbox import Headers
 from airflow_provider_connect.clients.kafka.partitions import reading
 from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError, transactional_id
@@ -72,7 +73,9 @@ class KafkaEraser:
             try:
                 erased = self._try(values, rows)
                 return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
-            except (UndecidedError, PassedOverError):  # the next try finds out what became of it, or queues again
+            except (UndecidedError, PassedOverError, FencedError):
+                # The next try finds out what became of it, or queues again. All erases of a topic share one id, so two
+                # that begin at the same moment take it from each other.
                 if not patience.again():
                     raise
 

@@ -26,7 +26,7 @@ from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.digest import Digest
-from airflow_provider_connect.tolerance import Tolerance
+from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import Day, parse_days
 from tests.equipment.mixpanel import connection
 from tests.unit.sources.mixpanel.hostile.test_faults import RETRIABLE
