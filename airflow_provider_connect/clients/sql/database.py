@@ -25,7 +25,7 @@ Decimals = Literal["exact", "string", "double"]
 """
 ZeroDates = Literal["fail", "null"]
 """What MySQL's dates with month or day zero become."""
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
 
 

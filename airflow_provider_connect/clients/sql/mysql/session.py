@@ -271,9 +271,11 @@ class MySQL(Database):
             try:
                 rows.execute(statement)
                 sent = 0
-                for block, lines in blocks(map(self._line, rows.fetchall_unbuffered()), block_bytes, end=b"\n"):
+                for block, lines in blocks(map(self._line, rows.texts()), block_bytes, end=b"\n"):
                     sent += lines
                     yield converter.batch(block)
+                    if not self._session.open:  # what had arrived by then would be read on
+                        raise RetriableError(f"{self._place}: reading rows: the session is closed")
                 if sent != converter.rows:
                     raise DataError(
                         f"{self._place}: reading rows: {sent:,} lines came, and they hold {converter.rows:,} rows"
@@ -287,13 +289,13 @@ class MySQL(Database):
                 if self._is_reading:  # what is still on its way would be taken for the answer to another statement
                     self.close()
 
-    def _line(self, row: tuple[bytes | None]) -> bytes:
-        if row[0] is None:
+    def _line(self, row: bytes | None) -> bytes:
+        if row is None:
             raise DataError(
                 f"{self._place}: a row is longer than the server's max_allowed_packet, and the server sends NULL for "
                 "it: raise max_allowed_packet, or leave its long column out"
             )
-        return row[0]
+        return row
 
     def cancel(self) -> None:
         """End the statement from a session of its own."""
