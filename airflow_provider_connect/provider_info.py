@@ -51,6 +51,7 @@ def get_provider_info() -> dict[str, Any]:
             {"integration-name": "X search", "python-modules": ["airflow_provider_connect.hooks.x"]},
         ],
         "connection-types": [_mixpanel(), _x()],
+        "cli": ["airflow_provider_connect.cli.commands.get_commands"],
         # Official providers' rules for these schemes win where they are installed: Airflow reads them after ours.
         "asset-uris": [{"schemes": ["bigquery", "kafka"], "handler": None}],
     }

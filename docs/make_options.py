@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
+import re
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.cli.option_table import REQUIRED, options, summary
 
 PAGE = Path(__file__).with_name("options.md")
 HEAD = """\
@@ -31,31 +29,16 @@ def page() -> str:
 
 def section(connector: type[BaseModel]) -> str:
     """Return one connector's section: its first line, and a table of its options."""
-    summary = (inspect.getdoc(connector) or "").splitlines()[0]
     rows = ["| option | type | default | |", "|---|---|---|---|"]
-    for name, field in connector.model_fields.items():
-        default = "required" if field.is_required() else f"`{_default(field)}`"
-        rows.append(f"| `{name}` | {_type(field.annotation)} | {default} | {field.description} |")
-    return f"### `{connector.__name__}`\n\n{summary}\n\n" + "\n".join(rows) + "\n"
+    for told in options(connector):
+        default = told["default"] if told["default"] == REQUIRED else f"`{told['default']}`"
+        rows.append(f"| `{told['option']}` | {_marked(told['type'])} | {default} | {told['description']} |")
+    return f"### `{connector.__name__}`\n\n{summary(connector)}\n\n" + "\n".join(rows) + "\n"
 
 
-def _default(field: Any) -> Any:
-    value = field.default if field.default is not PydanticUndefined else field.default_factory()
-    return f"{value!s}" if not isinstance(value, str) else f'"{value}"'
-
-
-def _type(annotation: Any) -> str:
-    arguments = get_args(annotation)
-    if arguments and all(isinstance(each, str) for each in arguments):
-        return " \\| ".join(f'`"{each}"`' for each in arguments)
-    if type(None) in arguments:
-        rest = tuple(each for each in arguments if each is not type(None))
-        return " or ".join(_type(each) for each in rest)
-    if get_origin(annotation) in (Union, UnionType):
-        return " or ".join(_type(each) for each in arguments)
-    if get_origin(annotation) in (list, dict):
-        return f"{get_origin(annotation).__name__} of {', '.join(_type(each) for each in arguments)}"
-    return getattr(annotation, "__name__", str(annotation))
+def _marked(kind: str) -> str:
+    """Return a type with its texts as code, for a cell of a table."""
+    return re.sub(r'("[^"]*")', r"`\1`", kind).replace(" | ", " \\| ")
 
 
 if __name__ == "__main__":
