@@ -78,7 +78,7 @@ class LedgerRow(Wire):
     :param checks: how often this generation was confirmed: the source gave the same answer again.
     :param token: the intent it was published for, or confirmed for last; ``run`` and ``clear_number`` are that
         intent's. All that tells of the data stays as it was published.
-    :param rows: rows visible in the sink.
+    :param rows: rows visible in the sink, without those that are soft-deleted.
     :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it; the last
         includes what the sink itself set aside.
     :param answer: what was published and how: :class:`Publish` says more. None if it is not known.
@@ -208,6 +208,14 @@ class Sink(Options, ABC):
         :param kind: what the source's rows are.
         """
         return True
+
+    def kind_problems(self, kind: SourceKind) -> list[str]:
+        """Say which options mean nothing for rows of a kind; [] if all do. No network."""
+        return []
+
+    def stages_marks(self, kind: SourceKind) -> bool:
+        """Tell whether staged rows must have the columns of :mod:`.stage.deleted`: staged files are the sink's own."""
+        return False
 
     @property
     def reloads(self) -> bool:

@@ -89,6 +89,15 @@ def require_spans(source: Source, sink: Sink) -> None:
         )
 
 
+def require_kind(source: Source, sink: Sink) -> None:
+    """Refuse options of a sink that mean nothing for what the source's rows are.
+
+    :raises ConfigError: with what to do.
+    """
+    if problems := sink.kind_problems(source.kind):
+        raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
+
+
 def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
     """Refuse to look back with a sink that takes each day once, for snapshots, or by a measure that nobody takes.
 

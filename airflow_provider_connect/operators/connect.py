@@ -20,6 +20,7 @@ from airflow_provider_connect.operators.arguments import (
     LookbackDays,
     origin_date,
     require_countable,
+    require_kind,
     require_known,
     require_reloads,
     require_sound,
@@ -165,6 +166,7 @@ class ConnectOperator(SparkSubmitOperator):
         if not source.templates:
             require_countable(source, reconcile)
         require_spans(source, sink)
+        require_kind(source, sink)
         self.ready_after = ready_after
         self.lookback_days = lookback_days
         if lookback_days:

@@ -17,6 +17,7 @@ cannot commit at once: BigQuery aborts one of them, which then decides anew.
 
 **Snapshots.** A source's snapshot of all rows takes the place of the whole table in that transaction; ``"merge"``
 deletes and counts the rows whose key vanished. One of an earlier day than the table shows is superseded.
+``deletes="soft"`` marks them instead, with ``__deleted`` and ``__deleted_at``.
 ``snapshot="daily"`` treats each day's as a day's rows. Rows that no snapshot brought are refused, not deleted.
 
 **A table for each event.** ``table="analytics.{event}"`` makes a table of each value of a column, up to ``max_tables``.

@@ -27,6 +27,9 @@ a power cut.
 an earlier day than the table shows is superseded. ``snapshot="daily"`` keeps the snapshot of each day beside the
 others. A table that holds such a history is not replaced.
 
+``deletes="soft"`` keeps the rows that the source no longer has, with
+``__deleted`` true and ``__deleted_at``. ``…/deleted`` of a day is how many they are; no other count has them.
+
 **Increments.** ``…/span/<number>/<ends>`` of a day holds what an increment has read, and ``connect/<connector>/
 <stream>/increment`` the number of the newest: two runs that follow the same one cannot both commit. A table of each
 value of a column (below) takes none.
@@ -65,6 +68,7 @@ from urllib.parse import quote
 
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
+from airflow_provider_connect.window import SourceKind
 
 
 class DeltaSink(DeltaOptions, Sink):
@@ -83,6 +87,10 @@ class DeltaSink(DeltaOptions, Sink):
         if "://" in self.path:
             return self.path.replace("{", "%7B").replace("}", "%7D")
         return f"file://{quote(self.path)}"
+
+    def stages_marks(self, kind: SourceKind) -> bool:
+        """Tell whether rows say that they are not deleted: staged files are the table's own."""
+        return self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:

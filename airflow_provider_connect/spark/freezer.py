@@ -275,6 +275,7 @@ class Freezer:
             progress_seconds=self.job.progress_seconds,
             erased=known.erased,
             tables=self.sink.tables,
+            soft_deletes=self.sink.stages_marks(self.source.kind),
             ends_late=ends_late,
             polls_at_once=polls_at_once,
             **hand.limits(part),
@@ -371,7 +372,7 @@ class Freezer:
         """
         place = self.connection.model_dump(include={"conn_id", "host", "port", "path"})
         place |= {name: self.connection.extra.get(name) for name in self.source.connection_fields}
-        into = [self.job.sink_name, self.sink.target]
+        into = [self.job.sink_name, self.sink.target, self.sink.stages_marks(self.source.kind)]
         columns = self.schema.serialize().to_pybytes().hex()
         asked = [__version__, self.job.source_name, self.job.source, place, into, columns]
         text = json.dumps(asked, sort_keys=True, default=str)

@@ -55,6 +55,7 @@ class PollTask(BaseModel):
     :param ends_late: whether a request that runs into its deadline ends the poll: the driver can ask for less in each.
     :param tables: which table a row belongs to; None where they share one.
     :param polls_at_once: how many partitions of the job may be polled at the same time.
+    :param soft_deletes: whether each staged row says that it is not deleted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,6 +75,7 @@ class PollTask(BaseModel):
     ends_late: bool = False
     tables: Tables | None = None
     polls_at_once: int | None = None
+    soft_deletes: bool = False
 
 
 class PollOutcome(BaseModel):
@@ -212,7 +214,9 @@ def poll_once(
     with ExitStack() as stack:
         stack.enter_context(_Progress(root, task, tally, retries))
         writers = {
-            day: staged_rows(root, schema, task.tables, Share(day, attempt, index, copy))
+            day: staged_rows(
+                root, schema, task.tables, Share(day, attempt, index, copy), soft_deletes=task.soft_deletes
+            )
             for day, attempt in attempts.items()
         }
         for writer in writers.values():

@@ -10,10 +10,11 @@ first of all one that is the same in everything.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.stage.deleted import DELETED, is_deleted
 from airflow_provider_connect.stage.digest import RECORD_KEY, key_bytes
 from airflow_provider_connect.stage.rows import batches
 from airflow_provider_connect.stage.storage import Folder, named_errors
@@ -42,13 +43,16 @@ class Differences(Wire):
     vanished: int
 
 
-def differences(folder: Folder, before: Sequence[str], after: Sequence[str], schema: pa.Schema) -> Differences | None:
+def differences(
+    folder: Folder, before: Sequence[str], after: Sequence[str], schema: pa.Schema, *, live_only: bool = False
+) -> Differences | None:
     """Compare two states of a day, each in Parquet files; None if their rows have no key.
 
     Values are compared in the columns that both states have: a new column changes no row.
 
     :param before: paths of the earlier state's files, relative to ``folder``; ``after`` are those of the later one.
     :param schema: of the later state; values of the earlier one are read as its types.
+    :param live_only: whether to leave out soft-deleted rows, of which the later state has none.
     :raises FileNotFoundError: a file is gone.
     :raises RetriableError: a file cannot be read now.
     :raises ConfigError: this user may not read it.
@@ -58,16 +62,31 @@ def differences(folder: Folder, before: Sequence[str], after: Sequence[str], sch
         return None
     columns = [name for name in names if name != RECORD_KEY]
     buckets = 1 + rows // _BUCKET_ROWS
-    with _Rows(buckets) as old, _Rows(buckets) as new:
+    with KeyedRows(buckets) as old, KeyedRows(buckets) as new:
         for side, paths in ((old, before), (new, after)):
             for path in paths:
-                for _, batch in batches(folder.url, path, _BATCH_BYTES, names):
+                for batch in _live(folder, path, names) if live_only else _all(folder, path, names):
                     side.add(_fingerprints(batch, columns, schema))
         same = matched = 0
         for bucket in range(buckets):
             found = _compared(old.read(bucket), new.read(bucket))
             same, matched = same + found[0], matched + found[1]
         return Differences(added=new.rows - matched, changed=matched - same, vanished=old.rows - matched)
+
+
+def _all(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    return (batch for _, batch in batches(folder.url, path, _BATCH_BYTES, names))
+
+
+def _live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file that are not soft-deleted; a file that was there before soft deletes has no others."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with named_errors(f"{folder.url}/{path}"), folder.filesystem.open_input_file(folder.path(path)) as file:
+        marked = DELETED in pq.read_schema(file).names
+    for batch in _all(folder, path, [*names, DELETED] if marked else names):
+        yield batch.filter(pc.invert(is_deleted(batch)))
 
 
 def _survey(folder: Folder, paths: Iterable[str], schema: pa.Schema) -> tuple[list[str], int]:
@@ -84,7 +103,7 @@ def _survey(folder: Folder, paths: Iterable[str], schema: pa.Schema) -> tuple[li
 
 
 @dataclass
-class _Rows:
+class KeyedRows:
     """Fingerprints of rows, three words each, in a file from which the rows of one bucket can be read.
 
     :param buckets: how many there are.
@@ -94,7 +113,7 @@ class _Rows:
     rows: int = 0
     _places: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def __enter__(self) -> _Rows:
+    def __enter__(self) -> KeyedRows:
         self._folder = tempfile.gettempdir()
         with named_errors(self._folder):
             self._file = tempfile.TemporaryFile()  # closed when the block ends

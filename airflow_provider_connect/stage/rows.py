@@ -37,13 +37,14 @@ def batches(stage: str, path: str, batch_bytes: int, columns: Sequence[str] | No
     # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
     options = {"buffer_size": 64 * 1024, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
     with source, pq.ParquetFile(source, **options) as file:
-        rows = _batch_rows(file.metadata, batch_bytes)
+        rows = batch_rows(file.metadata, batch_bytes)
         for batch in file.iter_batches(rows, columns=None if columns is None else list(columns), use_threads=False):
             yield start, batch
             start += batch.num_rows
 
 
-def _batch_rows(metadata: Any, batch_bytes: int) -> int:
+def batch_rows(metadata: Any, batch_bytes: int) -> int:
+    """Return how many rows of a Parquet file take about so many bytes."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     stored_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
     row_bytes = max(stored_bytes, _CELL_BYTES * metadata.num_columns, 1.0)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from pydantic import Field
 
 from airflow_provider_connect.errors import ConfigError, ConnectError
+from airflow_provider_connect.stage.deleted import LiveWriter
 from airflow_provider_connect.stage.manifest import StagedFile, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
@@ -111,10 +112,15 @@ class Share(NamedTuple):
     copy: str
 
 
-def staged_rows(folder: Folder, schema: pa.Schema, tables: Tables | None, share: Share) -> RowWriter | SplitWriter:
-    """Return what writes a share's rows: into one file, or into those of each table."""
+def staged_rows(
+    folder: Folder, schema: pa.Schema, tables: Tables | None, share: Share, *, soft_deletes: bool = False
+) -> RowWriter | SplitWriter:
+    """Return what writes a share's rows: into one file, or into those of each table.
+
+    :param soft_deletes: whether each row says that it is there; of one table alone.
+    """
     if tables is None:
-        return RowWriter(folder, data_file(*share), schema)
+        return (LiveWriter if soft_deletes else RowWriter)(folder, data_file(*share), schema)
     return SplitWriter(folder, schema, tables, share)
 
 

@@ -111,7 +111,11 @@ class Bench:
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
         tables = self.target.sink.tables
-        staged = [_write(folder, tables, Share(day, name, part, "0"), rows[part::files]) for part in range(files)]
+        soft = self.target.sink.stages_marks(kind)
+        staged = [
+            _write(folder, tables, Share(day, name, part, "0"), rows[part::files], soft_deletes=soft)
+            for part in range(files)
+        ]
         rejects = write_rejects(
             folder, rejects_file(name, 0, "0"), [Reject(at, "no JSON", b"zzz") for at in range(rejected)]
         )
@@ -221,8 +225,10 @@ def restless_threads() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def _write(folder: Folder, tables: Tables | None, share: Share, rows: list[str]) -> tuple[StagedFile, ...]:
-    with staged_rows(folder, SCHEMA, tables, share) as writer:
+def _write(
+    folder: Folder, tables: Tables | None, share: Share, rows: list[str], *, soft_deletes: bool
+) -> tuple[StagedFile, ...]:
+    with staged_rows(folder, SCHEMA, tables, share, soft_deletes=soft_deletes) as writer:
         if rows:
             noon = dt.datetime.combine(share.day.date, dt.time(12), tzinfo=dt.UTC)
             columns: list[Any] = [rows, [noon] * len(rows), [float(i) for i in range(len(rows))]]

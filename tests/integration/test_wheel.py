@@ -123,7 +123,16 @@ def test_the_metadata_say_what_a_user_looks_for(installed):
     assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= classifiers
     keywords = set(told["Keywords"].split(","))
     assert {"airflow-provider", "spark", "mixpanel", "delta", "bigquery", "kafka"} <= keywords
-    assert set(told.get_all("Provides-Extra")) == {"local", "bigquery", "kafka", "openlineage", "sql", "registry", "testing", "dev"}
+    assert set(told.get_all("Provides-Extra")) == {
+        "local",
+        "bigquery",
+        "kafka",
+        "openlineage",
+        "sql",
+        "registry",
+        "testing",
+        "dev",
+    }
 
 
 def test_the_wheel_needs_nothing_of_the_demo(installed, bare_site, bare_python, tmp_path):

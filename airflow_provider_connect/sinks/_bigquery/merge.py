@@ -21,6 +21,7 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import POSITION
+from airflow_provider_connect.stage.deleted import DELETED
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
@@ -126,8 +127,12 @@ def merge_statements(
     staging: Place,
     day: dt.date,
     filter_column: str | None = None,
+    softly: bool = False,
 ) -> list[str]:
-    """Return the statements that bring a staged day into the target."""
+    """Return the statements that bring a staged day into the target.
+
+    :param softly: whether a new row says that it is not deleted; of known ones others say it.
+    """
     newest = _newest(merge, columns, staging)
     statements = []
     deleted = "FALSE"
@@ -150,6 +155,7 @@ def merge_statements(
     changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
     updates = [f"{quoted(name)} = n.{quoted(name)}" for name in changed]
     day_literal = literal(day)
+    mark, live = (f", {quoted(DELETED)}", ", FALSE") if softly else ("", "")
     when = f"WHEN MATCHED AND {_newer(merge, 't', day)}"
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
@@ -157,8 +163,8 @@ def merge_statements(
         f"ON {_same_key(merge, 't')} AND {any_partition(filter_column, 't')}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
-        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({names([*written, 'day'])})\n"
-        f"  VALUES ({names(written, 'n')}, {day_literal})"
+        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({names([*written, 'day'])}{mark})\n"
+        f"  VALUES ({names(written, 'n')}, {day_literal}{live})"
     )
     return statements
 

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from airflow_provider_connect.clients.bigquery.place import MAX_TARGET_BYTES, Place, project_of
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.deleted import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.tables import HEAD, Tables, template_problem
 from airflow_provider_connect.window import SourceKind
 
@@ -83,6 +84,7 @@ class BigQueryOptions(Options):
         "snapshot alone (with write_mode='merge', rows whose key vanished are deleted), 'daily' treats the snapshot of "
         "each day as a day's rows. write_mode='append' takes 'daily' alone.",
     )
+    deletes: Deletes = Field(default="hard", description=DELETES_HELP)
     load_method: Literal["auto", "storage_write", "load_job"] = Field(
         default="auto",
         description="How rows reach the staging table; 'auto' takes load jobs if the stage is on gs://, else the "
@@ -193,7 +195,7 @@ class BigQueryOptions(Options):
             raise ValueError(f"{', '.join(only_merge)}: only with write_mode='merge'")
         if self.write_mode != "append" and self.on_published_day != "refuse":
             raise ValueError("on_published_day: only with write_mode='append'")
-        if wrong := self._wrong_partitions() or self._wrong_with_tables():
+        if wrong := self._wrong_partitions() or self._wrong_with_tables() or self._wrong_deletes():
             raise ValueError(wrong)
         return self
 
@@ -211,6 +213,20 @@ class BigQueryOptions(Options):
             )
         if self.partition_type == RANGE:
             return f"table={self.table!r}: partition_type='range' is for one table, made by hand"
+        return None
+
+    def _wrong_deletes(self) -> str | None:
+        not_with = {
+            "snapshot='daily'": self.snapshot == "daily",
+            "write_mode='append'": self.write_mode == "append",
+            "delete_where, which deletes rows whole": self.delete_where is not None,
+            "a table with a column in its name": self.tables is not None,
+        }
+        if self.deletes == "soft" and (found := [what for what, is_set in not_with.items() if is_set]):
+            return (
+                "deletes='soft' is for one table that shows the newest snapshot, and not for "
+                f"{' and '.join(found)}: leave one out"
+            )
         return None
 
     def _wrong_partitions(self) -> str | None:
@@ -256,6 +272,14 @@ class BigQueryOptions(Options):
     def replaces_whole(self, kind: SourceKind) -> bool:
         """Tell whether a publish takes the place of everything in the table, not of its own day alone."""
         return kind == "snapshot" and self.snapshot == "replace" and self.write_mode != "append"
+
+    def kind_problems(self, kind: SourceKind) -> list[str]:
+        """Say which options mean nothing for rows of a kind."""
+        return soft_kind_problems(self.deletes, kind)
+
+    def deletes_softly(self, kind: SourceKind) -> bool:
+        """Tell whether a publish keeps the rows that it no longer has."""
+        return self.deletes == "soft" and self.replaces_whole(kind)
 
     @property
     def keeps_spans(self) -> bool:

@@ -63,6 +63,8 @@ class PublishPlan(LedgerStep):
     :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
         first few.
     :param stream_count: how many there were.
+    :param softly: whether rows that a snapshot no longer has stay, as deleted.
+    :param marked: whether the target has the columns of soft deletes.
     :param parts: the tables to change, where there are several; the target is their head then, and has no rows.
     """
 
@@ -76,7 +78,14 @@ class PublishPlan(LedgerStep):
     streams: tuple[str, ...] = ()
     stream_count: int = 0
     rejects: Rejects | None = None
+    softly: bool = False
+    marked: bool = False
     parts: tuple[Part, ...] | None = None
+
+    @property
+    def drops_deleted(self) -> bool:
+        """Whether rows are dropped first that were deleted softly, and by a key that comes back would stay deleted."""
+        return self.replaces_whole and self.merge is not None and self.marked and not self.softly
 
     @property
     def written(self) -> list[Place]:
@@ -120,4 +129,6 @@ def plan_of(
         rejects=rejects,
         parts=made.parts,
         replaces_whole=tables.options.replaces_whole(publish.kind),
+        softly=tables.options.deletes_softly(publish.kind),
+        marked=made.marked,
     )

@@ -23,8 +23,10 @@ from airflow_provider_connect.sinks._bigquery.script import rehearse, sample
 from airflow_provider_connect.sinks._bigquery.snapshot import kept_rows, refused_rows
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables, ensure_tombstones
-from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
+from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_marks, ensure_target
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
+from airflow_provider_connect.stage.deleted import soft_delete_problems
+from airflow_provider_connect.stage.digest import RECORD_KEY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +53,14 @@ def _mode_problems(options: BigQueryOptions, target: Place, kind: SourceKind) ->
     return []
 
 
+def _deletes_problems(options: BigQueryOptions, target: Place, schema: pa.Schema, kind: SourceKind) -> list[str]:
+    if options.deletes == "hard":
+        return []
+    # A merge compares by its own key, which is looked at elsewhere.
+    key = RECORD_KEY if options.write_mode == "replace" else options.key[0]
+    return [f"table {target.id}: {text}" for text in soft_delete_problems(schema.names, kind, key)]
+
+
 def preflight(
     api: Api,
     tables: Tables,
@@ -67,7 +77,7 @@ def preflight(
     :raises RetriableError: BigQuery is away, or others stream into the target.
     """
     options, target = tables.options, tables.target
-    if found := _mode_problems(options, target, kind):
+    if found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
         return found
     whole = options.replaces_whole(kind)
     load_method(options, "", schema, columns(schema))
@@ -80,6 +90,8 @@ def preflight(
             "(bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load the days again"
         ]
     ready = ensure_target(api, target, options, schema)
+    if options.deletes == "soft":
+        ensure_marks(api, target)
     check_buffer(api, target, ready, dates, options.write_mode, replaces_whole=whole)
     ensure_tombstones(api, tables, ready.columns)
     rehearse_publish(tables, ledger.key, schema, ready, kind)
@@ -127,7 +139,14 @@ def rehearse_publish(
     """
     place = stage_of(tables.staging, uuid.uuid4().hex * 2)
     made = Staging(
-        place, None, ready.columns, ready.columns, "storage_write", filter_column=ready.filter_column, parts=parts
+        place,
+        None,
+        ready.columns,
+        ready.columns,
+        "storage_write",
+        filter_column=ready.filter_column,
+        parts=parts,
+        marked=True,  # the longer script
     )
     plan = plan_of(tables, sample(key, schema, kind), made, (), Rejects(tables.rejects, tables.rejects))
     rehearse(plan, tables.options.maximum_bytes_billed)

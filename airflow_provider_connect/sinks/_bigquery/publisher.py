@@ -36,7 +36,7 @@ from airflow_provider_connect.sinks._bigquery.staging import (
     sweep,
 )
 from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
+from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_marks, ensure_target, has_marks
 from airflow_provider_connect.sinks._bigquery.turns import confirm
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
@@ -121,6 +121,9 @@ class BigQueryPublisher(Publisher):
         api, tables, options, schema = self.api, self.tables, self.options, publish.schema
         api.locate(tables.target)
         ready = ensure_target(api, tables.target, options, schema)
+        softly = options.deletes_softly(publish.kind)
+        if softly:
+            ensure_marks(api, tables.target)
         if ready.discarded:
             _log.warning("%s lacks columns, which are left out: %s", tables.target.id, ", ".join(ready.discarded))
         every = columns(schema, fields_of(ready.table))
@@ -143,6 +146,7 @@ class BigQueryPublisher(Publisher):
             table_column=table_column,
             filter_column=ready.filter_column,
             parts=parts,
+            marked=softly or has_marks(ready.table, ready.columns),
         )
         if (kept := kept_before(api, publish, made)) is not None:
             _log.info("day %s: its rows are in %s already, and are published from there", publish.day, kept.table.id)

@@ -42,12 +42,18 @@ from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statem
 from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY, TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.snapshot import (
+    SOFT_COUNTS,
+    delete_softly,
     delete_vanished,
+    drop_deleted,
     kept_rows,
+    keyless_published,
+    keyless_rows,
     newest_day,
     newest_increment,
     refused_rows,
 )
+from airflow_provider_connect.stage.deleted import DELETED
 from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -95,7 +101,7 @@ def publish_script(plan: PublishPlan) -> str:
     script = f"""DECLARE outcome STRING;
 DECLARE day_rows INT64;
 DECLARE {NEWEST_DAY} DATE;
-DECLARE kept_rows, vanished INT64 DEFAULT 0;
+DECLARE kept_rows, vanished, restored, soft_deleted, keyless INT64 DEFAULT 0;
 DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, day_rows INT64,
   strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
 {begin(plan)}
@@ -180,6 +186,7 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         ),
         "refused": refused_append(plan.key, plan.row.day, plan.target, answer["newest"]),
         "kept": refused_rows(plan.target, answer["kept_rows"], newest.day if newest else None),
+        "uncomparable": keyless_published(plan.target, answer["keyless_rows"]),
         "stranger": foreign_rows(plan.key, plan.target, plan.ledger),
     }
     raise errors[outcome]
@@ -203,7 +210,10 @@ def _look_for_newest(plan: PublishPlan) -> str:
     if not plan.replaces_whole:
         return ""
     kept = kept_rows(plan.target, plan.write_mode, plan.filter_column)
-    return f"SET {NEWEST_DAY} = {newest_day(plan.ledger, plan.target, plan.key)};\nSET kept_rows = {kept};\n"
+    look = {NEWEST_DAY: newest_day(plan.ledger, plan.target, plan.key), "kept_rows": kept}
+    if plan.softly:
+        look["keyless"] = keyless_rows(plan)
+    return "".join(f"SET {name} = {found};\n" for name, found in look.items())
 
 
 def _cases(plan: PublishPlan) -> str:
@@ -218,6 +228,8 @@ def _cases(plan: PublishPlan) -> str:
         cases.append(("seen.strangers > 0", "stranger"))
     if plan.replaces_whole:
         cases.append(("kept_rows > 0", "kept"))
+    if plan.softly and not plan.merge:
+        cases.append(("keyless > 0", "uncomparable"))
     if plan.merge:
         cases.append(("seen.keyless_rows > 0", "keyless"))
     return whens(cases)
@@ -238,6 +250,8 @@ def _data(plan: PublishPlan) -> list[str]:
     this_day = _this_day(plan, plan.filter_column)
     if plan.replaces_whole:
         this_day = any_partition(plan.filter_column)
+    if plan.softly:
+        this_day += f" AND NOT COALESCE({quoted(DELETED)}, FALSE)"
     if plan.merge:
         return [
             *_vanished(plan),
@@ -249,12 +263,15 @@ def _data(plan: PublishPlan) -> list[str]:
                 staging=plan.staging,
                 day=plan.row.day,
                 filter_column=plan.filter_column,
+                softly=plan.softly,
             ),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} WHERE {this_day})",
         ]
     insert = _insert(plan, plan.target)
     if plan.write_mode == "append":
         return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
+    if plan.softly:
+        return [*delete_softly(plan), insert, "SET day_rows = seen.staged_rows"]
     # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
     delete = (
         f"IF EXISTS (SELECT 1 FROM {plan.target.sql} WHERE {this_day}) THEN\n"
@@ -279,17 +296,25 @@ def _this_day(plan: PublishPlan, filter_column: str | None) -> str:
 
 
 def _insert(plan: PublishPlan, into: Place) -> str:
-    written = names([*(column.name for column in plan.columns), "day"])
-    selected = ", ".join([*(column.expression for column in plan.columns), literal(plan.row.day)])
+    live = [DELETED] if plan.softly else []
+    written = names([*(column.name for column in plan.columns), "day", *live])
+    selected = ", ".join(
+        [*(column.expression for column in plan.columns), literal(plan.row.day), *("FALSE" for _ in live)]
+    )
     return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS s"
 
 
 def _vanished(plan: PublishPlan) -> list[str]:
     if plan.merge is None or not plan.replaces_whole:
         return []
-    return delete_vanished(
-        plan.merge, plan.columns, target=plan.target, staging=plan.staging, filter_column=plan.filter_column
-    )
+    if plan.softly:
+        return delete_softly(plan)
+    return [
+        *([drop_deleted(plan)] if plan.drops_deleted else []),
+        *delete_vanished(
+            plan.merge, plan.columns, target=plan.target, staging=plan.staging, filter_column=plan.filter_column
+        ),
+    ]
 
 
 def _rejects(plan: PublishPlan) -> list[str]:
@@ -341,15 +366,19 @@ def _generation(plan: PublishPlan) -> str:
 
 def _counts(plan: PublishPlan) -> str:
     counts = json.dumps(plan.row.counts)
-    if not _vanished(plan):
+    counted = SOFT_COUNTS if plan.softly else {"vanished": "vanished"} if _vanished(plan) else {}
+    if not counted:
         return f"PARSE_JSON({literal(counts)})"
-    begin = f'{counts[:-1]}{", " if plan.row.counts else ""}"vanished": '
-    return f"PARSE_JSON(CONCAT({literal(begin)}, CAST(vanished AS STRING), '}}'))"
+    parts, begin = [], counts[:-1] + (", " if plan.row.counts else "")
+    for name, variable in counted.items():
+        parts += [literal(f'{begin}"{name}": '), f"CAST({variable} AS STRING)"]
+        begin = ", "
+    return f"PARSE_JSON(CONCAT({', '.join(parts)}, '}}'))"
 
 
 def _answer(plan: PublishPlan) -> str:
     columns = (
         "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
-        "  seen.keyless_rows AS keyless_rows, kept_rows"
+        "  seen.keyless_rows + keyless AS keyless_rows, kept_rows"
     )
     return last_select(plan, columns)

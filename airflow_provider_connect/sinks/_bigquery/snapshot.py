@@ -1,6 +1,7 @@
 """SQL of snapshots that take the place of the whole table: what else they look at, what they refuse and delete.
 
-A snapshot follows the stream's newest published one, of whatever day. ``replace`` deletes every row. ``merge`` deletes
+A snapshot follows the stream's newest published one, of whatever day. ``replace`` deletes every row, or with soft
+deletes those that come again. ``merge`` deletes
 the rows whose key the snapshot lacks, in a statement of their own: they are counted that way, and a row that stays
 because it is newer than the snapshot's, or than a tombstone, is not taken for one that vanished.
 """
@@ -12,10 +13,12 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, timestamp
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.ledger import WriteMode, increment_first, of_stream
 from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
+from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, IN_ALL, RESTORED, SOFT_DELETED
+from airflow_provider_connect.stage.digest import RECORD_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,13 +88,92 @@ def delete_vanished(
     ]
 
 
+IS_DELETED = f"COALESCE(t.{quoted(DELETED)}, FALSE)"
+"""The condition that row ``t`` of a target is soft-deleted: a row from before soft deletes is not."""
+SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", IN_ALL: "soft_deleted"}
+"""Names of counts, and the variables of the script that have them."""
+
+
+def delete_softly(plan: PublishPlan) -> list[str]:
+    """Return the statements that mark what the staged snapshot lacks, and unmark what came back; and count both.
+
+    ``replace`` also deletes the rows that the snapshot brings anew, and moves all others to its day: they are shown
+    with it, and a partition that expires would take them away. ``merge`` leaves every row where it is, and its own rule
+    says whose values count.
+    """
+    target, any_ = plan.target.sql, any_partition(plan.filter_column, "t")
+    rows = f"FROM {target} AS t WHERE {any_}"
+    came = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS s WHERE {_same_row(plan)})"
+    polled_at = plan.publish.manifest.polled_at
+    at = timestamp(polled_at or dt.datetime.combine(plan.row.day, dt.time(), tzinfo=dt.UTC))
+    mark = f"{quoted(DELETED)} = TRUE, {quoted(DELETED_AT)} = {at}"
+    counted = [
+        f"SET vanished = (SELECT COUNT(*) {rows}\n    AND NOT {IS_DELETED} AND NOT {came})",
+        f"SET restored = (SELECT COUNT(*) {rows}\n    AND {IS_DELETED} AND {came})",
+    ]
+    update = f"UPDATE {target} AS t SET"
+    if plan.merge is not None:
+        unmark = f"{quoted(DELETED)} = FALSE, {quoted(DELETED_AT)} = NULL"
+        changes = [
+            f"IF vanished > 0 THEN\n    {update} {mark}\n"
+            f"    WHERE {any_} AND NOT {IS_DELETED} AND NOT {came};\n  END IF",
+            # Rows from before soft deletes say so from now on, too.
+            f"IF EXISTS (SELECT 1 {rows} AND COALESCE(t.{quoted(DELETED)}, TRUE)) THEN\n    {update} {unmark}\n"
+            f"    WHERE {any_} AND COALESCE(t.{quoted(DELETED)}, TRUE) AND {came};\n  END IF",
+        ]
+    else:
+        kept = f"COALESCE(IF({IS_DELETED}, t.{quoted(DELETED_AT)}, NULL), {at})"
+        changes = [
+            f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows}\n    AND {came};\n"
+            f"    {update} {quoted(DELETED_AT)} = {kept}, {quoted(DELETED)} = TRUE, `day` = {literal(plan.row.day)}\n"
+            f"    WHERE {any_};\n  END IF",
+        ]
+    return [*counted, *changes, f"SET soft_deleted = (SELECT COUNT(*) {rows} AND {IS_DELETED})"]
+
+
+def drop_deleted(plan: PublishPlan) -> str:
+    """Return the statement that deletes what was soft-deleted: a row of theirs that comes back is a new one."""
+    rows = f"FROM {plan.target.sql} AS t WHERE {any_partition(plan.filter_column, 't')} AND {IS_DELETED}"
+    return f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows};\n  END IF"
+
+
+def keyless_rows(plan: PublishPlan) -> str:
+    """Return SQL that counts published rows without a key: they would seem to have vanished."""
+    if plan.merge is not None:
+        return "0"
+    key = f"t.{quoted(_record_key(plan).name)}"
+    rows = f"{any_partition(plan.filter_column, 't')} AND {key} IS NULL AND NOT {IS_DELETED}"
+    return f"(SELECT COUNT(*) FROM {plan.target.sql} AS t WHERE {rows})"
+
+
+def keyless_published(target: Place, rows: int) -> ConfigError:
+    """Return the error for published rows without a key."""
+    return ConfigError(
+        f"table {target.id} holds {rows:,} rows without {RECORD_KEY}, and deletes='soft' cannot tell which of them "
+        "have vanished: publish one snapshot with deletes='hard' first"
+    )
+
+
+def _same_row(plan: PublishPlan) -> str:
+    """Return the condition that staged row ``s`` has the key of row ``t``."""
+    if plan.merge is None:
+        key = _record_key(plan)
+        return f"{key.expression} = t.{quoted(key.name)}"
+    expressions = {column.name: column.expression for column in plan.columns}
+    return " AND ".join(f"{expressions[name]} = t.{quoted(name)}" for name in plan.merge.key)
+
+
+def _record_key(plan: PublishPlan) -> Column:
+    return next(column for column in plan.columns if column.source == RECORD_KEY)
+
+
 def require_all_keys(plan: PublishPlan) -> None:
-    """Check that no row of a merged snapshot was set aside: its key would count as vanished.
+    """Check that no row of a merged snapshot, or of one with soft deletes, was set aside: it would seem to be gone.
 
     :raises DataError: with the number of such rows.
     """
     aside = plan.row.counts.get("rejected", 0)
-    if plan.replaces_whole and plan.merge is not None and aside:
+    if plan.replaces_whole and (plan.merge is not None or plan.softly) and aside:
         raise DataError(
             f"table {plan.target.id}: {aside:,} rows of the snapshot were set aside; without their keys nobody knows "
             "which ones have vanished. Mend them in the source"

@@ -75,6 +75,7 @@ class Staging:
     :param table_column: holds the name of the row's table; None where all rows go into one.
     :param parts: the tables that the day changes, where there are several.
     :param filter_column: the column that queries on the target must name; None if none.
+    :param marked: whether the target has the columns of soft deletes.
     :param kept: what an earlier attempt has staged; nothing is sent then.
     """
 
@@ -88,6 +89,7 @@ class Staging:
     table_column: str | None = None
     filter_column: str | None = None
     parts: tuple[Part, ...] | None = None
+    marked: bool = False
     kept: Kept | None = None
 
     @property

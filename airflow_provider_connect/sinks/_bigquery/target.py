@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.bigquery.errors import StaleError
 from airflow_provider_connect.clients.bigquery.sql import any_partition, names
 from airflow_provider_connect.clients.bigquery.tables import create, dry_run, fields_of, filter_column, find, turns
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.patience import Patience, doubling
-from airflow_provider_connect.sinks._bigquery.columns.schema import evolution, fits, new_fields
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.schema import evolution, fits, new_fields, own_fields
+from airflow_provider_connect.sinks._bigquery.columns.types import columns, plain_type
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.partitions import column_named, new_partitioning
+from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, MARKS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
+MARK_FIELDS = own_fields(
+    (DELETED, "BOOLEAN", "Whether the newest snapshot no longer has the row."),
+    (DELETED_AT, "TIMESTAMP", "When the source was asked that no longer had the row."),
+)
 COLUMN_WAIT_SECONDS = 60.0
 # What a query says of a column that it does not know yet.
 _UNKNOWN_COLUMN = re.compile(r"Unrecognized name")
@@ -118,6 +123,42 @@ def missing_problem(target: Place, options: BigQueryOptions) -> str | None:
     if options.create_disposition == "never":
         return f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
     return None
+
+
+def ensure_marks(api: Api, target: Place) -> None:
+    """Give a target the columns of soft deletes, whatever the contract: the sink itself wants them.
+
+    :raises DataError: it has columns of these names and of other types.
+    """
+    for _ in turns():
+        table = find(api, target)
+        existing = {field["name"].lower(): field for field in fields_of(table)} if table is not None else {}
+        wanted = [field for field in MARK_FIELDS if field["name"] not in existing]
+        there = [field for field in MARK_FIELDS if field not in wanted]
+        if wrong := [field["name"] for field in there if not _is_mark(field, existing[field["name"]])]:
+            raise DataError(
+                f"table {target.id}: column {wrong[0]!r} has another type than that of deletes='soft': rename it, or "
+                "leave deletes out"
+            )
+        if table is None or not wanted:
+            return  # a table that is gone by now is found by whoever writes
+        try:
+            patch(api, table, target, [*fields_of(table), *wanted], [field["name"] for field in wanted])
+        except StaleError:
+            continue
+        return
+    raise RetriableError(f"others keep changing the schema of {target.id}: its columns could not be brought in order")
+
+
+def has_marks(table: Any, written: Sequence[Column]) -> bool:
+    """Tell whether a table has the columns of soft deletes, and the source has none of their names."""
+    there = {field["name"].lower(): field for field in fields_of(table)}
+    mine = all(field["name"] in there and _is_mark(field, there[field["name"]]) for field in MARK_FIELDS)
+    return mine and not any(column.name.lower() in MARKS for column in written)
+
+
+def _is_mark(wanted: Field, found: Field) -> bool:
+    return plain_type(found) == plain_type(wanted) and found.get("mode", "NULLABLE") in ("", "NULLABLE")
 
 
 def kind_problem(table: Any, target: Place) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.errors import ConfigError
@@ -34,14 +34,25 @@ from airflow_provider_connect.sinks._delta.log import (
     secure,
 )
 from airflow_provider_connect.sinks._delta.others import require_only_newest
+from airflow_provider_connect.sinks._delta.soft import Deleting, deleted_transactions
 from airflow_provider_connect.sinks._delta.sweep import claim
-from airflow_provider_connect.sinks._delta.table import allow_local_times, delta_columns, merged, ownership_problems
+from airflow_provider_connect.sinks._delta.table import (
+    allow_local_times,
+    delta_columns,
+    merged,
+    ownership_problems,
+    soft_columns,
+)
+from airflow_provider_connect.stage.deleted import IN_ALL
+from airflow_provider_connect.stage.erasing import is_erase_run
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.missing import Deleted
 from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake import Field as DeltaField
+    from deltalake.transaction import AddAction, RemoveAction
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
@@ -61,6 +72,7 @@ class Commit:
 
     options: DeltaOptions
     publish: Publish
+    deleted: Deleting = field(default_factory=Deleting)
 
     @property
     def path(self) -> str:
@@ -82,17 +94,42 @@ class Commit:
         view = LedgerView(folder, table, self.publish.key)
         row = view.published(self.publish.day.date, self.publish.intent.token)
         if row is None:
-            rows = sum(file.rows for file in self.publish.manifest.polled.files)
-            row = row_of(self.publish, self._generation(view), rows=rows)
+            generation = self._generation(view)
             if self.replaces_whole:
                 require_only_newest(view)
             files = claim(folder, view, self.publish)
-            fields = merged(table, delta_columns(self.publish.schema), self.options.schema_contract, self.path)
+            own = soft_columns() if self.softly else {}
+            fields = merged(table, delta_columns(self.publish.schema), self.options.schema_contract, self.path, own)
             if allow_local_times(table, fields):
                 return None  # the table has a newer version
-            self._commit(view, table, row, fields, files)
+            deleted = self.deleted.of(view, self.publish) if self.softly and not self._is_erase else None
+            row = row_of(self.publish, generation, **self._figures(deleted))
+            added: list[AddAction | RemoveAction] = [
+                add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files
+            ]
+            if deleted is not None and deleted.file is not None:
+                entry = folder.entries([deleted.file.path])[deleted.file.path]
+                added.append(add_action(deleted.file, self.publish, entry))
+            self._commit(view, table, row, fields, added)
         secured(folder, table)
         return row
+
+    @property
+    def softly(self) -> bool:
+        """Whether rows that this publish no longer has stay, as deleted."""
+        return self.options.deletes_softly(self.publish.kind)
+
+    @property
+    def _is_erase(self) -> bool:
+        """Whether what is staged are the table's own rows, deleted ones included: what it lacks is to be gone."""
+        return is_erase_run(self.publish.intent.run)
+
+    def _figures(self, deleted: Deleted | None) -> dict[str, Any]:
+        """Return what the ledger row says of the rows: deleted ones do not count as rows."""
+        polled = self.publish.manifest.polled
+        counts = polled.all_counts | (deleted.counts if deleted is not None else {})
+        rows = sum(file.rows for file in polled.files)
+        return {"rows": rows - polled.counts.get(IN_ALL, 0), "counts": counts}
 
     def _table(self) -> DeltaTable:
         """Return the table at its newest version.
@@ -124,27 +161,29 @@ class Commit:
         table: DeltaTable,
         row: LedgerRow,
         fields: list[DeltaField],
-        files: dict[str, Entry],
+        added: list[AddAction | RemoveAction],
     ) -> None:
         from deltalake import CommitProperties, Schema, Transaction
 
         recorded = transactions(row, self.publish.key)
         app = app_id(self.publish.key, row.day)
-        for counted in (late_transactions, erased_transactions):
+        for counted in (late_transactions, erased_transactions, deleted_transactions):
             recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
         if self.replaces_whole:
             recorded |= snapshot_transaction(row, self.publish.key)
         if row.span is not None and view.transaction(row.day) is None:
             recorded |= increment_transaction(row, app_prefix(self.publish.key))
         table.create_write_transaction(
-            [add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files],
+            added,
             mode="overwrite",
             schema=Schema(fields),
             partition_by=["day"],
             partition_filters=None if self.replaces_whole else [("day", "=", str(row.day))],
             commit_properties=CommitProperties(
                 custom_metadata=details(row, self.publish),
-                max_commit_retries=100,
+                # What is replaced is what was read, all of it. Tried again by itself, delta-rs would commit on top of a
+                # compaction that came between, and that one's files would stay beside ours.
+                max_commit_retries=0 if self.replaces_whole or row.generation > 1 else 100,
                 app_transactions=[Transaction(app_id, version) for app_id, version in recorded.items()],
             ),
         )

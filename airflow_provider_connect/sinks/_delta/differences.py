@@ -7,8 +7,10 @@ from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.stage.differences import Differences, differences
 
 
-def from_published(view: LedgerView, publish: Publish) -> Differences | None:
+def from_published(view: LedgerView, publish: Publish, *, softly: bool) -> Differences | None:
     """Return how the staged rows of a day differ from those of this version of the table.
+
+    :param softly: whether deleted rows of the table are left out of it.
 
     None if it shows another generation than the attempt saw before it polled: the commit refuses that.
     """
@@ -16,4 +18,5 @@ def from_published(view: LedgerView, publish: Publish) -> Differences | None:
     if (view.transaction(day) or 0) != publish.manifest.seen.generation:
         return None
     before = [path for date, path, _ in view.files if date == day]
-    return differences(view.folder, before, [file.path for file in publish.manifest.polled.files], publish.schema)
+    after = [file.path for file in publish.manifest.polled.files]
+    return differences(view.folder, before, after, publish.schema, live_only=softly)

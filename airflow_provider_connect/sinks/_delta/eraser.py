@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,9 @@ from airflow_provider_connect.sinks._delta.late import erased_counts, late_count
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.others import require_only_newest
+from airflow_provider_connect.sinks._delta.soft import columns_of
 from airflow_provider_connect.sinks._delta.table import ownership_problems
+from airflow_provider_connect.stage.deleted import IN_ALL, is_deleted
 from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.erasing import EraseList, Eraser, Erasure, erase_run
 from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file, progress_file
@@ -134,7 +136,7 @@ class TableEraser:
         while True:
             view = self._view()
             attempt = f"erase{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
-            polled = self._staged(view, day, erased, attempt)
+            polled = self._staged(view, day, erased, attempt, softly=self.options.deletes_softly(kind))
             if not (gone := polled.rows_read - polled.rows_written):
                 return 0
             before = view.before(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
@@ -150,7 +152,7 @@ class TableEraser:
                 span=view.spans.get(day.date),
             )
             intent = Intent(token=attempt, run=erase_run(erased.version))
-            schema = _schema(view, (path for date, path, _ in view.files if date == day.date))
+            schema = columns_of(view, (path for date, path, _ in view.files if date == day.date))
             try:
                 Commit(
                     self.options,
@@ -173,29 +175,33 @@ class TableEraser:
                 continue
             return gone
 
-    def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str) -> Polled:
+    def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str, *, softly: bool) -> Polled:
         """Write a day's rows anew, file by file, without those of the erased."""
         parts = []
         for part, path in enumerate(path for date, path, _ in view.files if date == day.date):
             # A sign of life comes before every file: a sweep must find one beside each, and a day may take long.
             view.folder.write(progress_file(attempt, part), b"{}")
-            parts.append(self._copied(view, path, data_file(day, attempt, part, secrets.token_hex(4)), erased))
+            parts.append(self._copied(view, path, data_file(day, attempt, part, secrets.token_hex(4)), erased, softly))
         total = Polled.total(parts)
         # A reload must find how many rows are kept out in all, or it would take a cut answer for the work of an erase.
         before = erased_counts(view.transaction, day.date).get("erased", 0)
         # How late the rows came must stay known, too: a measured lookback goes by it.
-        counts = {"erased": before + total.counts.get("erased", 0)} | late_counts(view.transaction, day.date)
+        erased_now = {"erased": before + total.counts.get("erased", 0)}
+        counts = total.counts | erased_now | late_counts(view.transaction, day.date)
         return total.model_copy(update={"counts": counts})
 
-    def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList) -> Polled:
-        folder, schema = view.folder, _schema(view, [path])
+    def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList, softly: bool) -> Polled:  # noqa: FBT001
+        folder, schema = view.folder, columns_of(view, [path])
         eraser = Eraser(erased, schema) if self.column in schema.names else None
-        digest, read = Digest(schema), 0
+        digest, read, was_deleted, deleted = Digest(schema), 0, 0, 0
         with RowWriter(folder, target, schema) as writer:
             for _, batch in batches(folder.url, path, _BATCH_BYTES):
                 typed = batch.cast(schema)
                 kept = typed if eraser is None else eraser.without(typed)
                 read += batch.num_rows
+                if softly:
+                    was_deleted += is_deleted(typed).true_count
+                    deleted += is_deleted(kept).true_count
                 digest.add(kept)
                 writer.write(kept)
         written = writer.file.rows if writer.file else 0
@@ -203,24 +209,7 @@ class TableEraser:
             files=(writer.file,) if writer.file else (),
             rows_read=read,
             rows_written=written,
-            counts={"erased": read - written},
+            # The source has not those that were deleted, so that a reload will not miss them.
+            counts={"erased": read - written - (was_deleted - deleted)} | ({IN_ALL: deleted} if softly else {}),
             digest=digest.text,
         )
-
-
-def _schema(view: LedgerView, paths: Iterable[str]) -> pa.Schema:
-    """Return the columns of some files together, with the table's types.
-
-    Files that others compacted may hold the same values as other types: Spark's times, or long strings.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    assert view.table is not None
-    types = {field.name: field.type for field in pa.schema(view.table.schema().to_arrow())}
-    found = []
-    for path in paths:
-        with view.folder.filesystem.open_input_file(view.folder.path(path)) as source:
-            there = pq.read_schema(source)
-        found.append(pa.schema([field.with_type(types.get(field.name, field.type)) for field in there]))
-    return pa.unify_schemas(found)

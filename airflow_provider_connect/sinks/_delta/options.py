@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.deleted import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.tables import HEAD, Tables, template_problem
 from airflow_provider_connect.window import ONE_DAY, SourceKind
@@ -44,6 +45,7 @@ class DeltaOptions(Options):
         "snapshot alone, 'daily' keeps the snapshot of each day beside the others.",
     )
 
+    deletes: Deletes = Field(default="hard", description=DELETES_HELP)
     max_tables: int = Field(
         default=500,
         ge=1,
@@ -70,6 +72,14 @@ class DeltaOptions(Options):
     def replaces_whole(self, kind: SourceKind) -> bool:
         """Tell whether a publish takes the place of everything in the table, not of its own day alone."""
         return kind == "snapshot" and self.snapshot == "replace"
+
+    def kind_problems(self, kind: SourceKind) -> list[str]:
+        """Say which options mean nothing for rows of a kind."""
+        return soft_kind_problems(self.deletes, kind)
+
+    def deletes_softly(self, kind: SourceKind) -> bool:
+        """Tell whether a publish keeps the rows that it no longer has."""
+        return self.deletes == "soft" and self.replaces_whole(kind)
 
     @field_validator("path")
     @classmethod
@@ -104,5 +114,10 @@ class DeltaOptions(Options):
         if self.tables is None and self.max_tables != type(self).model_fields["max_tables"].default:
             raise ValueError(
                 "max_tables belongs to a path with a column in it, such as /data/lake/{event}: leave it out"
+            )
+        if self.deletes == "soft" and (self.snapshot == "daily" or self.tables is not None):
+            where = "a path with a column in it" if self.tables is not None else "snapshot='daily'"
+            raise ValueError(
+                f"deletes='soft' is for one table that shows the newest snapshot, and not for {where}: leave one out"
             )
         return self

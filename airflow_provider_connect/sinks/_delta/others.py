@@ -7,6 +7,7 @@ import os
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.soft import DELETED_ROWS
 from airflow_provider_connect.stage.manifest import DATA_FILE
 
 _SHOWN = 5
@@ -30,9 +31,9 @@ def foreign_changes(view: LedgerView) -> str | None:
             others.add(date)
     changed = []
     for date in view.days():
-        there = rows.get(date, 0)
-        if not there and date < view.replaced_until:
+        if not rows.get(date) and date < view.replaced_until:
             continue
+        there = rows.get(date, 0) - (view.transaction(date, DELETED_ROWS) or 0)
         published = view.transaction(date, "/rows") or 0
         if published != there:
             changed.append(f"{date} (published {published:,} rows, now has {there:,})")

@@ -18,8 +18,10 @@ from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
+from airflow_provider_connect.sinks._delta.soft import require_published_keys, require_soft_deletes
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
-from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems
+from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems, soft_columns
+from airflow_provider_connect.stage.deleted import with_marks
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import CONTROL
@@ -50,20 +52,25 @@ class DeltaPublisher(Publisher):
         try:
             if problems := locking_problems(self._path):
                 return problems
-            columns = delta_columns(schema)
+            columns, softly = delta_columns(schema), self._options.deletes == "soft"
+            if softly:
+                require_soft_deletes(schema, kind)
             table = open_table(self._path)
             if table is None:
                 probe(self._path)
-                table = create(self._path, self._key, schema)
+                table = create(self._path, self._key, with_marks(schema) if softly else schema)
             if problems := ownership_problems(table, self._key, self._path):
                 return problems
-            merged(table, columns, self._options.schema_contract, self._path)
+            own = soft_columns() if softly else {}
+            merged(table, columns, self._options.schema_contract, self._path, own)
             probe(self._path)
             folder = Folder(self._path)
             secure(folder, table)
             view = LedgerView(folder, table, self._key)
             if self._options.replaces_whole(kind):
                 require_only_newest(view)
+            if softly:
+                require_published_keys(view)
             if changes := foreign_changes(view):
                 _LOG.warning("table %s: %s", self._path, changes)
         except (ConfigError, DataError) as error:
@@ -73,7 +80,7 @@ class DeltaPublisher(Publisher):
     def differences(self, publish: Publish) -> Differences | None:
         """Compare the staged files with the table's files of the day; both are read once, whole."""
         view = LedgerView(Folder(self._path), open_table(self._path), self._key)
-        return from_published(view, publish)
+        return from_published(view, publish, softly=self._options.deletes_softly(publish.kind))
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""

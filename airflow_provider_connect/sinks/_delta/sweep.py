@@ -34,6 +34,7 @@ from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.ledger import SWEPT, LedgerView, attempt_id
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
+from airflow_provider_connect.stage.deleted import holds_deleted
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
     DATA_FILE,
@@ -179,13 +180,16 @@ class Sweeper:
         )
 
     def _settle(self, attempt: str, files: list[str]) -> None:
-        """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
+        """Keep the published files, the rejects and the manifest; delete what failed tasks wrote.
+
+        No manifest names the files of deleted rows, and older versions of the table may show them.
+        """
         try:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
             kept = {file.path for file in manifest.polled.files}
         except (FileNotFoundError, ValidationError):  # never finished, or cannot be read: it does not say what may go
             kept = {*files}
-        self._delete(path for path in files if path not in kept)
+        self._delete(path for path in files if path not in kept and not holds_deleted(path))
         control = attempt_folder(attempt)
         marks = (f"{control}/progress-", f"{control}/{PUBLISHING}", *marks_of(attempt))
         self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.stage.deleted import with_marks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,20 +122,25 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
 
 
 def merged(
-    table: DeltaTable, columns: dict[str, DeltaField], contract: Literal["evolve", "freeze"], path: str
+    table: DeltaTable,
+    columns: dict[str, DeltaField],
+    contract: Literal["evolve", "freeze"],
+    path: str,
+    own: Mapping[str, DeltaField] = MappingProxyType({}),
 ) -> list[DeltaField]:
-    """Return the table's columns, followed by those of ``columns`` that it lacks.
+    """Return the table's columns, followed by those of ``columns`` and ``own`` that it lacks.
 
     A delta-rs commit *replaces* the table's schema, so a shorter one would drop columns.
 
+    :param own: columns that the sink itself adds, whatever the contract.
     :raises DataError: naming every column whose type changed, or that is new while the contract is ``freeze``.
     """
     fields = list(table.schema().fields)
     by_lower = {field.name.lower(): field for field in fields}
     problems = []
-    for name, column in columns.items():
+    for name, column in {**columns, **own}.items():
         old = by_lower.get(name.lower())
-        if old is None and contract == "freeze":
+        if old is None and contract == "freeze" and name not in own:
             problems.append(f"column {name!r} is new; schema_contract='freeze' does not add it")
         elif old is None:
             fields.append(column)
@@ -151,6 +159,13 @@ def merged(
     if problems:
         raise DataError(f"table {path}: " + "; ".join(problems))
     return fields
+
+
+def soft_columns() -> dict[str, DeltaField]:
+    """Return the two columns of soft deletes."""
+    import pyarrow as pa
+
+    return delta_columns(with_marks(pa.schema([])))
 
 
 def allow_local_times(table: DeltaTable, fields: list[DeltaField]) -> bool:

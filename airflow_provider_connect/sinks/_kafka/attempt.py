@@ -23,6 +23,7 @@ from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
 from airflow_provider_connect.sinks._kafka.topics.rules import DEFAULT_MAX_MESSAGE_BYTES
+from airflow_provider_connect.stage.deleted import SOFT_DELETED
 from airflow_provider_connect.stage.manifest import Seen, StagedFile
 
 _MAX_BATCH_BYTES = 1_000_000
@@ -173,6 +174,7 @@ class Attempt(ABC):
             "tombstones": sent.tombstones,
             "unchanged": sent.unchanged,
             "vanished": sent.vanished,
+            **({SOFT_DELETED: sent.soft_deleted} if self.options.deletes == "soft" else {}),
             "publish_ms": int(sent.seconds * 1000),
         }
         row = row_of(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id)

@@ -14,6 +14,7 @@ from airflow_provider_connect.sinks._kafka.converters import ConverterName, conv
 from airflow_provider_connect.sinks._kafka.keys import KeyConverterName, Keys
 from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, template_column
 from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules
+from airflow_provider_connect.stage.deleted import Deletes, soft_kind_problems
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.values.encoded import Converter
 from airflow_provider_connect.window import SourceKind
@@ -123,6 +124,11 @@ class KafkaOptions(Sink):
         description="cleanup.policy of a new topic. With 'compact', a snapshot's rows are compared with the topic: "
         "only changed rows are sent, and tombstones for rows that are gone.",
     )
+    deletes: Deletes = Field(
+        default="hard",
+        description="What a snapshot sends for a key that it no longer has: 'hard' a tombstone, 'soft' first the last "
+        "value once more, with the headers __deleted and __deleted_at. For cleanup='compact'.",
+    )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
         description="What happens to a row that cannot become a record: 'none' fails the day, 'all' sends it to "
@@ -194,6 +200,7 @@ class KafkaOptions(Sink):
                 self.delivery == "exactly_once" and self.atomicity == "day",
                 "delivery='exactly_once' with atomicity='day'",
             ),
+            "deletes": (self.cleanup == "compact", "cleanup='compact'"),
             "max_rejects": (self.errors_tolerance == "all", "errors_tolerance='all'"),
         }
         fields = type(self).model_fields
@@ -271,6 +278,10 @@ class KafkaOptions(Sink):
             config={"cleanup.policy": self.cleanup} | self.topic_config,
             groups=self.topic_groups,
         )
+
+    def kind_problems(self, kind: SourceKind) -> list[str]:
+        """Say which options mean nothing for rows of a kind."""
+        return soft_kind_problems(self.deletes, kind)
 
     @property
     def keeps_spans(self) -> bool:

@@ -87,6 +87,8 @@ class Planner:
     def snapshot_problems(self, kind: SourceKind) -> list[str]:
         """Say why the rows of a snapshot cannot be compared with what the topic holds."""
         options = self.options
+        if problems := options.kind_problems(kind):
+            return [f"topic {options.topic!r}: {each}" for each in problems]
         if kind != "snapshot" or options.cleanup == "delete":
             return []
         whole = options.delivery == "exactly_once" and options.atomicity == "day"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records, Refused
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
+from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.rows import batches
 
@@ -41,6 +43,7 @@ class Sent:
     :param tombstones: records without a value among them.
     :param unchanged: of a snapshot: rows whose record the topic has already.
     :param vanished: of a snapshot: keys that got a tombstone; beside the rows.
+    :param soft_deleted: how many of these got their last value once more.
     :param entry: what its own transaction wrote into the ledger; None where it had none.
     """
 
@@ -49,6 +52,7 @@ class Sent:
     tombstones: int = 0
     unchanged: int = 0
     vanished: int = 0
+    soft_deleted: int = 0
     offsets: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     seconds: float = 0.0
     entry: Entry | None = None
@@ -85,7 +89,7 @@ class Sent:
         :raises RetriableError: the client took another number.
         """
         staged = sum(file.rows for file in files)
-        expected = staged - self.unchanged + self.vanished + source_rejects
+        expected = staged - self.unchanged + self.vanished + self.soft_deleted + source_rejects
         if self.rows + self.rejected != staged or transaction.accepted != expected:
             raise RetriableError(
                 f"{staged:,} rows were staged and {expected:,} records should be sent, but the client took "
@@ -133,7 +137,11 @@ class Sender:
             self._hand_over(outgoing if snapshot is None else snapshot.changes(outgoing))
             self.outbox.check_time(rows, total)
         sent = Sent(rows, self._rejected, tombstones)
-        return replace(sent, unchanged=snapshot.unchanged, vanished=self._bury_vanished(snapshot)) if snapshot else sent
+        if snapshot is None:
+            return sent
+        vanished = self._bury_vanished(snapshot)
+        softly = vanished if self.options.deletes == "soft" else 0
+        return replace(sent, unchanged=snapshot.unchanged, vanished=vanished, soft_deleted=softly)
 
     def set_aside(self, refused: list[Refused]) -> None:
         """Count rows that are no records, and send them to the dead letters.
@@ -182,14 +190,28 @@ class Sender:
             self.outbox.send_each(outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions, size_bytes)
 
     def _bury_vanished(self, snapshot: Snapshot) -> int:
-        """Send a tombstone for every key that the snapshot lacks, into the partition where its record lies."""
+        """Send a tombstone for every key that the snapshot lacks, into the partition where its record lies.
+
+        A soft delete sends its last value first: what a reader needs who wants to know what is gone.
+        """
         snapshot.require_unique()
         (topic,) = self.plan.routes.values()
+        headers = self._records.constant  # compared snapshots have headers
         vanished = 0
-        for partition, key in snapshot.vanished():
-            self.outbox.send(topic, key, None, self._records.constant, partition)  # compared snapshots have headers
+        for partition, key, value, kept in snapshot.vanished():
+            if self.options.deletes == "soft":
+                self.outbox.send(topic, key, value, [*headers, *kept, *self._marks], partition)
+            self.outbox.send(topic, key, None, headers, partition)
             vanished += 1
         return vanished
+
+    @property
+    def _marks(self) -> Headers:
+        """The headers of a last value: when the source was asked that no longer had the row."""
+        publish = self.plan.publish
+        day = dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
+        at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
+        return [(DELETED, b"true"), (DELETED_AT, f"{at:%Y-%m-%dT%H:%M:%S.%fZ}".encode())]
 
 
 def _emptied(ready: list[Outgoing]) -> Iterator[Outgoing]:

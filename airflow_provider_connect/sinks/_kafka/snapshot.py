@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     import numpy as np
     from confluent_kafka import Message
 
+    from airflow_provider_connect.clients.kafka.outbox import Headers
+
 _ANY_PARTITION = -1
+_OF_THE_VALUE = ("connect.event_id", "connect.schema_version")
+"""Headers that belong to a value, whichever publish sends it."""
 _DEAD = b"\0" * 16
 """Stands for the value of a tombstone; a value has this digest by one chance in 2^128."""
 
@@ -95,14 +99,15 @@ class Snapshot:
                     "a row"
                 )
 
-    def vanished(self) -> Iterator[tuple[int, bytes]]:
-        """Yield partition and key of every record whose key the snapshot has not.
+    def vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
+        """Yield the newest record of every key that the snapshot has not: partition, key, value, and what its value is.
 
         :raises DataError: it has no rows at all, and nobody said that this may be.
         """
         import numpy as np
 
-        gone = self._keys[~self._seen & (self._values != _DEAD.rstrip(b"\0"))]
+        is_gone = ~self._seen & (self._values != _DEAD.rstrip(b"\0"))
+        gone, newest = self._keys[is_gone], self._values[is_gone]
         if not len(gone):
             return
         if self.on_empty == "fail" and not self._kept and not any(map(len, self._sent)):
@@ -115,10 +120,13 @@ class Snapshot:
         for records in self._stored():
             keys = [message.key() or b"" for message in records]
             places = gone.searchsorted(digests := _digests(keys)).clip(max=len(gone) - 1)
-            for row in ((gone[places] == digests) & ~buried[places]).nonzero()[0].tolist():
+            is_newest = newest[places] == _digests([message.value() for message in records])
+            for row in ((gone[places] == digests) & is_newest & ~buried[places]).nonzero()[0].tolist():
                 if not buried[places[row]]:  # of a key that comes twice in this batch
                     buried[places[row]] = True
-                    yield records[row].partition() or 0, keys[row]
+                    message = records[row]
+                    kept = [(name, value) for name, value in message.headers() or [] if name in _OF_THE_VALUE]
+                    yield message.partition() or 0, keys[row], message.value() or b"", kept
 
     def _stored(self) -> Iterator[list[Message]]:
         """Yield all committed records of the topic, oldest first within each partition.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -15,6 +16,7 @@ from deltalake import DeltaTable
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.stage.deleted import DELETED, with_marks
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -43,17 +45,24 @@ def staged(
     sink: DeltaSink | None = None,
     kind: SourceKind = "day",
     answer: str | None = None,
+    polled_at: dt.datetime | None = None,
 ) -> Publish:
-    """Look into the ledger, stage a day, and return its publish; without rows there is no file."""
+    """Look into the ledger, stage a day, and return its publish; without rows there is no file.
+
+    :param rows: events; what stands before a ``=`` makes the row's key, where the schema has one.
+    """
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
-    ledger = (sink or DeltaSink(path=str(root))).open(KEY, {}).ledger
+    sink = sink or DeltaSink(path=str(root))
+    ledger = sink.open(KEY, {}).ledger
     seen = seen_in(ledger.newest(date, kind), ledger.erased().version)
     files: tuple[StagedFile, ...] = ()
-    columns = [field for field in schema if field.name != "day"]
+    softly = sink.stages_marks(kind)
+    columns = [field for field in (with_marks(schema) if softly else schema) if field.name != "day"]
     if rows:
         noon = dt.datetime.combine(date, dt.time(12))
         values: dict[str, Any] = {"event": rows, "time": [noon.replace(tzinfo=dt.UTC)] * len(rows)}
-        values |= {"time_local": [noon] * len(rows)}
+        values |= {"time_local": [noon] * len(rows), DELETED: [False] * len(rows)}
+        values |= {"record_key": [hashlib.md5(row.partition("=")[0].encode()).hexdigest() for row in rows]}
         arrays = [pa.array(values.get(c.name, [None] * len(rows)), type=c.type) for c in columns]
         path = data_file(day, attempt, 0, "0")
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +70,7 @@ def staged(
         stats = {"minValues": {"event": min(rows)}, "maxValues": {"event": max(rows)}, "nullCount": {"event": 0}}
         files = (StagedFile(path=path, rows=len(rows), size_bytes=(root / path).stat().st_size, stats=stats),)
     polled = Polled(files=files, rows_read=len(rows), rows_written=len(rows), digest=f"{len(rows):032x}")
-    manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled, seen=seen)
+    manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)
     folder = root / attempt_folder(attempt)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "progress-0.json").write_text("{}")
@@ -102,8 +111,8 @@ class Lab:
     def preflight(self, schema: pa.Schema = SCHEMA, kind: SourceKind = "day") -> list[str]:
         return self.publisher.preflight(schema, (), kind)
 
-    def make(self, schema: pa.Schema = SCHEMA) -> Lab:
-        assert self.preflight(schema) == []
+    def make(self, schema: pa.Schema = SCHEMA, kind: SourceKind = "day") -> Lab:
+        assert self.preflight(schema, kind) == []
         return self
 
     def stage(self, date: dt.date, rows: list[str], token: str, **more: Any) -> Publish:

@@ -96,7 +96,7 @@ class Player:
         with closing(self._idle[-1].cursor()) as cursor:
             cursor.execute(f"SELECT * FROM {TABLE}")
             names = [column[0] for column in cursor.description]
-            return {row.id: row for row in _rows(dict(zip(names, each, strict=True)) for each in cursor.fetchall())}
+            return {row.id: row for row in rows_in(dict(zip(names, each, strict=True)) for each in cursor.fetchall())}
 
 
 def _run(session: Any, statements: Iterable[str]) -> None:
@@ -117,7 +117,8 @@ def _sql(change: Change) -> str:
     return f"UPDATE {TABLE} SET {', '.join(f'{name} = {value}' for name, value in values.items())} WHERE id = {row.id}"
 
 
-def _rows(found: Iterable[dict[str, Any]]) -> Iterator[Row]:
+def rows_in(found: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Yield rows of the workload, as a database's driver or a reader of a Delta table gives them."""
     for each in found:
         at = each["changed"]
         changed = None if at is None else at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at.astimezone(dt.UTC)
@@ -171,7 +172,7 @@ class Load:
     def loaded(self) -> Loaded:
         """Return what a reader of the Delta table finds."""
         found = DeltaTable(str(self.path)).to_pyarrow_table().to_pylist()
-        rows = {(each["day"], row.id): row for each, row in zip(found, _rows(found), strict=True)}
+        rows = {(each["day"], row.id): row for each, row in zip(found, rows_in(found), strict=True)}
         assert len(rows) == len(found), "a row came twice for a day"
         return rows
 

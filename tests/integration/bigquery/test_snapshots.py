@@ -5,15 +5,20 @@ What every sink that shows the newest snapshot must do stands in the conformance
 
 from __future__ import annotations
 
+import dataclasses
+import datetime as dt
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.errors import ConfigError, DataError, SupersededError
+from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, OTHER_KEY, SCHEMA, Bench, Target
 from airflow_provider_connect.testing.snapshots import SnapshotCases
@@ -155,6 +160,147 @@ def test_a_merged_snapshot_does_not_delete_the_rows_of_another_stream(shop: Shop
     with pytest.raises(ConfigError, match="give each stream a table of its own"):
         put(bench, TUESDAY, ["b"], 2)
     assert bench.readable() == [(MONDAY, "a")]
+
+
+KEYED = SCHEMA.append(pa.field("record_key", pa.string(), nullable=False))
+SOFTLY = {"replace": {}, "merge": {"write_mode": "merge", "key": ("record_key",)}}
+
+
+class Soft:
+    """A bench whose events have keys: what stands before the ``=`` in one."""
+
+    def __init__(self, shop: Shop, **options: Any) -> None:
+        self.bench = shop.bench(**options)
+        self.table = Table(self.bench.target.sink, shop.connections)
+
+    def problems(self, schema: pa.Schema = KEYED, kind: Any = "snapshot") -> list[str]:
+        return self.bench.publisher.preflight(schema, DAYS, kind)
+
+    def stage(self, day: dt.date, rows: list[str], number: int) -> Publish:
+        staged = self.bench.stage(day, rows, number, kind="snapshot", polled_at=at(day, number))
+        files = []
+        for file in staged.manifest.polled.files:
+            path = self.bench.root / file.path
+            found = pq.ParquetFile(path).read()
+            keys = [hashlib.md5(event.partition("=")[0].encode()).hexdigest() for event in found["event"].to_pylist()]
+            pq.write_table(found.append_column(KEYED.field("record_key"), pa.array(keys)), path)
+            files.append(file.model_copy(update={"size_bytes": path.stat().st_size}))
+        polled = staged.manifest.polled.model_copy(update={"files": tuple(files)})
+        manifest = staged.manifest.model_copy(update={"polled": polled})
+        return dataclasses.replace(staged, manifest=manifest, schema=KEYED, on_empty="accept")
+
+    def put(self, day: dt.date, rows: list[str], number: int) -> LedgerRow:
+        return self.bench.publish(self.stage(day, rows, number))
+
+    def shown(self) -> tuple[list[str], dict[str, dt.datetime]]:
+        """Read the table: what is there, and what is deleted since when."""
+        rows = self.table.query("SELECT event, __deleted, __deleted_at FROM {table}")
+        assert all(row["__deleted"] is (row["__deleted_at"] is not None) for row in rows)
+        gone = {row["event"]: row["__deleted_at"] for row in rows if row["__deleted"]}
+        return sorted(row["event"] for row in rows if not row["__deleted"]), gone
+
+
+def at(day: dt.date, number: int) -> dt.datetime:
+    return dt.datetime.combine(day + ONE_DAY, dt.time(number), tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize("options", SOFTLY.values(), ids=SOFTLY)
+def test_rows_that_vanish_stay_as_deleted(shop: Shop, options: dict[str, Any]) -> None:
+    """From hard deletes to soft ones and back, with a reload, a retry, late ones and one that is empty."""
+    hard = Soft(shop, **options)
+    assert hard.problems() == []
+    hard.put(MONDAY, ["a=1", "b=1"], 1)
+
+    soft = Soft(shop, deletes="soft", schema_contract="freeze", **options)
+    assert soft.problems() == []
+    late = soft.stage(MONDAY, ["a=1", "b=1", "late=1"], 2)
+    first = soft.stage(TUESDAY, ["a=2", "c=1"], 3)
+    row = soft.bench.publish(first)
+    names = ("soft_deleted", "restored", "soft_deleted_in_all")
+    assert (row.rows, [row.counts[name] for name in names]) == (2, [1, 0, 1])
+    assert soft.shown() == (["a=2", "c=1"], {"b=1": at(TUESDAY, 3)})
+
+    for publish in (late, soft.stage(MONDAY, ["a=1", "b=1"], 4)):
+        with pytest.raises(SupersededError):
+            soft.bench.publish(publish)
+    with soft.bench.another_process() as other:
+        assert soft.bench.publish(first, other).generation == 1
+    assert soft.shown() == (["a=2", "c=1"], {"b=1": at(TUESDAY, 3)})
+
+    row = soft.put(TUESDAY, ["b=2", "c=2"], 5)  # a reload
+    assert (row.generation, row.rows, [row.counts[name] for name in names]) == (2, 2, [1, 1, 1])
+    assert soft.shown() == (["b=2", "c=2"], {"a=2": at(TUESDAY, 5)})
+    row = soft.put(WEDNESDAY, ["c=2"], 6)
+    assert (row.rows, [row.counts[name] for name in names]) == (1, [1, 0, 2])
+    assert soft.shown() == (["c=2"], {"a=2": at(TUESDAY, 5), "b=2": at(WEDNESDAY, 6)})
+    assert soft.problems() == []
+
+    if "key" not in options:
+        assert soft.bench.publisher.find("event", ["a=2", "c=2"]) == {WEDNESDAY: 2}
+        erased = soft.bench.publisher.erase("event", ["a=2"], "snapshot")
+        assert dict(erased.rows) == {WEDNESDAY: 1}
+        row = soft.bench.ledger.row(WEDNESDAY)
+        assert (row.generation, row.rows, row.counts["erased"]) == (2, 1, 0)
+        assert soft.shown() == (["c=2"], {"b=2": at(WEDNESDAY, 6)})
+
+    row = soft.put(WEDNESDAY + ONE_DAY, [], 7)
+    assert (row.rows, row.counts["soft_deleted"], soft.shown()[0]) == (0, 1, [])
+    back = Soft(shop, **options)
+    assert back.problems() == []
+    back.put(WEDNESDAY + 2 * ONE_DAY, ["c=3", "d=1"], 8)
+    rows = back.table.query("SELECT event, __deleted FROM {table}")
+    assert sorted((row["event"], row["__deleted"] or False) for row in rows) == [("c=3", False), ("d=1", False)]
+
+
+def test_a_row_that_is_newer_than_the_snapshots_comes_back_with_its_own_values(shop: Shop) -> None:
+    """The bench's ``amount`` is the row's place: 'b' is second in the first snapshot and first in the last."""
+    soft = Soft(shop, deletes="soft", write_mode="merge", key=("record_key",), newest_by="amount")
+    assert soft.problems() == []
+    soft.put(MONDAY, ["a=1", "b=1"], 1)
+    soft.put(TUESDAY, ["a=1"], 2)
+    assert soft.shown() == (["a=1"], {"b=1": at(TUESDAY, 2)})
+    row = soft.put(WEDNESDAY, ["b=2"], 3)
+    assert soft.shown() == (["b=1"], {"a=1": at(WEDNESDAY, 3)})
+    assert (row.rows, row.counts["restored"]) == (1, 1)
+
+
+def test_an_erase_from_a_merged_table_counts_the_rows_that_were_there(shop: Shop) -> None:
+    bench = shop.merging(deletes="soft")
+    assert problems(bench) == []
+    put(bench, MONDAY, ["a", "b", "c", "d"], 1)
+    put(bench, TUESDAY, ["c", "d"], 2)
+    erased = bench.publisher.erase("event", ["a", "c"], "snapshot")
+    assert dict(erased.rows) == {MONDAY: 1, TUESDAY: 1}, "a deleted row keeps its day"
+    row = bench.ledger.row(TUESDAY)
+    assert (row.generation, row.rows, row.counts["erased"]) == (2, 1, 1)
+    assert bench.readable() == [(MONDAY, "b"), (TUESDAY, "d")]
+
+
+def test_a_soft_snapshot_with_rows_set_aside_deletes_nothing(shop: Shop) -> None:
+    soft = Soft(shop, deletes="soft")
+    assert soft.problems() == []
+    soft.put(MONDAY, ["a"], 1)
+    staged = soft.stage(TUESDAY, ["b"], 2)
+    counts = staged.manifest.polled.model_copy(update={"counts": {"rejected": 2}})
+    holed = dataclasses.replace(staged, manifest=staged.manifest.model_copy(update={"polled": counts}))
+    with pytest.raises(DataError, match="2 rows of the snapshot were set aside"):
+        soft.bench.publish(holed)
+    assert soft.shown() == (["a"], {})
+
+
+def test_soft_deletes_say_what_they_cannot_do(shop: Shop) -> None:
+    soft = Soft(shop, deletes="soft")
+    (problem,) = soft.problems(kind="day")
+    assert "this one polls days" in problem
+    (problem,) = soft.problems(SCHEMA)
+    assert "compares snapshots by record_key" in problem
+    hard = shop.bench()
+    assert problems(hard) == []
+    put(hard, MONDAY, ["a"], 1)
+    assert soft.problems() == []
+    with pytest.raises(ConfigError, match="holds 1 rows without record_key"):
+        soft.put(TUESDAY, ["a"], 2)
+    assert hard.readable() == [(MONDAY, "a")]
 
 
 def test_a_sink_says_when_an_empty_answer_would_delete_rows(shop: Shop) -> None:

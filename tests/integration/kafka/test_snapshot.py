@@ -126,6 +126,49 @@ def test_only_what_changed_is_sent_and_what_vanished_gets_a_tombstone(shop: Shop
     assert len(shop.sent()) == len(before) + 3
 
 
+@pytest.mark.parametrize("converter", ["json", "avro", "json_schema", "protobuf"])
+def test_a_soft_delete_sends_the_last_value_before_the_tombstone(
+    shop: Shop, registry: SchemaRegistry, converter: str
+) -> None:
+    """Byte for byte as it was sent before, whatever its format: nobody has to read it."""
+    shop.options |= {"deletes": "soft", "value_converter": converter}
+    if converter != "json":
+        shop.connections["registry"] = Connection(conn_id="registry", conn_type="http", host=registry.url)
+        shop.options |= {"registry_conn_id": "registry"}
+    shop.snapshot(FIRST, {"apple": 1, "pear": 2}, order=1)
+    shop.snapshot(SECOND, {"apple": 1, "pear": 3}, order=2)
+    last = {record.key: record for record in records(shop.bootstrap, shop.options["topic"])}[b"pear"]
+    report = shop.snapshot(THIRD, {"apple": 1}, order=3)
+    assert (report.failure, report.rows_written, shop.counts(THIRD)) == (None, 1, (1, 1))
+    assert report.counts["soft_deleted"] == 1
+
+    *_, soft, tombstone = [r for r in records(shop.bootstrap, shop.options["topic"]) if r.key == b"pear"]
+    assert (soft.value, soft.partition, tombstone.value) == (last.value, last.partition, None)
+    headers = dict(soft.headers)
+    assert (headers["__deleted"], headers["connect.day"]) == ("true", str(THIRD))
+    assert headers["connect.event_id"] == dict(last.headers)["connect.event_id"]
+    assert dt.datetime.fromisoformat(headers["__deleted_at"]).tzinfo is not None
+    assert "__deleted" not in dict(tombstone.headers)
+
+    sent = len(records(shop.bootstrap, shop.options["topic"]))
+    shop.snapshot(THIRD, {"apple": 1}, order=4)
+    assert len(records(shop.bootstrap, shop.options["topic"])) == sent, "it vanishes once"
+    shop.snapshot(THIRD, {"apple": 1, "pear": 3}, order=5)
+    found = records(shop.bootstrap, shop.options["topic"])
+    back = {record.key: record for record in found}[b"pear"]
+    assert (len(found), back.value, "__deleted" in dict(back.headers)) == (sent + 1, last.value, False)
+
+
+def test_soft_deletes_need_snapshots(shop: Shop) -> None:
+    sink = connectors.sink_class("kafka")
+    with pytest.raises(ConfigError, match="deletes belongs to cleanup='compact'"):
+        sink.of(shop.options | {"deletes": "soft", "cleanup": "delete"})
+    publisher = sink.of(shop.options | {"deletes": "soft"}).open(KEY, shop.connections)
+    schema = pa.schema([pa.field("item", pa.string()), pa.field("count", pa.int64())])
+    (problem,) = publisher.preflight(schema, (Day(date=FIRST),), "day")
+    assert "this one polls days" in problem
+
+
 def test_who_is_erased_stays_out_of_later_snapshots_and_does_not_vanish_twice(shop: Shop) -> None:
     shop.snapshot(FIRST, {"apple": 1, "pear": 2}, order=1)
     with connectors.sink_class("kafka").of(shop.options).open(KEY, shop.connections) as publisher:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.equipment.kafka.fixtures import Target, records
 from tests.equipment.sql.fixtures import OwnDatabase
-from tests.equipment.sql.player import Load, live_through
+from tests.equipment.sql.player import Load, live_through, rows_in
 from tests.equipment.sql.promises import WAYS, Way, loaded
-from tests.equipment.sql.workload import State, states, workload
+from tests.equipment.sql.workload import Row, State, states, workload
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +39,34 @@ def test_each_way_loads_exactly_what_it_promises(
     require_same(found, truth, "the database")
     for load in loads:
         require_same(load.loaded(), loaded(played, load.way), load.way.name)
+
+
+def test_soft_deletes_leave_what_the_database_no_longer_has(either: OwnDatabase, tmp_path: Path) -> None:
+    """With its last values, since the first snapshot without it; what comes back is a row like any other."""
+    path = tmp_path / "load" / "table"
+    way = Way("snapshot, soft deletes", {"snapshot": "replace"})
+    load = Load(either, way, tmp_path / "load", sink={"path": str(path), "deletes": "soft"})
+    before: State = {}
+    gone: dict[int, tuple[Row, dt.datetime]] = {}
+    counted: list[tuple[int, int]] = []
+
+    def look(truth: State) -> None:
+        table = DeltaTable(str(path))
+        at = dt.datetime.fromisoformat(table.history()[0]["connect.polled_at"])
+        gone.update({number: (row, at) for number, row in before.items() if number not in truth})
+        back = [gone.pop(number) for number in gone.keys() & truth.keys()]
+        before.clear()
+        before.update(truth)
+        counted.append((len(gone), len(back)))
+        found = table.to_pyarrow_table().to_pylist()
+        rows = list(zip(rows_in(found), found, strict=True))
+        require_same({row.id: row for row, each in rows if each["__deleted"] is False}, truth, "what is there")
+        deleted = {row.id: (row, each["__deleted_at"]) for row, each in rows if each["__deleted"] is True}
+        require_same(deleted, gone, "what is deleted")
+        assert len(found) == len(truth) + len(gone), "no row is there twice"
+
+    live_through(either, workload(0), [load], look)
+    assert all(map(max, zip(*counted, strict=True))), "some vanish, and some of these come back"
 
 
 def test_a_compacted_topic_that_follows_snapshots_equals_the_database(

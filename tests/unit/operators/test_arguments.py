@@ -7,6 +7,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.sinks.delta import DeltaSink
 from tests.equipment.airflow.connectors import TinySink, TinySource
 
 
@@ -38,6 +39,10 @@ def make(**options: Any) -> ConnectOperator:
         (
             {"lookback_days": 1, "source": TinySource(conn_id="c", whole=True)},
             "lookback_days loads days again, and source 'tiny' gives snapshots",
+        ),
+        (
+            {"sink": DeltaSink(path="/lake/t", deletes="soft")},
+            "source 'tiny', sink 'delta' of /lake/t: deletes='soft' is for a source that polls all rows there are",
         ),
         ({"asset": "kafka://host/topic"}, "asset: needs an airflow.sdk.Asset, not a str"),
         ({"origin": "1 October"}, "origin: must be a date or 'YYYY-MM-DD', not '1 October'"),

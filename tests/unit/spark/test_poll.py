@@ -92,6 +92,17 @@ def test_rows_are_dealt_out_to_tables(bed: Bed) -> None:
     assert (failure.type, "3 tables or more" in failure.message) == ("ConfigError", True)
 
 
+def test_rows_say_that_they_are_not_deleted_where_the_sink_wants_that(bed: Bed) -> None:
+    plain, marked = (
+        bed.freeze(),
+        freeze(bed.task().model_copy(update={"soft_deletes": True}), SCHEMA, CONNECTION, clock=bed)[DAY.date],
+    )
+    rows = pq.read_table(bed.stage / marked.files[0].path, partitioning=None)
+    assert rows.column_names == [*SCHEMA.names, "__deleted", "__deleted_at"]
+    assert (set(rows["__deleted"].to_pylist()), set(rows["__deleted_at"].to_pylist())) == ({False}, {None})
+    assert (marked.digest, marked.contents) == (plain.digest, plain.contents), "the source did not say so"
+
+
 def test_an_empty_partition_leaves_no_file(bed: Bed) -> None:
     polled = bed.freeze(rows=0)
     assert (polled.files, polled.rows_written) == ((), 0)

@@ -33,6 +33,7 @@ from airflow_provider_connect.sinks._bigquery.names import legal_names
 from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES, VALUES_BYTES
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from airflow_provider_connect.sinks._bigquery.target import has_marks
 from airflow_provider_connect.sinks._bigquery.turns import ASSUMED_PUBLISHERS, in_turn
 from airflow_provider_connect.stage.erasing import EraseList, Erasure, erase_run
 
@@ -118,7 +119,10 @@ class TableEraser:
         name = legal_names([self.column], fields)[self.column]
         if name not in fields:
             raise ConfigError(f"table {target.id} has no column {self.column!r}; {nearest(self.column, fields)}")
-        tables = tuple(_searched(place, each, name) for place, each in self._holding(table).items())
+        tables = tuple(
+            _searched(place, each, name, softly=options.deletes == "soft")
+            for place, each in self._holding(table).items()
+        )
         every = tuple(dict.fromkeys(values))
         pieces = (every[start : start + MOST_AT_ONCE] for start in range(0, len(every), MOST_AT_ONCE))
         salt = secrets.token_hex(16)
@@ -230,7 +234,9 @@ class TableEraser:
         if last_day is not None and self.tables.options.write_mode == "merge":
             # Rows of earlier days belong to the newest snapshot, too, and its row in the ledger counts all of them.
             gone = sum(each.gone for each in counted.values())
-            replaced = {last_day: Counted(gone, max(0, newest[last_day].rows - gone))}
+            deleted = sum(each.gone_deleted for each in counted.values())
+            left = max(0, newest[last_day].rows - (gone - deleted))
+            replaced = {last_day: Counted(gone, left, gone_deleted=deleted)}
         followed = [newest[day] for day in {*counted, *([] if last_day is None else [last_day])}]
 
         def script(job_id: str) -> str:
@@ -290,7 +296,7 @@ def mode_problem(options: BigQueryOptions, column: str) -> str | None:
     return None
 
 
-def _searched(place: Place, table: Any, column: str) -> Searched:
+def _searched(place: Place, table: Any, column: str, *, softly: bool = False) -> Searched:
     """Return how rows are looked for in a table.
 
     :raises ConfigError: its column does not say whose a row is.
@@ -300,7 +306,7 @@ def _searched(place: Place, table: Any, column: str) -> Searched:
         return Searched(place, None, filter_column(table), partition_of_row(table))
     if (field["type"], field.get("mode")) not in (("STRING", "NULLABLE"), ("STRING", "REQUIRED")):
         raise ConfigError(f"table {place.id}: column {column!r} is {field['type']}, not one STRING a row")
-    return Searched(place, column, filter_column(table), partition_of_row(table))
+    return Searched(place, column, filter_column(table), partition_of_row(table), softly and has_marks(table, ()))
 
 
 def by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, Counted]:
@@ -318,6 +324,7 @@ def by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, Counted]:
             partitions=before.partitions + (int(row["partitions"]) if gone else 0),
             within=(*before.within, name) if gone else before.within,
             staying=(*before.staying, name) if left else before.staying,
+            gone_deleted=before.gone_deleted + int(row.get("gone_deleted", 0)),
         )
     return found
 

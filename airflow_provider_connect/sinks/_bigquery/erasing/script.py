@@ -19,6 +19,7 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.ledger import NEWEST_FIRST, of_stream, span_values
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
+from airflow_provider_connect.stage.deleted import DELETED
 from airflow_provider_connect.stage.late import LATE_COUNTS
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Counted(NamedTuple):
     :param partitions: in how many partitions the first are, at the most.
     :param within: names of the tables that have the first.
     :param staying: names of the tables that have the others.
+    :param gone_deleted: how many of the first were soft-deleted already; of the others none is counted.
     """
 
     gone: int
@@ -47,6 +49,7 @@ class Counted(NamedTuple):
     partitions: int = 1
     within: tuple[str, ...] = ()
     staying: tuple[str, ...] = ()
+    gone_deleted: int = 0
 
 
 class Searched(NamedTuple):
@@ -55,12 +58,14 @@ class Searched(NamedTuple):
     :param column: says whose a row is; None where the table has no such column yet, so that its rows are nobody's.
     :param filter_column: the column that every query on the table must name; None if none.
     :param partition: SQL that tells the partitions of a day's rows apart; None if a day is in one.
+    :param softly: whether it may have soft-deleted rows, which the ledger does not count.
     """
 
     place: Place
     column: str | None
     filter_column: str | None = None
     partition: str | None = None
+    softly: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,16 +100,17 @@ class Wanted:
 def count_query(wanted: Wanted) -> str:
     """Return the query that looks at each day that has rows of theirs; ``wanted`` names at least one table.
 
-    It answers with ``name``, ``day``, ``gone``, ``rows_left`` and ``partitions`` for each table that has rows of the
-    day, theirs or not.
+    It answers with ``name``, ``day``, ``gone``, ``rows_left``, ``gone_deleted`` and ``partitions`` for each table that
+    has rows of the day, theirs or not.
     """
     selects = "\n    UNION ALL ".join(_rows_of(wanted, table) for table in wanted.tables)
     # COALESCE: a comparison with NULL gives NULL, and a row without a value is nobody's. Rows without a value in the
     # partition's column have a partition of their own, which COUNT(DISTINCT …) leaves out.
     return (
-        "SELECT name, day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs) AS rows_left,\n"
+        "SELECT name, day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs AND NOT dead) AS rows_left,\n"
+        "  COUNTIF(theirs AND dead) AS gone_deleted,\n"
         "  1 + COUNT(DISTINCT IF(theirs, part, NULL)) AS partitions FROM (\n"
-        f"  SELECT name, day, part, COALESCE(made IN UNNEST({wanted.listed}), FALSE) AS theirs FROM (\n"
+        f"  SELECT name, day, part, dead, COALESCE(made IN UNNEST({wanted.listed}), FALSE) AS theirs FROM (\n"
         f"    {selects}\n  )\n"
         ") WHERE TRUE GROUP BY name, day QUALIFY SUM(COUNTIF(theirs)) OVER (PARTITION BY day) > 0 ORDER BY day, name"
     )
@@ -112,9 +118,11 @@ def count_query(wanted: Wanted) -> str:
 
 def _rows_of(wanted: Wanted, table: Searched) -> str:
     made = literal(None) if table.column is None else wanted.made(table.column)
+    dead = f"COALESCE({quoted(DELETED)}, FALSE)" if table.softly else "FALSE"
     part = literal(None) if table.partition is None else f"CAST({table.partition} AS STRING)"
     return (
-        f"SELECT {literal(table.place.table)} AS name, day, {made} AS made, {part} AS part FROM {table.place.sql} "
+        f"SELECT {literal(table.place.table)} AS name, day, {made} AS made, {part} AS part, {dead} AS dead\n"
+        f"    FROM {table.place.sql} "
         f"WHERE {any_partition(table.filter_column)}"
     )
 
@@ -261,7 +269,7 @@ def generation_without(before: LedgerRow, counted: Counted, *, token: str, run: 
             "digest": None,
             "answer": None,
             "checks": 0,
-            "counts": {"erased": before.counts.get("erased", 0) + counted.gone} | late,
+            "counts": {"erased": before.counts.get("erased", 0) + counted.gone - counted.gone_deleted} | late,
         }
     )
 

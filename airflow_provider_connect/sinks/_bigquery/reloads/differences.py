@@ -22,6 +22,7 @@ from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.partitions import partitioning_of
+from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.digest import RECORD_KEY
 
@@ -119,6 +120,8 @@ def _earlier(plan: PublishPlan, joined: str = "") -> str:
     """
     this_day = f"t.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.parts is None:
+        if plan.softly:
+            this_day += f" AND NOT {IS_DELETED}"
         return f"FROM {plan.target.sql} AS t{joined} WHERE {this_day} AND {any_partition(plan.filter_column, 't')}"
     had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.parts if part.had_rows]
     # If it has rows in no table, the head is as empty.

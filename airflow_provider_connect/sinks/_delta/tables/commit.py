@@ -275,7 +275,8 @@ class TablesCommit:
             partition_filters=None if are_in else [("day", "=", str(day))],
             commit_properties=CommitProperties(
                 custom_metadata=details(row, part) | {"connect.reservation": str(reserved.number)},
-                max_commit_retries=100,
+                # As where there is one table: the files of a compaction that came between would stay.
+                max_commit_retries=0 if any(date == day for date, _, _ in view.files) else 100,
                 app_transactions=[Transaction(app, version) for app, version in recorded.items()],
             ),
         )

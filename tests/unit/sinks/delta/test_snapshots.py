@@ -137,6 +137,25 @@ def test_the_first_two_snapshots_at_once_leave_one(
     assert rows_of(lab.root) == [str(theirs)]
 
 
+@pytest.mark.parametrize(("kind", "day"), [("snapshot", SECOND), ("day", MAY)])
+def test_a_compaction_during_a_publish_leaves_nothing_of_what_is_replaced(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, kind: Any, day: Any
+) -> None:
+    lab.publish(MAY, ["a", "b"], "t1", kind=kind)
+    write_deltalake(str(lab.root), DeltaTable(str(lab.root)).to_pyarrow_table(), mode="append")
+    commit, waiting = Commit._commit, [True]
+
+    def interrupted(self: Commit, *given: Any) -> None:
+        if waiting:
+            waiting.pop()
+            DeltaTable(str(lab.root)).optimize.compact()
+        commit(self, *given)
+
+    monkeypatch.setattr(Commit, "_commit", interrupted)
+    lab.publish(day, ["c"], "t2", kind=kind)
+    assert rows_of(lab.root) == ["c"]
+
+
 def test_vacuum_takes_the_replaced_snapshot_and_a_sweep_nothing_that_is_shown(lab: Lab) -> None:
     old = lab.stage(MAY, ["a"], "t1", kind="snapshot")
     lab.commit(old)

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.tables.commit import Reservation, TablesCommit
 from airflow_provider_connect.sinks.delta import DeltaSink
 from tests.equipment.delta.lab import MAY, Lab
 from tests.equipment.delta.tables import SCHEMA, Steps, TablesLab, steps
@@ -247,6 +249,25 @@ def test_a_head_that_was_lost_is_refused(lab: TablesLab) -> None:
     with pytest.raises(ConfigError, match=r"has reservation 1 of .*, and the last one of .*_connect_head is 1"):
         lab.publish({"login": ["n1"]}, "t2")
     assert lab.shown() == lab.expected(OLD)
+
+
+def test_a_compaction_during_a_reload_leaves_no_old_rows(lab: TablesLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.publish(OLD)
+    path = str(lab.root / "login")
+    table = DeltaTable(path).to_pyarrow_table()
+    write_deltalake(path, table.slice(1), mode="append")
+    commit, waiting = TablesCommit._commit, [True]
+
+    def interrupted(self: TablesCommit, view: LedgerView, name: str, reserved: Reservation) -> bool:
+        view.files  # noqa: B018  # is read once
+        if name == "login" and waiting:
+            waiting.pop()
+            DeltaTable(path).optimize.compact()
+        return commit(self, view, name, reserved)
+
+    monkeypatch.setattr(TablesCommit, "_commit", interrupted)
+    lab.publish(NEW, "t2")
+    assert lab.shown() == lab.expected(NEW)
 
 
 def test_a_table_whose_log_was_lost_is_refused(lab: TablesLab) -> None:

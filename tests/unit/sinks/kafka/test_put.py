@@ -61,7 +61,7 @@ def test_headers_count_for_what_a_producer_holds(sender: Sender) -> None:
 
 
 def test_headers_of_tombstones_count_as_well(sender: Sender) -> None:
-    snapshot: Any = SimpleNamespace(require_unique=lambda: None, vanished=lambda: iter([(0, b"k")] * 20))
+    snapshot: Any = SimpleNamespace(require_unique=lambda: None, vanished=lambda: iter([(0, b"k", b"v", [])] * 20))
     with pytest.raises(RetriableError, match=r"the broker took none of \d+ records"):
         sender._bury_vanished(snapshot)
 
