@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from pydantic import Field, SecretStr
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.wire import Wire
+
+
+class Dataset(NamedTuple):
+    """What lineage calls a source or a target: https://openlineage.io/docs/spec/naming (2026-11). No part is secret.
+
+    :param namespace: the system, such as ``postgres://host:5432``.
+    :param name: the dataset within it, such as ``shop.public.orders``.
+    """
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, uri: str) -> Dataset:
+        """Return the dataset of a URI: host and path; a local file has no host."""
+        scheme, _, rest = uri.partition("://")
+        host, _, path = rest.partition("/")
+        if not host:
+            return cls(scheme, unquote(f"/{path}"))
+        return cls(f"{_AS_NAMED.get(scheme, scheme)}://{host}", unquote(path))
+
+
+_AS_NAMED = {"s3a": "s3", "gcs": "gs"}
 
 
 class Connection(Wire):

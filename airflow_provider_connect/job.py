@@ -223,6 +223,8 @@ class JobReport(Wire):
     :param alone: days of groups that ran into a deadline, so that each is asked for alone, if the job ended for want of
         requests.
     :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
+    :param columns: of the source's rows, with their types as Spark names them; for lineage alone, so not of more than a
+        thousand.
     """
 
     attempt: str
@@ -239,6 +241,7 @@ class JobReport(Wire):
     to_count: tuple[dt.date, ...] = ()
     alone: tuple[dt.date, ...] = ()
     count_said: tuple[int, int, float] | None = None
+    columns: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
@@ -264,3 +267,9 @@ class JobReport(Wire):
     def summary(self) -> dict[str, Any]:
         """Return the small report that goes to XCom and to the asset event: totals and days as plain JSON."""
         return self.totals() | {"days": [day.model_dump(mode="json", include=set(TOLD)) for day in self.days]}
+
+    def summary_of(self, failure: Failure) -> dict[str, Any]:
+        """Return what a task that failed leaves in XCom: the same, and each day's failure beside the task's own."""
+        told: Any = {"failure": {"type", "message"}, **dict.fromkeys(TOLD, True)}
+        days = [day.model_dump(mode="json", include=told) for day in self.days]
+        return self.totals() | {"days": days, "failure": failure.model_dump(include={"type", "message"})}

@@ -28,7 +28,7 @@ from pydantic import Field
 
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import EraseList, Erasure
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
@@ -237,6 +237,10 @@ class Sink(Options, ABC):
         A stage that the sink does not care for is deleted once its day is published.
         """
         return None
+
+    def dataset(self, connections: Connections) -> Dataset:
+        """Return what lineage calls the target; by default as its asset is called. No network, no secret."""
+        return Dataset.of(self.asset_uri)
 
     @property
     def tables(self) -> Tables | None:

@@ -28,7 +28,7 @@ from pydantic import Field
 
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
@@ -216,6 +216,10 @@ class Source(Options, ABC):
     def column_names(self) -> Sequence[str] | None:
         """Return the names of the rows' columns if the options alone tell them; None if the source must be asked."""
         return None
+
+    def dataset(self, connection: Connection) -> Dataset:
+        """Return what lineage calls the stream; by default after connector and connection. No network, no secret."""
+        return Dataset(f"{self.name}://{connection.conn_id}", self.stream_key)
 
     @abstractmethod
     def open(self, connection: Connection) -> Poller:

@@ -67,7 +67,12 @@ def context(pipeline: Pipeline) -> Any:
         conf={},
     )
     task = SimpleNamespace(
-        dag_id=pipeline.dag_id, run_id=run_id, task_id=pipeline.task.task_id, map_index=-1, try_number=1
+        dag_id=pipeline.dag_id,
+        run_id=run_id,
+        task_id=pipeline.task.task_id,
+        map_index=-1,
+        try_number=1,
+        xcom_push=lambda key, value: None,
     )
     events: Any = defaultdict(lambda: SimpleNamespace(extra={}, add_partitions=lambda keys: None))
     return {"dag_run": run, "ti": task, "dag": pipeline.task.dag, "outlet_events": events}

@@ -13,7 +13,7 @@ from airflow.sdk.bases.operator import ExecutorSafeguard
 
 from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.errors import ConfigError, ConnectError
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
 from airflow_provider_connect.operators.arguments import (
     OWNED,
     AssetEvents,
@@ -33,14 +33,20 @@ from airflow_provider_connect.operators.run_folder import remove, run_folder
 from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Asset, Context, RetryPolicy
 
     from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
     from airflow_provider_connect.job import JobReport
-    from airflow_provider_connect.operators.quota import Attempt
+    from airflow_provider_connect.operators.lineage import Way
+    from airflow_provider_connect.operators.quota import Attempt, Left
     from airflow_provider_connect.operators.run import Order, Submission
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
+
+
+FAILED_REPORT = "report"
+"""The key in XCom of the report of a task that failed: ``return_value`` belongs to those that succeed."""
 
 
 class ConnectOperator(SparkSubmitOperator):
@@ -96,7 +102,7 @@ class ConnectOperator(SparkSubmitOperator):
     :param kwargs: everything else that :class:`SparkSubmitOperator` takes, except ``application``, its arguments and
         ``durable``: every try submits a new job, and the ledger keeps it from publishing twice.
 
-    XCom and the asset's event carry a short report.
+    XCom and the asset's event carry a short report; of a task that fails, XCom does under the key ``report``.
     """
 
     template_fields: Sequence[str] = (
@@ -176,6 +182,8 @@ class ConnectOperator(SparkSubmitOperator):
         self.origin = origin_date(origin)
         self.published_link = ""
         self._folder: Path | None = None
+        self._way: Way | None = None
+        self._report: JobReport | None = None
 
     @classmethod
     def partial(cls, **kwargs: Any) -> ConnectPartial:
@@ -208,11 +216,14 @@ class ConnectOperator(SparkSubmitOperator):
         :param left: what :class:`.quota.Left` kept over a wait for requests.
         """
         # A DAG file does not pay for it.
+        from airflow_provider_connect.operators.lineage import Way  # noqa: PLC0415
         from airflow_provider_connect.operators.quota import Attempt, Left, Rationed, quota_of  # noqa: PLC0415
 
+        rationed = None
         try:
             self._take_rendered()
             order = self._order(context)
+            self._way = Way.of(order)
             quota = quota_of(self.source, order)
             if quota is None:
                 report = self._move(order, context, Attempt())
@@ -220,8 +231,10 @@ class ConnectOperator(SparkSubmitOperator):
                 rationed = Rationed.of(order, quota, context, Left(**(left or {})))
                 report = rationed.move(lambda attempt: self._move(order, context, attempt))
         except ConnectError as error:
+            self._leave_report(error, context, rationed.left if rationed else Left(**(left or {})))
             raise airflow_error(error) from None
         self.published_link = next((day.link for day in reversed(report.days) if day.link and not day.lookback), "")
+        self._report = report
         self._tell(context, report)
         return report.summary()
 
@@ -237,11 +250,17 @@ class ConnectOperator(SparkSubmitOperator):
             self._submit(submission, context)
 
         def seen(report: JobReport) -> None:
-            attempt.report = report
+            attempt.report = self._report = report
 
         with run_folder() as self._folder:
             run = Run.plan(attempt.of(order), context, self._folder)
             return run.move(submit, seen)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Tell Airflow's OpenLineage provider what was moved; of a task that failed, what it had published by then."""
+        from airflow_provider_connect.operators.lineage import facets  # noqa: PLC0415  # not for DAG files
+
+        return facets(self._way, self._report)
 
     def on_kill(self) -> None:
         """Stop Spark, and remove what the task left on disk."""
@@ -275,6 +294,7 @@ class ConnectOperator(SparkSubmitOperator):
         """
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
+        from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
 
         now = dt.datetime.now(dt.UTC)
@@ -299,6 +319,7 @@ class ConnectOperator(SparkSubmitOperator):
             py_files=self.py_files,
             files=self.files,
             log=self.log,
+            metrics=Metrics.of(self.source, self.sink, context["ti"]),
         )
         return replace(order, lookback=look_back(order, self.lookback_days, self.ready_after, context))
 
@@ -319,6 +340,18 @@ class ConnectOperator(SparkSubmitOperator):
             super().execute(context)
         finally:
             ExecutorSafeguard.tracker.reset(token)
+
+    def _leave_report(self, error: ConnectError, context: Context, left: Left) -> None:
+        """Leave in XCom what a task that fails did, for who is told of the failure."""
+        from airflow_provider_connect.job import JobReport  # noqa: PLC0415
+
+        self._report = left.whole(self._report or JobReport(attempt=""))
+        if not self.do_xcom_push:
+            return
+        try:
+            context["ti"].xcom_push(FAILED_REPORT, self._report.summary_of(Failure.of(error)))
+        except Exception as another:  # noqa: BLE001  # this must not hide why the task failed
+            self.log.warning("The report could not be left in XCom: %s", Failure.of(another).message)
 
     def _tell(self, context: Context, report: JobReport) -> None:
         event = context["outlet_events"][self.asset]

@@ -157,6 +157,7 @@ class Rationed:
             if isinstance(got, Wait):
                 self._defer(got)
             self.order.log.info("Holds %d requests of %s", got.requests, self.turns.quota.name)
+            self.order.metrics.quota_left(got.left)
             attempt = Attempt(self._allowance(got), done=frozenset(self.left.settled))
             to_count: Grant | None = None
             try:
@@ -273,6 +274,7 @@ class Rationed:
         until = dt.datetime.fromtimestamp(wait.until, dt.UTC)
         why = f"{error}; {wait.why}" if error else wait.why
         self.order.log.info("Waits for requests, looks again at %s: %s", f"{until:%H:%M:%S} UTC", why)
+        self.order.metrics.quota_wait()
         which = ration or Ration(self.turns, self.want)
         trigger = QuotaTrigger(quota=asdict(which.turns.quota), want=asdict(which.want), until=wait.until)
         raise TaskDeferred(trigger=trigger, method_name="go_on", kwargs={"left": asdict(self.left)})

@@ -23,6 +23,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, Retriable
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
+from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
@@ -45,7 +46,7 @@ class Order:
     :param lookback: days before them to load again.
     :param conn_id: the Spark connection.
     :param connections: of source and sink, resolved once for all that the task does with them.
-    :param log: the task's log.
+    :param log: the task's log; ``metrics`` its metrics.
     :param allowance: the part of the source's quota that the job may use; ``count_allowance`` that for its counts.
     """
 
@@ -65,6 +66,7 @@ class Order:
     py_files: str | None
     files: str | None
     log: Logger
+    metrics: Metrics
     allowance: Allowance | None = None
     count_allowance: Allowance | None = None
     lookback: tuple[Day, ...] = ()
@@ -177,6 +179,7 @@ class Run:
                 self._follow_after_failure(ledger)
                 raise
             offset = offsets.follow(source, sink, ledger, self.start, origin=self.order.origin)
+            self.order.metrics.lag(offset, source.timezone)
         log.info("Offset %s: %d days done, %s", self.key, len(offset.done), _position(offset))
         return report
 
@@ -196,6 +199,7 @@ class Run:
             # Without the folder, the operator was killed and has stopped Spark itself.
             raise (ending.reason(failure) if self.folder.exists() else None) or failure
         seen(report)
+        self.order.metrics.job(report)
         self.order.log.info("Outcome by day:\n%s", outcome.table(report))
         for warning in (warning for day in report.days for warning in day.warnings):
             self.order.log.warning("%s", warning)
@@ -240,7 +244,8 @@ class Run:
         """Bring the offset up to date with what was published; an error here must not hide why the task failed."""
         try:
             order = self.order
-            offsets.follow(order.source, order.sink, ledger, self.start, origin=order.origin)
+            offset = offsets.follow(order.source, order.sink, ledger, self.start, origin=order.origin)
+            order.metrics.lag(offset, order.source.timezone)
         except Exception as error:  # noqa: BLE001
             self.order.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
 

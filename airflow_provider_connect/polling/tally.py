@@ -25,6 +25,8 @@ class Tally:
     :ivar sent: when each of them was sent, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
+    :ivar announced_bytes: what ``wire_bytes`` will be in the end, if one answer has all and says so; else 0.
+    :ivar announced_rows: what ``rows`` will be, if the answer says so; else 0. Both are for the time left alone.
     :ivar polled_before: when the publish that this one follows was polled, UTC; None if the day has none, or nobody
         knows.
     """
@@ -37,6 +39,7 @@ class Tally:
         """
         before = dict(zip(days, polled_before, strict=False))
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
+        self.announced_bytes = self.announced_rows = 0
         self.counts: Counter[str] = Counter()
         self.sent: list[float] = []
         self.earliest: dt.datetime | None = None

@@ -54,6 +54,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.connection import Dataset
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
@@ -69,6 +70,15 @@ class BigQuerySink(BigQueryOptions, Sink):
         from airflow_provider_connect.clients.bigquery.credentials import check_connection  # noqa: PLC0415
 
         return check_connection(connections[self.conn_id])
+
+    def dataset(self, connections: Connections) -> Dataset:
+        """Return ``project.dataset.table``; the connection's name stands for a project that it does not name."""
+        from airflow_provider_connect.clients.bigquery.credentials import named_project  # noqa: PLC0415
+        from airflow_provider_connect.clients.bigquery.place import project_of  # noqa: PLC0415
+
+        connection = connections[self.conn_id]
+        project = None if project_of(self.head) else named_project(connection) or connection.conn_id
+        return Dataset("bigquery", ".".join(filter(None, [project, self.table])))
 
     def open(self, key: StreamKey, connections: Connections) -> BigQueryPublisher:
         """Return what publishes one stream's days into the table, or tables; it signs in when it is first used."""

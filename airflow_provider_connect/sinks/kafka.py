@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from airflow_provider_connect.connection import Dataset
 from airflow_provider_connect.sink import Connections, Publisher, StreamKey
 from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
@@ -62,6 +63,14 @@ class KafkaSink(KafkaOptions):
 
             problems += check_registry(connections[self.registry_conn_id])
         return problems
+
+    def dataset(self, connections: Connections) -> Dataset:
+        """Return the first bootstrap server, and the topic."""
+        from airflow_provider_connect.clients.kafka.connection import settings  # noqa: PLC0415
+
+        servers = settings(connections[self.conn_id]).get("bootstrap.servers", "")
+        host = servers.split(",")[0].strip().rpartition("/")[2]
+        return Dataset(f"kafka://{host if ':' in host else f'{host}:9092'}", self.topic)
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
         """Return what publishes the days of one stream into the topic."""

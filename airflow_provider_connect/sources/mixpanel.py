@@ -102,7 +102,7 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
@@ -201,6 +201,14 @@ class MixpanelSource(MixpanelOptions, Source):
         stream = STREAMS[self.stream]
         own = COLUMNS if stream.read is None else stream.columns
         return [*own, *(promoted.column for promoted in self.promoted)]
+
+    def dataset(self, connection: Connection) -> Dataset:
+        """Return host, project and stream."""
+        from airflow_provider_connect.sources._mixpanel.access import host_of  # noqa: PLC0415  # its workshop
+
+        stream, project = STREAMS[self.stream], connection.option("project_id") or connection.conn_id
+        parts = [self.stream, stream.variant(self)]
+        return Dataset(host_of(connection, stream.api), f"{project}/{'.'.join(filter(None, parts))}")
 
     def open(self, connection: Connection) -> Poller:
         """Return the stream's poller."""

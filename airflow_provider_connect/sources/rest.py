@@ -88,7 +88,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.asking.limits import RateLimits
 from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment
 from airflow_provider_connect.polling.quota.limits import Quota
@@ -213,6 +213,14 @@ class RestSource(RestOptions):
         from airflow_provider_connect.sources._rest.columns import schema  # noqa: PLC0415  # its workshop
 
         return list(schema(self.records, self.of_parent).names)
+
+    def dataset(self, connection: Connection) -> Dataset:
+        """Return the API's host, and the path with its places as declared."""
+        from airflow_provider_connect.clients.http.fields import base_of  # noqa: PLC0415  # too much for a DAG file
+
+        base = Dataset.of(base_of(connection))
+        path = "/".join(part.strip("/") for part in (base.name, self.request.path) if part)
+        return Dataset(base.namespace, f"/{path}")
 
     def open(self, connection: Connection) -> Poller:
         """Return the stream's poller."""

@@ -71,7 +71,7 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.source import Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 
@@ -112,6 +112,12 @@ class SqlSource(SqlOptions):
         from airflow_provider_connect.sources._sql.checking import connection_problems  # noqa: PLC0415  # not for DAG files
 
         return connection_problems(self, connection)
+
+    def dataset(self, connection: Connection) -> Dataset:
+        """Return the database's server, and the table in it."""
+        from airflow_provider_connect.sources._sql.dataset import dataset_of  # noqa: PLC0415  # not for DAG files
+
+        return dataset_of(self, connection)
 
     def open(self, connection: Connection) -> Poller:
         """Return what reads the table."""

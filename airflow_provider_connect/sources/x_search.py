@@ -102,10 +102,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.source import Poller, Source
-from airflow_provider_connect.sources._x_search.access import problems
+from airflow_provider_connect.sources._x_search.access import host_of, problems
 from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
 from airflow_provider_connect.window import Day
@@ -157,6 +157,10 @@ class XSearchSource(XSearchOptions, Source):
         from airflow_provider_connect.sources._x_search.columns import schema  # noqa: PLC0415  # its workshop
 
         return list(schema().names)
+
+    def dataset(self, connection: Connection) -> Dataset:
+        """Return the API's host and path; where either endpoint is read from, the archive's, which has all posts."""
+        return Dataset(host_of(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
     def open(self, connection: Connection) -> Poller:
         """Return the poller of posts."""

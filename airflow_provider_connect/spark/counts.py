@@ -85,6 +85,10 @@ class Counts:
         is_needed = self._source.counts_first or day in self._held
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
+    def known(self, day: Day) -> VendorCount | None:
+        """Return the count of a day, if it was counted before its plan."""
+        return self._planned.get(day)
+
     def hold_to(self, day: Day) -> None:
         """Compare a day in any case: it was asked for in several partitions, which its count decided."""
         self._held.add(day)

@@ -208,7 +208,7 @@ class Freezer:
         taken = self.resuming.taken(days)
         left = [part for part in parts if part.index not in taken]
         firsts = {part.index: part.days[0] for part in left}
-        poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()})
+        poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()}, len(taken))
         cost = 0 if days[0].date in self.deadlines.late_now else self.source.requests_for(days[:1])
         with self.progress.polling(poll), self.dealer.dealt(left, cost) as hand:
             width = lanes(self.poller, len(left), self.parts_at_once)
@@ -219,7 +219,7 @@ class Freezer:
             if width is None:
                 outcomes = hand.outcomes = in_waves(tasks, self.parts_at_once, self.poll_parts)
             else:
-                outcomes = hand.outcomes = in_lanes(left, tasks, width, self.poll_parts, self.resuming.note)
+                outcomes = hand.outcomes = in_lanes(left, tasks, width, self.poll_parts, poll.then(self.resuming.note))
         for part, outcome in zip(left, outcomes, strict=False):
             self.progress.retried(poll, part.index, outcome.retries)
         return together(parts, taken, outcomes)

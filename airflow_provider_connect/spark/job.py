@@ -33,9 +33,10 @@ from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.allowance import Dealer
 from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
-from airflow_provider_connect.spark.progress import Progress, say
+from airflow_provider_connect.spark.progress import Progress, Rows, say
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.values.ddl import types_by_column
 from airflow_provider_connect.window import groups
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         parallel_days = 1 if source.kind == "increment" else source.parallel_days
         width = min(parallel_days, sc.defaultParallelism, dealer.width)
         plans = min(width, len(groups(job.all_days, poller.days_per_plan)))
-        with Progress(root, job.progress_seconds, len(job.all_days)) as progress:
+        rows = Rows(publisher.ledger, source.kind, counts.known)
+        with Progress(root, job.progress_seconds, len(job.all_days), rows) as progress:
             freezer = Freezer(
                 job=job,
                 source=source,
@@ -145,7 +147,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         if own is None:
             swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
     _hush(sc)
-    report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept)
+    columns = types_by_column(schema)
+    report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept, columns=columns)
     waits = report.failure is not None and report.failure.type == QuotaError.__name__
     late = freezer.deadlines
     return report.model_copy(update={"to_count": late.dates, "alone": late.alone}) if waits else report

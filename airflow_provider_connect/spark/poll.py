@@ -316,6 +316,8 @@ class _Progress:
             "rows": tally.rows_of_all_days,
             "raw_bytes": tally.raw_bytes,
             "wire_bytes": tally.wire_bytes,
+            "announced_bytes": tally.announced_bytes,
+            "announced_rows": tally.announced_rows,
             "retries": self.retries,
             "note": self.note,
         }

@@ -9,14 +9,27 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.polling.estimate import Expected, Pace, Point, about, seconds_left
+from airflow_provider_connect.sink import Ledger
+from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
+
+_GUESS_AFTER_SECONDS = 20.0
+"""How long a poll runs before the ledger is asked how many rows other days had: for a short one nobody waits."""
+_ANNOUNCED = ("announced_bytes", "announced_rows")
+_COUNTED = ("rows", "raw_bytes", "wire_bytes", *_ANNOUNCED)
+_LEDGER_SECONDS = 10.0
+_LEAST_ENDED = 3
+_NEAREST = 7
+"""How many days before tell how many rows one may have: a week has its busy and its quiet days."""
 
 
 def say(text: str) -> None:
@@ -45,10 +58,66 @@ class Poll:
     """One poll of the days of a plan.
 
     :param signs: those of each partition, by its index.
+    :param taken: how many more partitions there are, which an earlier try has polled.
+    :ivar ended: those that have ended, where they end one by one.
     """
 
     days: Sequence[Day]
     signs: Mapping[int, Sign]
+    taken: int = 0
+    ended: set[int] = field(default_factory=set)
+    of_rows: Pace = field(default_factory=Pace)
+    of_wire: Pace = field(default_factory=Pace)
+
+    def then(self, note: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        """Return what is called with each partition that has ended: it is counted, then noted."""
+
+        def ended(part: Any, outcome: Any) -> None:
+            self.ended.add(part.index)
+            note(part, outcome)
+
+        return ended
+
+
+class Rows:
+    """How many rows days will have: what the vendor counts, else what the ledger has of them or of the day before.
+
+    The ledger is read once for each poll, when it has gone on for a while.
+
+    :param counted: the vendor's counts, as far as they are known.
+    """
+
+    def __init__(self, ledger: Ledger, kind: SourceKind, counted: Callable[[Day], VendorCount | None]) -> None:
+        self._ledger, self._kind, self._counted = ledger, kind, counted
+        self._published: dict[Day, Mapping[Day, int]] = {}
+
+    def expected(self, days: Sequence[Day], seconds: float) -> Expected | None:
+        """Return how many rows days will have together; None if nobody knows.
+
+        :param seconds: how long they have been polled.
+        """
+        counts = [count.rows for count in map(self._counted, days) if count is not None]
+        if len(counts) == len(days):
+            return Expected(sum(counts), f"the source counts {sum(counts):,} rows")
+        if seconds < _GUESS_AFTER_SECONDS or self._kind == "increment":  # an increment is as long as its gap
+            return None
+        known = self._published.get(days[0])
+        if known is None:
+            known = self._published[days[0]] = self._in_ledger(days)
+        if all(day in known for day in days):
+            total = sum(known[day] for day in days)
+            return Expected(total, f"{total:,} rows of {named(days)} are published")
+        if not known:
+            return None
+        like = min(known, key=lambda each: abs(each.date - days[0].date))
+        return Expected(known[like] * len(days), f"day {like} had {known[like]:,} rows")
+
+    def _in_ledger(self, days: Sequence[Day]) -> Mapping[Day, int]:
+        try:
+            found = self._ledger.between(days[0].date - _NEAREST * ONE_DAY, days[-1].date)
+        except Exception:  # noqa: BLE001  # whoever publishes meets the same error, and reports it
+            return {}
+        return {Day(date=row.day, zone=days[0].zone): row.rows for row in found if row.rows}
 
 
 @dataclass
@@ -56,12 +125,16 @@ class Progress:
     """Prints how polls on the executors go on, and how long days have been publishing.
 
     :param interval_seconds: between two rounds of lines.
+    :param rows: how many there will be; None if nobody knows.
     """
 
     root: Folder
     interval_seconds: float
     total: int
+    rows: Rows | None = None
     done: int = 0
+    _polled: dict[Day, float] = field(default_factory=dict)
+    _ended: int = 0
     _polls: dict[Poll, float] = field(default_factory=dict)
     _publishing: dict[Day, tuple[int, float]] = field(default_factory=dict)
     _retries: dict[Sign, int] = field(default_factory=dict)
@@ -69,17 +142,20 @@ class Progress:
     _end: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Progress:
-        threading.Thread(target=self._run, name="progress", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
+        self._thread.join(_LEDGER_SECONDS)  # it may be reading the ledger, which is closed next
 
     @contextmanager
     def polling(self, poll: Poll) -> Iterator[None]:
         """Report a poll while the block runs."""
         with self._lock:
             self._polls[poll] = time.monotonic()
+            self._polled |= {day: self._polls[poll] for day in poll.days if day not in self._polled}
         try:
             yield
         finally:
@@ -115,8 +191,18 @@ class Progress:
         """Print how a day ended."""
         with self._lock:
             self.done += 1
+            self._ended += day in self._polled
+            left = self._left()
             done = self.done
-        say(f"day {day}: {text} ({done} of {self.total} days)")
+        say(f"day {day}: {text} ({done} of {self.total} days{left})")
+
+    def _left(self) -> str:
+        """Return how long the other days take, if they are like those that were polled; "" if that cannot be told."""
+        days = self.total - self.done
+        if not self._ended or not days:
+            return ""
+        seconds = (time.monotonic() - min(self._polled.values())) / self._ended * days
+        return f", {about(seconds)} left" if seconds >= _GUESS_AFTER_SECONDS else ""
 
     def _run(self) -> None:
         while not self._end.wait(self.interval_seconds):
@@ -128,17 +214,36 @@ class Progress:
                 say(f"day {day}: publishing {rows:,} rows for {time.monotonic() - since:.0f} s")
 
     def _line(self, poll: Poll, seconds: float) -> str:
-        rows = raw = 0
-        notes = []
+        seen, notes = Counter[str](), []
+        announces = dict.fromkeys(_ANNOUNCED, not poll.taken)
         for part, sign in poll.signs.items():
             try:
-                seen = json.loads(self.root.read(sign.file))
+                told = json.loads(self.root.read(sign.file))
             except (OSError, ConnectError, ValueError):
+                announces = dict.fromkeys(_ANNOUNCED, False)
                 continue  # not begun, or just being replaced
-            rows += seen["rows"]
-            raw += seen["raw_bytes"]
-            self.retried(poll, part, seen["retries"])
-            if seen["note"]:
-                notes.append(seen["note"])
-        text = f"{rows:,} rows, {raw / 1e6:,.1f} MB, {raw / 1e6 / max(seconds, 0.1):,.1f} MB/s"
-        return f"{text}; {'; '.join(notes)}" if notes else text
+            seen.update({name: told[name] for name in _COUNTED})
+            announces = {name: each and told[name] > 0 for name, each in announces.items()}
+            self.retried(poll, part, told["retries"])
+            if told["note"]:
+                notes.append(told["note"])
+        rows, megabytes, pace = seen["rows"], seen["raw_bytes"] / 1e6, max(seconds, 0.1)
+        text = f"{rows:,} rows, {megabytes:,.1f} MB, {megabytes / pace:,.1f} MB/s, {rows / pace:,.0f} rows/s"
+        announced = {name: seen[name] for name, all_do in announces.items() if all_do}
+        return "; ".join(filter(None, [text, self._time_left(poll, seconds, seen, announced), *notes]))
+
+    def _time_left(self, poll: Poll, seconds: float, seen: Mapping[str, int], announced: Mapping[str, int]) -> str:
+        """Return how long a poll still takes, by what is known best: what is announced, else counted, else guessed."""
+        now = Point(seconds, seen["rows"])
+        if (size := announced.get("announced_bytes")) is not None:
+            of_wire = Expected(size, f"{size / 1e6:,.1f} MB were announced")
+            return poll.of_wire.told(Point(seconds, seen["wire_bytes"]), of_wire)
+        if (rows := announced.get("announced_rows")) is not None:
+            return poll.of_rows.told(now, Expected(rows, f"{rows:,} rows were announced"))
+        if len(poll.ended) >= _LEAST_ENDED:
+            ended, parts = len(poll.ended), len(poll.signs)
+            left = seconds_left(Point(0, 0), Point(seconds, ended), parts)
+            return "" if left is None else f"{about(left)} left, as {ended:,} of {parts:,} partitions have ended"
+        if self.rows is None or poll.taken:
+            return ""
+        return poll.of_rows.told(now, self.rows.expected(poll.days, seconds))

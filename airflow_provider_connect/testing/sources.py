@@ -113,6 +113,12 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert re.fullmatch(r"[\w.-]+", source.stream_key)
         zone(source.timezone)
 
+    def test_its_name_in_lineage_holds_no_secret(self, source: Source, described: Connection) -> None:
+        """OpenLineage's event goes to another system, and everybody there sees it."""
+        name = source.dataset(described)
+        assert all(name)
+        assert not _holds_a_secret(" ".join(name))
+
     def test_columns_have_names_and_types_that_spark_knows(self, source: Source, described: Connection) -> None:
         """A column that Spark or the stage cannot hold fails the first day of every user."""
         with source.open(described) as poller:

@@ -30,6 +30,18 @@ def columns(schema: pa.Schema) -> list[str]:
     return lines
 
 
+def types_by_column(schema: pa.Schema, most: int = 1000) -> dict[str, str]:
+    """Return each column's type for people, Arrow's own where Spark has none; {} if there are more than ``most``."""
+    return {field.name: _told_type(field.type) for field in schema} if len(schema) <= most else {}
+
+
+def _told_type(kind: pa.DataType) -> str:
+    try:
+        return spark_type(kind)
+    except ConfigError:
+        return str(kind)
+
+
 def spark_type(kind: pa.DataType) -> str:
     """Return the Spark SQL name of an Arrow type.
 

@@ -126,6 +126,13 @@ def proxy(connection: Connection) -> str | None:
     return value
 
 
+def named_project(connection: Connection) -> str | None:
+    """Return the project that the connection or the key in it names; None if only the environment knows one."""
+    project, info = extra_field(connection, "project"), key_info(connection)
+    found = project or (info.get("project_id") if isinstance(info, dict) else None)
+    return str(found) if found else None
+
+
 def credentials(connection: Connection) -> tuple[Any, str | None]:
     """Return google-auth credentials, and their project if they know one.
 

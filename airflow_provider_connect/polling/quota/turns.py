@@ -52,12 +52,14 @@ class Grant:
     :param requests: how many it may send.
     :param width: how many of them at once.
     :param until: when it must have sent them, by its own clock.
+    :param left: how many requests nobody holds beside it.
     """
 
     hold: Hold
     requests: int
     width: int
     until: float
+    left: int
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,9 @@ class Turns:
                 break
             hold = Hold(secrets.token_hex(8), self.now(), requests, width)
             self._add(hold.name)
-            if self._holds(hold):
+            if (left := self._left_beside(hold)) is not None:
                 self._clean(want)
-                return self._grant(hold)
+                return self._grant(hold, left)
             self._delete(hold.name)
             self._queue(want, since, self.now())
             self.sleep(self.quota.slack_seconds * _PAUSE_SECONDS * (look + random.random()))  # noqa: S311
@@ -135,18 +137,20 @@ class Turns:
     def _book(self) -> Book:
         return Book.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
-    def _holds(self, hold: Hold) -> bool:
-        """Look a second time: tell whether all holds fit, this one among them."""
+    def _left_beside(self, hold: Hold) -> int | None:
+        """Look a second time: return what is left beside all holds, this one among them; None if they do not fit."""
         book = self._book()
         now = self.now()
         lanes = book.lanes(now)
         # What took so long to be written is of little use.
         is_fresh = now < hold.at + self.quota.valid_seconds / 4
-        return hold.id in book.holds and is_fresh and book.room(now) >= 0 and (lanes is None or lanes >= 0)
+        room = book.room(now)
+        fits = hold.id in book.holds and is_fresh and room >= 0 and (lanes is None or lanes >= 0)
+        return room if fits else None
 
-    def _grant(self, hold: Hold) -> Grant:
+    def _grant(self, hold: Hold, left: int) -> Grant:
         until = hold.at + self.quota.valid_seconds - self.quota.lag_seconds
-        return Grant(hold, hold.requests, hold.width, until)
+        return Grant(hold, hold.requests, hold.width, until, left)
 
     def _queue(self, want: Want, since: float, back: float) -> None:
         place = Waiting(want.rank, since, want.asker, want.requests, back)

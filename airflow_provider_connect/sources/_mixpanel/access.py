@@ -73,7 +73,7 @@ class Access:
         user, password = (connection.login or nothing, secret) if is_account else (secret, nothing)
         proxy = connection.option("proxy")
         return cls(
-            url=_url(connection, api),
+            url=host_of(connection, api),
             asked=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
             auth=basic_auth(user, password),
             project_id=connection.option("project_id"),
@@ -142,7 +142,8 @@ def _region(connection: Connection) -> str:
     return connection.option("region") or "us"
 
 
-def _url(connection: Connection, api: Api) -> str:
+def host_of(connection: Connection, api: Api) -> str:
+    """Return scheme and host of a connection that has no problems."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)

@@ -216,6 +216,8 @@ def _decoded(answer: Answer, access: Access, tally: Tally) -> Iterator[bytes]:
 
 
 def _counted(answer: Answer, tally: Tally) -> Iterator[bytes]:
+    length = answer.header("Content-Length")
+    tally.announced_bytes = int(length) if length.isdecimal() else 0
     for chunk in answer.chunks():
         tally.wire_bytes += len(chunk)
         yield chunk

@@ -217,6 +217,7 @@ class _Reading:
         self._day = day
         self._asker = asker
         self._tally = tally
+        self._is_all = rows_to is None and options.parent is None  # one listing has all rows
         self._looks_ahead = looks_ahead
         self._under_way = threading.Event()
         self._cutter = PageCutter(options.records, places(options.paging))
@@ -252,6 +253,8 @@ class _Reading:
         with self._read(walk) as read:
             for page in read:
                 self._under_way.wait(_HEAD_START_SECONDS)
+                if self._is_all:
+                    self._tally.announced_rows = walk.announced
                 rows = self._rows(page, parent)
                 del page
                 marks.require_new(None if rows is None else rows.mark)

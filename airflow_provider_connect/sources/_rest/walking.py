@@ -73,6 +73,12 @@ class Walk:
         self._about = about
         self._pages = self._served = self._largest = self._empty_pages = 0
         self._url = ""
+        self._total = 0
+
+    @property
+    def announced(self) -> int:
+        """How many records all pages have together, if the API says so; else 0."""
+        return 0 if self._begun_at else self._total
 
     def call(self, token: str | None) -> Call:
         """Return the request for the page that a token names; None names the first."""
@@ -243,6 +249,7 @@ class Walk:
         total = whole_number(told)
         if total is None:
             raise self._odd(f"says no total in {ends.at or ends.header!r}; if it need not, use another rule")
+        self._total = total if ends.of == "records" else 0
         reached = self._served if ends.of == "records" else self._pages
         if reached < total and (
             self._empty_pages >= EMPTY_PAGES

@@ -17,6 +17,11 @@ from airflow_provider_connect.sources._x_search.limits import limit_problems
 HOST = "api.x.com"
 
 
+def host_of(connection: Connection) -> str:
+    """Return scheme and host of a connection that has no problems."""
+    return base_url(connection.host or HOST, connection.port if connection.host else None)
+
+
 def access(connection: Connection) -> Access:
     """Read a connection.
 
@@ -24,7 +29,7 @@ def access(connection: Connection) -> Access:
     """
     if found := problems(connection):
         raise ConfigError("; ".join(found))
-    url = base_url(connection.host or HOST, connection.port if connection.host else None)
+    url = host_of(connection)
     proxy = connection.option("proxy")
     return Access(
         name=connection.conn_id,

@@ -47,6 +47,7 @@ def test_a_week_and_an_empty_day_then_a_retry_a_reload_and_the_first_run_again(s
     assert {(day.status, day.generation) for day in report.days} == {("published", 1)}
     assert all((day.rows_read, day.rows_written, day.duplicates) == (2050, 2000, 50) for day in report.days[:-1])
     assert report.days[-1].rows_written == 0
+    assert {name: report.columns[name] for name in ("event", "time")} == {"event": "STRING", "time": "TIMESTAMP"}
     assert "connect: day 2026-10-05: published as generation 1, 2,000 rows" in ended.output
     assert "(8 of 8 days)" in ended.output
     assert "\tat " not in ended.output, "a stack of Java's in a log of success"

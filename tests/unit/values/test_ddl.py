@@ -3,7 +3,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_type
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.values.ddl import columns, spark_type
+from airflow_provider_connect.values.ddl import columns, spark_type, types_by_column
 
 KNOWN = [
     pa.bool_(),
@@ -51,3 +51,9 @@ def test_columns_are_listed_in_order_and_every_wrong_one_is_named():
         columns(bad)
     assert "'c'" in str(caught.value)
     assert "'d'" in str(caught.value)
+
+
+def test_types_for_people_have_a_name_for_every_column_but_not_of_very_many():
+    schema = pa.schema([("a", pa.string()), ("b", pa.uint64())])
+    assert types_by_column(schema) == {"a": "STRING", "b": "uint64"}
+    assert types_by_column(schema, most=1) == {}

@@ -57,7 +57,7 @@ def test_every_profile_is_a_row_in_the_order_sent(whole):
     sent = list(PEOPLE.all())
     assert [row["distinct_id"] for row in rows] == [expected_id(profile) for profile in sent]
     assert [json.loads(row["properties"]) for row in rows] == [profile["$properties"] for profile in sent]
-    assert len({row["record_key"] for row in rows}) == tally.rows == USERS
+    assert len({row["record_key"] for row in rows}) == tally.rows == tally.announced_rows == USERS
     assert tally.counts == {
         "last_seen_unreadable": sum(p["$properties"].get("$last_seen") == "undefined" for p in sent)
     }
@@ -137,6 +137,7 @@ def test_members_of_every_cohort_and_of_those_named(standin):
     assert {(row["cohort_id"], row["distinct_id"]) for row in rows} == expected
     assert len({row["record_key"] for row in rows}) == len(rows) == len(expected)
     assert tally.requests == 1 + len(PEOPLE.cohorts)
+    assert tally.announced_rows == 0  # of each cohort alone
     named, tally = poll(standin, stream="cohort_members", cohorts=[1003, 1003])
     assert {(row["cohort_id"], row["distinct_id"]) for row in named} == {each for each in expected if each[0] == 1003}
     assert tally.requests == 1

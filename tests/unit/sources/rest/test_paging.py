@@ -20,7 +20,7 @@ from airflow_provider_connect.sources.rest import (
     Total,
 )
 from tests.equipment.rest_api.items import DATE, items_of
-from tests.equipment.rest_api.reading import BOUNDS, counts, declared, ids, read
+from tests.equipment.rest_api.reading import BOUNDS, counts, declared, ids, read, tally_of
 from tests.equipment.rest_api.server import RestApi
 
 MORE = Flag(at="has_more", last=False)
@@ -76,3 +76,4 @@ def test_a_day_is_read_whole(way: str) -> None:
         polled = read(api, source)
         assert sorted(ids(polled)) == list(range(1, 36))
         assert len(api.asked) == counts(polled)["pages"] == requests
+        assert tally_of(polled).announced_rows == (35 if "to a total" in way else 0)

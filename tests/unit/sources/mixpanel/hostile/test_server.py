@@ -43,7 +43,8 @@ def poll(answer, **options):
 
 @pytest.mark.parametrize("framing", HEADS)
 def test_millions_of_newlines_are_counted_in_little_memory(framing):
-    poll(answering(GOOD, framing))
+    _, tally = poll(answering(GOOD, framing))
+    assert tally.announced_bytes == (0 if framing == "chunks" else tally.wire_bytes)
     body = GOOD + b"\n" * 4_300_000 + GOOD
     answer = answering(body, framing)
     tracemalloc.start()

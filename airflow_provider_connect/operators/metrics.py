@@ -1,0 +1,121 @@
+"""What a task tells Airflow's metrics; ``docs/metrics.md`` lists it.
+
+Airflow sends them to StatsD or OpenTelemetry, with tags where those are enabled. Names without tags, which Airflow
+calls legacy names, end with DAG and task, and are sent as long as Airflow's own are (``[metrics] legacy_names_on``).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.window import ONE_DAY, zone
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.job import JobReport
+    from airflow_provider_connect.offsets import Offset
+    from airflow_provider_connect.sink import Sink
+    from airflow_provider_connect.source import Source
+
+_log = logging.getLogger(__name__)
+
+_PREFIX = "connect"
+_LONGEST_TAG = 80  # Airflow sends no name that is longer than 250 characters with all its tags
+_NOT_IN_TAGS = re.compile(r"[^A-Za-z0-9_./-]")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics of one task. None of them may fail it.
+
+    :param tags: Airflow's own tags of the task, and ours.
+    """
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Source, sink: Sink, task: Any) -> Metrics:
+        """Return the metrics of a task that moves a stream into a sink.
+
+        :param task: the running task instance.
+        """
+        own = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
+        airflows = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
+        return cls(airflows | {name: _NOT_IN_TAGS.sub("_", text) for name, text in own.items()})
+
+    def job(self, report: JobReport) -> None:
+        """Tell what one Spark job did, also if it failed. Days that it found published count as nothing."""
+        published = [day for day in report.days if day.status == "published"]
+        counts = {
+            "days": len(published),
+            "rows": sum(day.rows_written for day in published),
+            "wire_bytes": sum(day.wire_bytes for day in published),
+            "raw_bytes": sum(day.raw_bytes for day in published),
+            "duplicates": sum(day.duplicates for day in published),
+            "rejected": sum(day.rejected for day in published),
+            "retries": sum(day.retries for day in report.days if day.status != "already_published"),
+        }
+        seconds = {
+            **report.seconds,
+            "poll": sum(day.poll_seconds for day in published),
+            "publish": sum(day.publish_seconds for day in published),
+        }
+        with _quietly():
+            for name, count in counts.items():
+                self._send("incr", name, count)
+            for phase, took in seconds.items():
+                self._send("timing", "phase", dt.timedelta(seconds=took), phase=phase)
+
+    def lag(self, offset: Offset, zone_name: str) -> None:
+        """Tell how far the stream is behind."""
+        with _quietly():
+            days = lag_days(offset, zone_name, dt.datetime.now(dt.UTC))
+            if days is not None:
+                self._send("gauge", "lag_days", days)
+
+    def quota_left(self, requests: int) -> None:
+        """Tell how many requests of the quota nobody holds now."""
+        with _quietly():
+            self._send("gauge", "quota.left", requests)
+
+    def quota_wait(self) -> None:
+        """Tell that the task waits for requests."""
+        with _quietly():
+            self._send("incr", "quota.waits", 1)
+
+    def _send(self, kind: str, name: str, value: Any, **more: str) -> None:
+        from airflow.sdk.configuration import conf  # noqa: PLC0415  # not for DAG files
+        from airflow.sdk.observability import stats  # noqa: PLC0415
+
+        send: Callable[..., None] = getattr(stats, kind)
+        send(f"{_PREFIX}.{name}", value, tags={**self.tags, **more})
+        if conf.getboolean("metrics", "legacy_names_on", fallback=True):
+            # As in Airflow's own names, a dot within a part would look like two parts.
+            parts = [*more.values(), self.tags.get("dag_id", ""), self.tags.get("task_id", "")]
+            end = ".".join(_NOT_IN_NAMES.sub("_", part.replace(".", "__")) for part in parts if part)
+            send(f"{_PREFIX}.{name}.{end}", value)
+
+
+def lag_days(offset: Offset, zone_name: str, now: dt.datetime) -> int | None:
+    """Return how many days that are over lie behind the offset's position; None if nobody knows the first day.
+
+    :param now: with a zone.
+    """
+    over = now.astimezone(zone(zone_name)).date() - ONE_DAY
+    done = offset.position or (offset.origin - ONE_DAY if offset.origin else None)
+    return None if done is None else max(0, (over - done).days)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  # metrics must not fail a task
+        _log.warning("Metrics were not sent: %s", Failure.of(error).message)

@@ -1,0 +1,169 @@
+"""The metrics of a task, as they leave it: Airflow's own StatsD logger, and a socket that listens."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk._shared.observability.metrics import stats
+from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
+from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.operators.metrics import lag_days
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.turns import Turns
+from airflow_provider_connect.window import DaySet
+from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource
+from tests.unit.operators.conftest import SparkSubmit, Task
+
+
+class UdpClient:
+    """What Airflow needs of the ``statsd`` package's client: the lines of https://github.com/statsd/statsd."""
+
+    def __init__(self, host: str, port: int, prefix: str, ipv6: bool) -> None:
+        self.to, self.prefix = (host, port), prefix
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def send(self, stat: str, text: str) -> None:
+        self.socket.sendto(f"{self.prefix}.{stat}:{text}".encode(), self.to)
+
+    def incr(self, stat: str, count: int = 1, rate: float = 1) -> None:
+        self.send(stat, f"{count}|c")
+
+    def gauge(self, stat: str, value: float, rate: float = 1, delta: bool = False) -> None:
+        self.send(stat, f"{value}|g")
+
+    def timing(self, stat: str, delta: dt.timedelta) -> None:
+        self.send(stat, f"{delta.total_seconds() * 1000:.0f}|ms")
+
+
+class Statsd:
+    """A StatsD server of its own: keeps the lines that came."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.setblocking(False)
+
+    def lines(self) -> dict[str, str]:
+        found = []
+        while True:
+            try:
+                found.append(self.socket.recv(4096).decode())
+            except BlockingIOError:
+                return dict(line.rsplit(":", 1) for line in found)
+
+
+@pytest.fixture
+def statsd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Statsd]:
+    """Airflow's metrics, switched on as a user does it, but for the client's package, which a test can do without."""
+    server = Statsd()
+    port = server.socket.getsockname()[1]
+    wanted = {"STATSD_ON": "True", "STATSD_INFLUXDB_ENABLED": "True", "STATSD_HOST": "127.0.0.1", "STATSD_PORT": port}
+    for name, value in wanted.items():
+        monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", str(value))
+    monkeypatch.setitem(sys.modules, "statsd", SimpleNamespace(StatsClient=UdpClient))
+    stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
+    yield server
+    server.socket.close()
+    stats._get_backend().statsd.socket.close()
+    stats.initialize(factory=NoStatsLogger, export_legacy_names=True)
+
+
+WORKED = """
+publish("2026-10-05")
+day = dict(day="2026-10-05", status="published", generation=1, rows_written=10, rows_read=12, wire_bytes=90,
+           raw_bytes=900, duplicates=1, rejected=1, retries=2, poll_seconds=1.5, publish_seconds=0.5)
+report(day, seconds=dict(start=3, work=2, total=6))
+"""
+
+
+def test_a_job_tells_statsd_what_it_did(task: Task, spark_submit: SparkSubmit, statsd: Statsd) -> None:
+    spark_submit.does(WORKED)
+    task.run()
+    lines = statsd.lines()
+    tags = ",dag_id=dag,task_id=events,connector=tiny,stream=events,sink=tiny"
+    counted = {"days": 1, "rows": 10, "wire_bytes": 90, "raw_bytes": 900, "duplicates": 1, "rejected": 1, "retries": 2}
+    for name, count in counted.items():
+        assert lines[f"airflow.connect.{name}{tags}"] == f"{count}|c"
+        assert lines[f"airflow.connect.{name}.dag.events"] == f"{count}|c"
+    for phase, milliseconds in {"start": 3000, "poll": 1500, "publish": 500, "total": 6000}.items():
+        assert lines[f"airflow.connect.phase{tags},phase={phase}"] == f"{milliseconds}|ms"
+        assert lines[f"airflow.connect.phase.{phase}.dag.events"] == f"{milliseconds}|ms"
+    behind = (dt.datetime.now(dt.UTC).date() - dt.date(2026, 10, 6)).days
+    assert lines[f"airflow.connect.lag_days{tags}"] == f"{max(0, behind)}|g"
+
+
+QUOTA = Quota("tiny", requests=3)
+
+
+class CountedSource(TinySource):
+    def quota(self, connection: Connection) -> Quota | None:
+        return QUOTA
+
+
+def test_a_quota_tells_what_is_left_and_who_waits(
+    ledger: TinyLedger, task: Task, spark_submit: SparkSubmit, statsd: Statsd
+) -> None:
+    spark_submit.does(WORKED.replace("report(day", "report(day, sent=[1.0]"))
+    Task(ledger, source=CountedSource(conn_id="tiny_default")).run()
+    lines = statsd.lines()
+    assert lines["airflow.connect.quota.left.dag.events"] == "2|g"
+    sent = {line.split(",")[0].removeprefix("airflow.") for line in lines if "," in line}
+
+    Turns(VariableStore(), QUOTA).reserve(Want("other", 3))
+    with pytest.raises(TaskDeferred):
+        Task(ledger, source=CountedSource(conn_id="tiny_default")).run()
+    lines = statsd.lines()
+    assert lines["airflow.connect.quota.waits.dag.events"] == "1|c"
+    sent |= {line.split(",")[0].removeprefix("airflow.") for line in lines if "," in line}
+
+    page = (Path(__file__).parents[4] / "docs" / "metrics.md").read_text()
+    assert set(re.findall(r"^\| `(connect\.[a-z_.]+)`", page, re.MULTILINE)) == sent
+
+
+def test_what_an_earlier_try_did_is_not_counted_twice(task: Task, spark_submit: SparkSubmit, statsd: Statsd) -> None:
+    spark_submit.does(WORKED.replace('status="published"', 'status="already_published"'))
+    task.run()
+    lines = statsd.lines()
+    assert {lines[f"airflow.connect.{name}.dag.events"] for name in ("days", "rows", "retries", "rejected")} == {"0|c"}
+
+
+def test_metrics_that_cannot_be_sent_fail_no_task(
+    task: Task, spark_submit: SparkSubmit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("no route")
+
+    monkeypatch.setattr("airflow.sdk.observability.stats.incr", broken)
+    spark_submit.does(WORKED)
+    task.run()
+    assert "Metrics were not sent: unexpected OSError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("done", "origin", "now", "lag"),
+    [
+        ([5, 6], 5, "2026-10-07T12:00+00:00", 0),
+        ([5, 6], 5, "2026-10-08T06:30+00:00", 0),  # the 7th is not over in California yet
+        ([5, 6], 5, "2026-10-10T12:00+00:00", 3),
+        ([7], 5, "2026-10-08T12:00+00:00", 3),  # the first day is missing, so nothing is done without a gap
+        ([5, 7], 5, "2026-10-08T12:00+00:00", 2),
+        ([], None, "2026-10-08T12:00+00:00", None),
+    ],
+)
+def test_lag_counts_days_that_are_over(done: list[int], origin: int | None, now: str, lag: int | None) -> None:
+    days = DaySet.of([dt.date(2026, 10, day) for day in done])
+    first = dt.date(2026, 10, origin) if origin else None
+    offset = Offset.of(TinySource(conn_id="tiny_default"), TinySink(), days, first)
+    assert lag_days(offset, "US/Pacific", dt.datetime.fromisoformat(now)) == lag
