@@ -52,6 +52,13 @@ def whole_rows(ahead: bytes, number: int) -> tuple[list[bytes], int]:
     return rows, at
 
 
+def _read_ahead(session: Any) -> None:
+    """Read larger pieces from here on: nothing is on its way yet. Of a closed session, PyMySQL says that it is."""
+    if session.open:
+        with session._rfile:
+            session._rfile = session._sock.makefile("rb", _AHEAD_BYTES)
+
+
 @lru_cache(maxsize=1)
 def _type() -> type[Any]:
     from pymysql.constants import CR
@@ -88,9 +95,7 @@ def _type() -> type[Any]:
 
         def execute(self, query: Any, args: Any = None) -> int:
             """Send a statement, and read from here on what arrives in larger pieces."""
-            session: Any = self.connection
-            with session._rfile:  # nothing is on its way yet
-                session._rfile = session._sock.makefile("rb", _AHEAD_BYTES)
+            _read_ahead(self.connection)
             return super().execute(query, args)
 
         def abandon(self) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import struct
 
+import pyarrow as pa
+import pymysql
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.clients.sql.database import ReadColumn
+from airflow_provider_connect.clients.sql.mysql.session import MySQL
 from airflow_provider_connect.clients.sql.mysql.stream import whole_rows
+from airflow_provider_connect.errors import RetriableError
 
 MOST = 0xFFFFFF
 
@@ -64,3 +69,10 @@ def test_a_row_that_goes_on_in_the_next_packet_is_left() -> None:
 
 def test_a_packet_with_another_number_is_left() -> None:
     assert whole_rows(packet(row(b"one"), 3) + packet(row(b"two"), 5), 3) == ([b"one"], 8)
+
+
+def test_a_session_that_is_closed_says_so_to_who_reads() -> None:
+    session = MySQL(lambda: pymysql.Connection(defer_connect=True), "db", "")
+    column = ReadColumn("n", "int", "n", pa.int64(), pa.int64())
+    with pytest.raises(RetriableError, match="db: reading rows: the session is closed"):
+        next(session.read([column], "t"))
