@@ -10,6 +10,9 @@ TWO := -n 2 --dist worksteal
 # No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.
 FAST := -m 'not slow and not campaign' tests/unit tests/conformance
 SLOW := -m 'slow and not campaign'
+# Into build/site; a link or an anchor that leads nowhere fails it. --quiet would, with the warnings, lose the strictness.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
+SITE := said=$$($(MKDOCS) 2>&1) || { echo "$$said"; exit 1; }
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -34,12 +37,13 @@ demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark,
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
 	@exec $(BIN)/python -m airflow_provider_connect.demo --stop
 
-check: $(READY)  ## Format, lint, the walls between the rooms, types and the fast tests.
+check: $(READY)  ## Format, lint, the walls between the rooms, types, the site and the fast tests.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy
 	@$(BIN)/mypy docs/examples/*.py
+	@$(SITE)
 	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
 test: check integration system  ## Everything: the above, then real Spark and a real Airflow.
@@ -61,9 +65,10 @@ campaign: $(READY)  ## Many examples, thirty days at once, every kind of backfil
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
 	@$(BIN)/python tests/benchmarks/day.py
 
-docs: $(READY)  ## Write docs/options.md, and the marked parts of other pages, from the code.
+docs: $(READY)  ## Write docs/options.md, and the marked parts of other pages, from the code; build the site into build/site.
 	@$(BIN)/python docs/make_options.py
 	@$(BIN)/python docs/make_regions.py
+	@$(SITE)
 
 format: $(READY)  ## Format the code.
 	@$(BIN)/ruff check --fix-only --quiet .

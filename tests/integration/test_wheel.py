@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,8 +48,6 @@ for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
     print(module.name)
 """
 
-BUILD = "import sys; from hatchling import build; print(build.build_sdist(sys.argv[1]))"
-
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
@@ -60,36 +59,44 @@ def tree(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def sdist(tree, tmp_path_factory):
-    tools, out = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("sdist")
+def built(tree, tmp_path_factory):
+    """What is uploaded: the sdist, and the wheel that is built from it."""
+    tools, out = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("dist")
     pip("install", "--target", str(tools), *project(tree)["build-system"]["requires"])
-    env = os.environ | {"PYTHONPATH": str(tools)}
-    command = [sys.executable, "-c", BUILD, str(out)]
-    ended = subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 0, ended.stderr
-    (built,) = out.glob("*.tar.gz")
-    return built
+    env = {"PYTHONPATH": str(tools), "PYTHONDONTWRITEBYTECODE": "1"}  # the tree stays as it is
+    run("build", "--no-isolation", "--outdir", str(out), str(tree), env=os.environ | env)
+    return out
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist, tmp_path_factory):
-    out = tmp_path_factory.mktemp("wheel")
-    pip("wheel", "--no-deps", "--wheel-dir", str(out), str(sdist))
-    (built,) = out.glob("*.whl")
-    return built
+def sdist(built):
+    (found,) = built.glob("*.tar.gz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (found,) = built.glob("*.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
+    """With the README's own line, only that the wheel comes from here."""
     target = tmp_path_factory.mktemp("installed")
-    pip("install", "--no-deps", "--no-index", "--target", str(target), str(wheel))
+    name = re.findall(r"^pip install (\S+) ", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+    pip("install", "--no-deps", "--no-index", "--find-links", str(wheel.parent), "--target", str(target), name)
     return target
 
 
 def pip(*arguments):
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 0, ended.stderr
+    run("pip", "--disable-pip-version-check", "--quiet", *arguments)
+
+
+def run(module, *arguments, env=None):
+    command = [sys.executable, "-m", module, *arguments]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def project(tree):
@@ -123,16 +130,21 @@ def test_the_metadata_say_what_a_user_looks_for(installed):
     assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= classifiers
     keywords = set(told["Keywords"].split(","))
     assert {"airflow-provider", "spark", "mixpanel", "delta", "bigquery", "kafka"} <= keywords
-    assert set(told.get_all("Provides-Extra")) == {
-        "local",
-        "bigquery",
-        "kafka",
-        "openlineage",
-        "sql",
-        "registry",
-        "testing",
-        "dev",
-    }
+    extras = {"local", "bigquery", "kafka", "sql", "registry", "openlineage", "testing", "dev"}
+    assert set(told.get_all("Provides-Extra")) == extras
+
+
+def test_what_is_uploaded_passes_the_check_of_the_index(sdist, wheel):
+    run("twine", "check", "--strict", str(sdist), str(wheel))
+
+
+def test_the_page_on_the_index_has_the_readme_without_links_that_lead_nowhere_there(installed):
+    (distribution,) = importlib.metadata.distributions(path=[str(installed)])
+    page = distribution.metadata.get_payload()
+    assert all(
+        part in page for part in ("# airflow-provider-connect", "ConnectOperator(", "docs/usage.md", "## Develop")
+    )
+    assert re.findall(r"\]\((?!https://)|--8<--", page) == []
 
 
 def test_the_wheel_needs_nothing_of_the_demo(installed, bare_site, bare_python, tmp_path):
