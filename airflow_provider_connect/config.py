@@ -109,19 +109,31 @@ def describe(model: type[BaseModel], error: ValidationError, templates: frozense
 
     :param templates: options that cannot be judged before they are rendered.
     """
-    lines = []
+    found = problems_of(model.model_fields, error, templates)
+    return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in found)
+
+
+def problems_of(
+    known: Iterable[str], error: ValidationError, templates: frozenset[str] = frozenset()
+) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return everything that is wrong, without values: where it is, and what.
+
+    :param known: names of the options, to suggest one for an unknown one.
+    :param templates: options that cannot be judged before they are rendered.
+    """
+    known, found = list(known), []
     for problem in _problems(error):
         if _waits(problem, templates):
             continue
-        name = ".".join(str(part) for part in problem["loc"]) or "options"
         if problem["type"] == "extra_forbidden":
-            lines.append(f"{name}: unknown option; {nearest(name, model.model_fields)}")
+            text = f"unknown option; {nearest('.'.join(map(str, problem['loc'])), known)}"
         elif problem["type"] == "missing":
-            lines.append(f"{name}: required")
+            text = "required"
         else:
             hint = _TIME_SPAN if problem["type"] == "time_delta_parsing" else ""
-            lines.append(f"{name}: {problem['msg'].removeprefix('Value error, ')}{hint}")
-    return f"{model.__name__}: " + "; ".join(lines)
+            text = f"{problem['msg'].removeprefix('Value error, ')}{hint}"
+        found.append((tuple(problem["loc"]), text))
+    return found
 
 
 def _problems(error: ValidationError) -> list[Any]:

@@ -52,6 +52,9 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "connection-types": [_mixpanel(), _x()],
         "cli": ["airflow_provider_connect.cli.commands.get_commands"],
+        "task-decorators": [
+            {"name": "connect", "class-name": "airflow_provider_connect.decorators.connect.connect_task"}
+        ],
         # Official providers' rules for these schemes win where they are installed: Airflow reads them after ours.
         "asset-uris": [{"schemes": ["bigquery", "kafka"], "handler": None}],
     }

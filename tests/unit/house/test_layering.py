@@ -23,7 +23,16 @@ SETTINGS = Path(__file__).parents[3] / "pyproject.toml"
 RUFF = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]["flake8-tidy-imports"]
 HEAVY = tuple(RUFF["banned-module-level-imports"])
 
-AIRFLOW_SIDE = ("cli", "hooks", "offsets", "operators", "planning", "timetables")
+AIRFLOW_SIDE = (
+    "cli",
+    "decorators",
+    "hooks",
+    "offsets",
+    "operators",
+    "pipelines",
+    "planning",
+    "timetables",
+)
 CONNECTORS = ("sources", "sinks")
 TOP = ("spark", "submit", "testing", "demo", *AIRFLOW_SIDE)
 CONTRACTS = "the contracts"

@@ -1,0 +1,272 @@
+"""``@task.connect``: source and sink are made by a function, when the task runs.
+
+The decorated task is a task of its own that holds the operator's arguments. When it runs, it calls the function, makes
+a :class:`ConnectOperator` of what comes back, and lets that do the work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, AssetAlias, BaseOperator
+from airflow.sdk.bases.decorator import DecoratedOperator, _TaskDecorator, determine_kwargs
+from airflow.sdk.bases.operator import get_merged_defaults
+from airflow.sdk.definitions._internal.contextmanager import DagContext, TaskGroupContext
+from airflow.sdk.definitions.context import context_merge
+
+from airflow_provider_connect.errors import ConfigError, ConnectError
+from airflow_provider_connect.operators.arguments import require_known, require_sound
+from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.operators.links import PublishedLink
+from airflow_provider_connect.operators.outlets import with_outlet
+from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
+from airflow_provider_connect.sink import Sink
+from airflow_provider_connect.source import Source
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context, RetryPolicy
+    from airflow.sdk.bases.decorator import TaskDecorator
+
+    from airflow_provider_connect.job import JobReport
+
+_MADE_BY_THE_FUNCTION = ("source", "sink")
+
+
+class _Moving(ConnectOperator):
+    """The operator that a run makes. Airflow does not know it: its events are those of the decorated task.
+
+    :param alias: through which the sink's own asset gets its event, where the DAG file could not name it.
+    :param emits: whether the task has the asset, or an alias, as an outlet.
+    """
+
+    alias: AssetAlias | None = None
+    emits: bool = False
+
+    def _tell(self, context: Context, report: JobReport) -> None:
+        if self.alias is not None:
+            context["outlet_events"][self.alias].add(self.asset, extra=report.summary())
+        elif self.emits:
+            super()._tell(context, report)
+
+
+class ConnectDecoratedOperator(DecoratedOperator):
+    """A task whose source and sink a function makes.
+
+    :param python_callable: the function.
+    :param op_args: its arguments (templated).
+    :param op_kwargs: its named arguments (templated).
+    :param asset: as for :class:`ConnectOperator`; without one, no event is emitted unless ``outlets`` has an
+        :class:`AssetAlias`.
+    :param kwargs: everything else that :class:`ConnectOperator` takes. Its text may be templates.
+    """
+
+    custom_operator_name = "@task.connect"
+    template_fields: Sequence[str] = (*DecoratedOperator.template_fields, "options", "source", "sink")
+    template_fields_renderers = {
+        **DecoratedOperator.template_fields_renderers,
+        "options": "json",
+        "source": "json",
+        "sink": "json",
+    }
+    ui_color = ConnectOperator.ui_color
+    operator_extra_links = (PublishedLink(),)
+    overwrite_rtif_after_execution = True  # so that the fields show what was moved
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        op_args: Collection[Any] | None = None,
+        op_kwargs: Mapping[str, Any] | None = None,
+        asset: Asset | None = None,
+        outlets: Any = None,
+        retries: int | None = 3,
+        retry_policy: RetryPolicy | None = CONNECT_RETRY_POLICY,
+        **kwargs: Any,
+    ) -> None:
+        # Airflow fills in defaults for the arguments that are named above.
+        defaults = kwargs.get("default_args") or {}
+        names = _of_the_operator()
+        given = {name: value for name, value in defaults.items() if name in names - {*_MADE_BY_THE_FUNCTION}}
+        given |= {name: kwargs.pop(name) for name in kwargs.keys() & names}
+        self.options = dict(sorted(given.items()))
+        _check(self.options, asset)
+        if asset is not None:
+            outlets, asset = with_outlet(outlets, asset)
+        self.asset = asset
+        self.source: dict[str, Any] | None = None
+        self.sink: dict[str, Any] | None = None
+        self.published_link = ""
+        self._moving: _Moving | None = None
+        super().__init__(
+            python_callable=python_callable,
+            op_args=op_args,
+            op_kwargs=op_kwargs,
+            outlets=outlets,
+            retries=retries,
+            retry_policy=retry_policy,
+            **kwargs,
+        )
+        if self.options.get("asset_events", "task") == "day" and asset is None:
+            raise ConfigError("@task.connect: asset_events='day' needs an asset known before: give asset=Asset(…)")
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Call the function, and move the days; return the short report.
+
+        :raises AirflowFailException: a person must act, or the data is bad.
+        :raises TryAgainError: the same may succeed later.
+        :raises TaskDeferred: it is too early, or the source's quota has no room; :meth:`go_on` is called when it has.
+        """
+        return self.go_on(context)
+
+    def go_on(
+        self, context: Context, event: Any = None, left: dict[str, Any] | None = None, moved: str | None = None
+    ) -> dict[str, Any]:
+        """Do what :meth:`execute` says, from its beginning or after a wait.
+
+        :param moved: what the function gave before the wait, as a digest.
+        """
+        from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
+
+        try:
+            moving = self._made(context)
+            given = _digest(moving)
+            if moved is not None and moved != given:
+                raise ConfigError(
+                    f"@task.connect: after a wait, {self.python_callable.__name__}() gave another source, sink or days "
+                    "than before it: what it gives may depend on its arguments and on the run alone"
+                )
+        except ConnectError as error:
+            raise airflow_error(error) from None
+        self._moving = moving
+        try:
+            return moving.go_on(context, event, left)
+        except TaskDeferred as wait:
+            wait.kwargs = {**(wait.kwargs or {}), "moved": given}
+            raise
+        finally:
+            self.source, self.sink = moving.source.serialize(), moving.sink.serialize()
+            self.options |= {"days": moving.days}
+            self.published_link = moving.published_link
+
+    def on_kill(self) -> None:
+        """Stop Spark, and remove what the task left on disk."""
+        if self._moving is not None:
+            self._moving.on_kill()
+
+    def _made(self, context: Context) -> _Moving:
+        """Call the function, and make the operator of what it gives.
+
+        :raises ConfigError: if that is wrong.
+        """
+        names: Any = dict(context)
+        context_merge(names, self.op_kwargs)
+        given = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
+        arguments = _arguments(self.python_callable.__name__, given)
+        alias = next((each for each in self.outlets if isinstance(each, AssetAlias)), None)
+        moving = _Moving(task_id=self.task_id, asset=self.asset, **(self.options | arguments))
+        moving.emits = self.asset is not None
+        moving.alias = alias if self.asset is None else None
+        return moving
+
+
+class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
+    """What ``@task.connect`` makes of a function."""
+
+    def _expand(self, expand_input: Any, *, strict: bool) -> Any:
+        """Make the mapped task, with the defaults and outlets that Airflow takes from the DAG file alone."""
+        asset = self.kwargs.get("asset")
+        dag = self.kwargs.get("dag") or DagContext.get_current()
+        group = self.kwargs.get("task_group") or TaskGroupContext.get_current(dag)
+        defaults, _ = get_merged_defaults(
+            dag=dag, task_group=group, task_params=None, task_default_args=self.kwargs.get("default_args")
+        )
+        signature = inspect.signature(ConnectDecoratedOperator.__init__).parameters
+        ours = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
+        own: dict[str, Any] = {name: signature[name].default for name in ours}
+        if asset is not None:
+            own["outlets"], _ = with_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
+        task: Any = attrs.evolve(self, kwargs=self.kwargs | own)
+        return super(ConnectTask, task)._expand(expand_input, strict=strict)
+
+
+def connect_task(
+    python_callable: Callable[..., Any] | None = None, *, multiple_outputs: bool | None = None, **kwargs: Any
+) -> TaskDecorator:
+    """Make a task of a function that returns ``(source, sink)``, or a dict of :class:`ConnectOperator`'s arguments.
+
+    ::
+
+        @task.connect(asset=Asset("s3://lake/events"), ready_after=timedelta(hours=2))
+        def load(project):
+            return MixpanelSource(conn_id=project["conn_id"]), DeltaSink(path=project["path"])
+
+        load.expand(project=projects())
+
+    The function runs when the task runs, once for each try, and once more after each wait: what it gives may depend on
+    its arguments and on the run alone. Its text is taken as it is, also if it looks like a template.
+
+    :param multiple_outputs: whether each part of the report is an XCom of its own, too.
+    :param kwargs: of :class:`ConnectDecoratedOperator`.
+    """
+    _check({name: value for name, value in kwargs.items() if name in _of_the_operator()}, kwargs.get("asset"))
+    require_known(ConnectOperator, kwargs)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        return ConnectTask(
+            function=function,
+            multiple_outputs=bool(multiple_outputs),  # the function's annotation says nothing of the report
+            operator_class=ConnectDecoratedOperator,
+            kwargs=dict(kwargs),
+        )
+
+    return cast("TaskDecorator", decorate if python_callable is None else decorate(python_callable))
+
+
+def _of_the_operator() -> set[str]:
+    """Return the arguments of our operator and Spark's that a plain task has not."""
+    names: set[str] = set()
+    for cls in (ConnectOperator, SparkSubmitOperator):
+        names |= inspect.signature(cls.__init__).parameters.keys()
+    return names - inspect.signature(BaseOperator.__init__).parameters.keys() - {"self", "asset", "kwargs"}
+
+
+def _check(options: Mapping[str, Any], asset: Any) -> None:
+    if early := [name for name in _MADE_BY_THE_FUNCTION if name in options]:
+        raise ConfigError(f"@task.connect: {' and '.join(early)}: the function returns that")
+    require_known(ConnectOperator, options)
+    require_sound("@task.connect", dict(options) | {"asset": asset})
+
+
+def _arguments(name: str, given: Any) -> dict[str, Any]:
+    """Return what a function gave as the operator's arguments.
+
+    :raises ConfigError: it is neither a pair nor such arguments.
+    """
+    if isinstance(given, Mapping):
+        found = {str(key): value for key, value in given.items()}
+        early = sorted(found.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
+        if early:
+            raise ConfigError(
+                f"{name}() returned {', '.join(early)}: give that to @task.connect, for Airflow needs it before"
+            )
+        require_known(ConnectOperator, found)
+    elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
+        found = dict(zip(_MADE_BY_THE_FUNCTION, given, strict=True))
+    else:
+        raise ConfigError(f"{name}() is to return (source, sink), or a dict of ConnectOperator's arguments")
+    kinds = {"source": Source, "sink": Sink}
+    if wrong := [which for which, kind in kinds.items() if not isinstance(found.get(which), kind)]:
+        raise ConfigError(f"{name}() returned no {' and no '.join(wrong)}, such as one of our sources/ and sinks/")
+    return found
+
+
+def _digest(moving: ConnectOperator) -> str:
+    parts = [moving.source.name, moving.source.serialize(), moving.sink.name, moving.sink.serialize(), moving.days]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

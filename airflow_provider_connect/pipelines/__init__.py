@@ -1,0 +1,6 @@
+"""DAGs from files: a pipeline is declared in YAML, and becomes a DAG with one task."""
+
+from airflow_provider_connect.pipelines.dags import dags_from
+from airflow_provider_connect.pipelines.schema import schema
+
+__all__ = ["dags_from", "schema"]

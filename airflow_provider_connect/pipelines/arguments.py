@@ -1,0 +1,114 @@
+"""The operator's arguments as a file may give them, read from the signatures of the operator and those it inherits."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, get_args
+
+from airflow.sdk import Asset
+from pydantic import BaseModel, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from airflow_provider_connect import completeness, sink, source
+from airflow_provider_connect.config import problems_of
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.arguments import OWNED, require_sound
+from airflow_provider_connect.operators.connect import ConnectOperator
+
+OF_THE_PIPELINE = ("source", "sink", "shape", "name")
+"""Arguments that a pipeline gives in its own words."""
+_OF_THE_DAG = ("dag", "task_group", "start_date", "end_date", "params", "doc_md", "default_args")
+_KINDS = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _asset(value: Any) -> Any:
+    if isinstance(value, str) and value:
+        return Asset(uri=value)
+    raise ValueError("must be the asset's URI")
+
+
+_Asset = Annotated[Asset, PlainValidator(_asset), WithJsonSchema({"type": "string", "description": "The asset's URI."})]
+
+
+@cache
+def known() -> Mapping[str, inspect.Parameter]:
+    """Return the operator's arguments, its own first; those that a DAG or a pipeline gives are not among them."""
+    found: dict[str, inspect.Parameter] = {}
+    for cls in _classes():
+        for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():
+            if name != "self" and parameter.kind in _KINDS and name not in (*OWNED, *OF_THE_PIPELINE, *_OF_THE_DAG):
+                found.setdefault(name, parameter)
+    return found
+
+
+def has(name: str) -> bool:
+    """Tell whether the operator itself has an argument."""
+    return name in inspect.signature(ConnectOperator.__init__).parameters
+
+
+@cache
+def adapter(name: str) -> TypeAdapter[Any] | None:
+    """Return what reads an argument from a file; None for one that only Python can give, such as a callback."""
+    hint = _hint(name)
+    if hint is Any:
+        return None
+    try:
+        made: TypeAdapter[Any] = TypeAdapter(hint)
+        shape = made.json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return None
+    is_nothing = shape == {"type": "null"} or {} in shape.get("anyOf", [])
+    return None if is_nothing else made
+
+
+def read(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
+    """Return an argument's value, and what is wrong with it: where, and why."""
+    known_by = adapter(name)
+    if known_by is None:
+        return None, [((name,), "cannot be given in a file: write the DAG in Python")]
+    try:
+        made = known_by.validate_python(value)
+        require_sound("", {name: made})
+    except ValidationError as error:
+        members = (_hint(name), *get_args(_hint(name)))
+        model = next((each for each in members if isinstance(each, type) and issubclass(each, BaseModel)), None)
+        if model is not None:
+            return None, [((name, *at), text) for at, text in problems_of(model.model_fields, error)]
+        # Of a union every member says why it is not meant, and where: in the member of its name.
+        return None, [((name,), "; ".join(dict.fromkeys(text for _, text in problems_of((), error))))]
+    except ConfigError as error:
+        return None, [((name,), str(error).removeprefix(": ").removeprefix(f"{name}: "))]
+    return made, []
+
+
+@cache
+def descriptions() -> Mapping[str, str]:
+    """Return what the operator's docstring says of each argument."""
+    text = inspect.getdoc(ConnectOperator) or ""
+    found = re.findall(r"^:param (\w+): (.*?)(?=^:|^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    return {name: re.sub(r":\w+:`~?\.*([^`]*)`", r"``\1``", " ".join(words.split())) for name, words in found}
+
+
+def _classes() -> list[type]:
+    return [cls for cls in ConnectOperator.mro() if cls is not object and "__init__" in vars(cls)]
+
+
+def _hint(name: str) -> Any:
+    """Return an argument's type; Any if it cannot be told."""
+    for cls in _classes():
+        init = inspect.unwrap(vars(cls)["__init__"])
+        parameter = inspect.signature(init).parameters.get(name)
+        if parameter is None:
+            continue
+        if not isinstance(parameter.annotation, str):
+            return parameter.annotation
+        # Names that are imported for types alone are not among the module's own.
+        ours = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset}
+        try:
+            return eval(parameter.annotation, {**ours, **init.__globals__})  # noqa: S307  # our own and Airflow's code
+        except NameError:
+            return Any
+    return Any

@@ -1,0 +1,74 @@
+"""Makes a DAG of each pipeline file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.pipelines.files import read
+from airflow_provider_connect.pipelines.pipeline import TASK, Pipeline, midnight, pipeline_of
+
+
+def dags_from(pattern: str) -> dict[str, DAG]:
+    """Make a DAG of each YAML file, with one task that moves its days. Airflow finds the DAGs by itself.
+
+    One wrong file fails them all, and the error names everything that is wrong in every file. A DAG that alone was
+    left out would vanish from Airflow without a word; this way Airflow shows the error, and goes on with what it read
+    before.
+
+    :param pattern: of files, such as ``pipelines/*.yaml``, relative to the file that calls this; ``**`` is any folder.
+    :return: the DAGs by their names.
+    :raises ConfigError: with everything that is wrong.
+    """
+    folder = Path(sys._getframe(1).f_code.co_filename).parent
+    if Path(pattern).is_absolute():
+        raise ConfigError(f"{pattern!r} is to be relative to the file that calls dags_from, in {str(folder)!r}")
+    paths = sorted(folder.glob(pattern))
+    if not paths:
+        raise ConfigError(f"no file is called {pattern!r} in folder {str(folder)!r}")
+    pipelines = [pipeline_of(read(path, str(path.relative_to(folder)))) for path in paths]
+    _refuse_twins(pipelines)
+    _refuse(pipelines)
+    # Arguments that are right each may not go together: that only the operator knows.
+    made = {pipeline.name: _dag(pipeline) for pipeline in pipelines}
+    _refuse(pipelines)
+    return {name: dag for name, dag in made.items() if dag is not None}
+
+
+def _dag(pipeline: Pipeline) -> DAG | None:
+    head: dict[str, Any] = dict(pipeline.head)
+    for name in ("start_date", "end_date"):
+        if head.get(name) is not None:
+            head[name] = midnight(head[name], pipeline.zone)
+    arguments: dict[str, Any] = {"task_id": TASK, "name": pipeline.name} | pipeline.arguments
+    timetable = pipeline.schedule.timetable() if pipeline.schedule is not None else None
+    try:
+        # Airflow registers the DAG at the end of the block.
+        with DAG(pipeline.name, schedule=timetable, **head) as dag:
+            ConnectOperator(**arguments)
+    except Exception as error:  # noqa: BLE001  # Airflow's own classes check their arguments in many ways
+        text = str(error).removeprefix(f"{ConnectOperator.__name__}: ")
+        pipeline.file.blame((), text if isinstance(error, ConfigError) else f"{type(error).__name__}: {text}")
+        return None
+    return dag
+
+
+def _refuse_twins(pipelines: Sequence[Pipeline]) -> None:
+    first: dict[str, str] = {}
+    for pipeline in pipelines:
+        if pipeline.name and first.setdefault(pipeline.name, pipeline.file.name) != pipeline.file.name:
+            pipeline.file.blame(("name",), f"{first[pipeline.name]} has the same name {pipeline.name!r}")
+
+
+def _refuse(pipelines: Sequence[Pipeline]) -> None:
+    problems = sorted(problem for pipeline in pipelines for problem in pipeline.file.problems)
+    if problems:
+        wrong = len({problem.file for problem in problems})
+        head = f"{wrong} of {len(pipelines)} pipelines {'is' if wrong == 1 else 'are'} wrong, and none is loaded:"
+        raise ConfigError("\n".join([head, *map(str, problems)]))

@@ -1,0 +1,206 @@
+"""One pipeline: what its file declares, checked as far as that goes without a connection."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.config import Options, has_template, nearest, problems_of
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.pipelines import arguments, shaping
+from airflow_provider_connect.pipelines.files import File, Place
+from airflow_provider_connect.pipelines.schedule import DAILY, Cron, Daily
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+TASK = "load"
+"""The task's id, where a file gives none."""
+
+
+class Head(BaseModel):
+    """What a file says of the DAG, by the names of the DAG's own arguments."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(
+        pattern=r"^[\w.-]+$",
+        max_length=250,
+        description="Of the pipeline: the DAG's id, and the Spark application's name.",
+    )
+    start_date: dt.datetime | None = Field(
+        default=None,
+        description="The first day wanted, such as 2026-10-01: its midnight in the schedule's zone. An instant counts "
+        "as it is.",
+    )
+    end_date: dt.datetime | None = Field(default=None, description="The last one, in the same way.")
+    catchup: bool = Field(default=False, description="Whether all days since start_date are loaded, each by its run.")
+    max_active_runs: int = Field(default=16, ge=1, description="How many runs may be under way at once.")
+    dagrun_timeout: dt.timedelta | None = Field(default=None, description="How long a run may take.")
+    description: str | None = Field(default=None, description="A line that Airflow shows beside the name.")
+    doc_md: str | None = Field(default=None, description="The DAG's documentation, in Markdown.")
+    tags: list[str] = Field(default=[], description="By which Airflow's list of DAGs can be filtered.")
+    params: dict[str, Any] = Field(default={}, description="Defaults of what templates have as params.")
+    is_paused_upon_creation: bool | None = Field(default=None, description="Whether a new DAG waits to be unpaused.")
+
+
+@dataclass
+class Pipeline:
+    """A pipeline whose parts are right, each by itself.
+
+    :param head: what is given of the DAG's arguments.
+    :param arguments: what is given of the operator's.
+    """
+
+    file: File
+    name: str = ""
+    head: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    schedule: Daily | Cron | None = None
+
+    @property
+    def zone(self) -> str:
+        """The zone whose midnight a date means."""
+        if self.schedule is not None:
+            return self.schedule.zone
+        zone: str = self.arguments["source"].timezone
+        return "UTC" if has_template(zone) else zone
+
+
+def pipeline_of(file: File) -> Pipeline:
+    """Check what a file declares; what is wrong is among its problems afterwards."""
+    values, made = file.values, Pipeline(file)
+    known = [*Head.model_fields, *arguments.OF_THE_PIPELINE, "schedule", *arguments.known()]
+    for name in values.keys() - known:
+        file.blame((name,), f"unknown option; {nearest(name, known)}")
+    _read_head(made)
+    for name in arguments.known().keys() & values.keys():
+        value, problems = arguments.read(name, values[name])
+        made.arguments[name] = value
+        _blame(file, (), problems)
+    made.arguments["source"] = _connector(file, "source", registry.source_class)
+    made.arguments["sink"] = _connector(file, "sink", registry.sink_class)
+    if "shape" in values:
+        made.arguments["shape"] = _shape(file)
+    made.schedule = _schedule(made)
+    return made
+
+
+def _read_head(made: Pipeline) -> None:
+    given = {name: value for name, value in made.file.values.items() if name in Head.model_fields}
+    head = _validated(made.file, (), Head, given)
+    if head is not None:
+        made.head = {name: getattr(head, name) for name in head.model_fields_set}
+        made.name = made.head.pop("name")
+
+
+def midnight(moment: dt.datetime, zone: str) -> dt.datetime:
+    """Return an instant: a date, or a time without a zone, is one of the pipeline's own zone."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
+
+
+def _connector(file: File, which: str, find: Callable[[str], type[Any]]) -> Any:
+    made = None
+    if (one := _named(file, (which,), file.values.get(which), f"{which}'s")) is not None:
+        name, options = one
+        try:
+            cls = find(name)
+        except ConfigError as error:
+            file.blame((which, name), str(error))
+        except Exception as error:  # noqa: BLE001  # a package of somebody else's may fail in any way
+            file.blame((which, name), f"cannot be imported: {type(error).__name__}: {error}")
+        else:
+            made = options_of(file, (which, name), cls, options)
+    return made
+
+
+def _shape(file: File) -> list[Any]:
+    known = shaping.shapes() if arguments.has("shape") else {}
+    entries = file.values["shape"]
+    if not known:
+        file.blame(("shape",), "this version of the operator has no shapes")
+    elif not isinstance(entries, list):
+        file.blame(("shape",), "is to be a list, such as [{drop: {…}}]")
+    else:
+        return [_one_shape(file, ("shape", index), entry, known) for index, entry in enumerate(entries)]
+    return []
+
+
+def _one_shape(file: File, place: Place, entry: Any, known: dict[str, type[Options]]) -> Any:
+    if (one := _named(file, place, entry, "shape's")) is None:
+        return None
+    name, options = one
+    if name not in known:
+        file.blame((*place, name), f"no shape is called {name!r}; {nearest(name, known)}")
+        return None
+    return options_of(file, (*place, name), known[name], options)
+
+
+def _named(file: File, place: Place, value: Any, whose: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the only name in a mapping, and the options under it."""
+    if value is None and place[0] not in file.values:
+        file.blame(place, "required")
+    elif not isinstance(value, dict) or len(value) != 1:
+        file.blame(place, f"is to be one mapping with the {whose} name alone, which holds its options")
+    else:
+        ((name, options),) = value.items()
+        if options is None or isinstance(options, dict):
+            return name, options or {}
+        file.blame((*place, name), "is to be a mapping of options")
+    return None
+
+
+def options_of(file: File, place: Place, cls: type[Options], options: dict[str, Any]) -> Any:
+    """Make options, as Python code would; None if they are wrong."""
+    try:
+        # A name that Python's own first parameter has cannot be passed on.
+        if "self" in options:
+            raise ConfigError(f"self: unknown option; {nearest('self', cls.model_fields)}")
+        return cls(**options)
+    except ConfigError as error:
+        found = error.__context__
+        if isinstance(found, ValidationError):
+            templates = frozenset(name for name, value in options.items() if has_template(value))
+            _blame(file, place, problems_of(cls.model_fields, found, templates))
+        else:
+            file.blame(place, str(error))
+        return None
+
+
+def _schedule(made: Pipeline) -> Daily | Cron | None:
+    file, given = made.file, made.file.values.get("schedule", DAILY)
+    if given is None:
+        return None
+    if given == DAILY:
+        zone = getattr(made.arguments["source"], "timezone", "UTC")
+        if has_template(zone):
+            file.blame(("schedule",), "the source's zone is a template: say which days, such as {daily: US/Pacific}")
+            return None
+        return _validated(file, ("schedule",), Daily, {"daily": zone})
+    if isinstance(given, dict) and "cron" in given:
+        return _validated(file, ("schedule",), Cron, given)
+    if isinstance(given, dict) and "daily" in given:
+        return _validated(file, ("schedule",), Daily, given)
+    file.blame(
+        ("schedule",),
+        "is to be daily, {daily: US/Pacific}, {cron: '0 6 * * *', timezone: US/Pacific}, or null for none",
+    )
+    return None
+
+
+def _validated(file: File, place: Place, model: type[_Model], given: dict[str, Any]) -> _Model | None:
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        _blame(file, place, problems_of(model.model_fields, error))
+        return None
+
+
+def _blame(file: File, place: Place, problems: Iterable[tuple[Place, str]]) -> None:
+    for at, text in problems:
+        file.blame((*place, *at), text)

@@ -1,0 +1,104 @@
+"""The JSON Schema of a pipeline file, made of the connectors' options and of the operator's signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.pipelines import arguments, shaping
+from airflow_provider_connect.pipelines.pipeline import Head
+from airflow_provider_connect.pipelines.schedule import DAILY, Cron, Daily
+
+_REF = "#/$defs/{model}"
+_TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Airflow template."}
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a pipeline file, for editors.
+
+    It knows the connectors that are installed. It says what each option may be; what several must be together is
+    checked when Airflow reads the file.
+    """
+    sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
+    shapes = shaping.shapes() if arguments.has("shape") else {}
+    models: list[type[BaseModel]] = [Head, Daily, Cron, *sources.values(), *sinks.values(), *shapes.values()]
+    refs, defined = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
+    definitions: dict[str, Any] = defined["$defs"]
+
+    def ref(model: type[BaseModel]) -> dict[str, Any]:
+        return dict(refs[model, "validation"])
+
+    def named(known: dict[str, type[Any]]) -> dict[str, Any]:
+        properties = {name: ref(model) for name, model in known.items()}
+        one = {"minProperties": 1, "maxProperties": 1}
+        return {"type": "object", "properties": properties, "additionalProperties": False, **one}
+
+    def definition(model: type[BaseModel]) -> dict[str, Any]:
+        found: dict[str, Any] = definitions[ref(model)["$ref"].removeprefix("#/$defs/")]
+        return found
+
+    for model in (*sources.values(), *sinks.values()):
+        own = definition(model)["properties"]
+        own.update({name: _or_template(option) for name, option in own.items()})
+    # What is not given is left to Airflow, whose defaults are a matter of its configuration.
+    properties: dict[str, Any] = {
+        name: {key: value for key, value in own.items() if key != "default"}
+        for name, own in definition(Head)["properties"].items()
+    }
+    properties["start_date"]["anyOf"] = properties["end_date"]["anyOf"] = _DATES
+    properties["source"] = named(sources) | {"description": "Where the days come from: a source's name, its options."}
+    properties["sink"] = named(sinks) | {"description": "Where they go: a sink's name, its options."}
+    if shapes:
+        what = "What happens to rows on the way, in this order."
+        properties["shape"] = {"type": "array", "items": named(shapes), "description": what}
+    properties["schedule"] = {
+        "anyOf": [{"const": DAILY}, ref(Daily), ref(Cron), {"type": "null"}],
+        "default": DAILY,
+        "description": f"When runs start: {DAILY} for each day in the source's own zone, null for no schedule.",
+    }
+    properties.update(_arguments(definitions))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Pipeline",
+        "type": "object",
+        "properties": properties,
+        "required": ["name", "source", "sink"],
+        "additionalProperties": False,
+        "$defs": definitions,
+    }
+
+
+_DATES = [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}, {"type": "null"}]
+
+
+def _connectors(room: str, find: Callable[[str], type[Any]]) -> dict[str, type[Any]]:
+    return {name: find(name) for name in registry.names(room)}
+
+
+def _arguments(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the operator's arguments that a file may give; what they refer to is added to the definitions."""
+    found, descriptions = {}, arguments.descriptions()
+    for name, parameter in arguments.known().items():
+        if (adapter := arguments.adapter(name)) is None:
+            continue
+        own = adapter.json_schema(ref_template=_REF)
+        definitions.update(own.pop("$defs", {}))
+        if name in descriptions:
+            own["description"] = descriptions[name]
+        if isinstance(parameter.default, (str, int, float)):
+            own["default"] = parameter.default
+        found[name] = own
+    return found
+
+
+def _or_template(option: dict[str, Any]) -> dict[str, Any]:
+    """Let an option be a template, too."""
+    outside: dict[str, Any] = {
+        key: option[key] for key in ("title", "description", "default", "examples") if key in option
+    }
+    inside = {key: value for key, value in option.items() if key not in outside}
+    return {**outside, "anyOf": [inside, _TEMPLATE]} if inside and inside != {"type": "string"} else option

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.pipelines import arguments
+from airflow_provider_connect.pipelines.files import read
+from airflow_provider_connect.pipelines.schema import schema
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "dags" / "pipelines").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    made = schema()
+    jsonschema.Draft202012Validator.check_schema(made)
+    return jsonschema.Draft202012Validator(made)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_valid(validator: Any, path: Path) -> None:
+    validator.validate(read(path, path.name).values)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("nam",), "x"),
+        (("name",), "two words"),
+        (("source", "sql", "tabel"), "x"),
+        (("source", "sql", "parallel_days"), "four"),
+        (("source", "mixpanel"), {"conn_id": "x"}),
+        (("sink",), {"deltaa": {"path": "/x"}}),
+        (("schedule",), "@daily"),
+        (("schedule",), {"cron": "0 0 * * *", "zone": "UTC"}),
+        (("on_empty",), "fall"),
+        (("row_bounds",), {"percents": 5}),
+        (("outlets",), []),
+    ],
+)
+def test_a_wrong_one_is_not(validator: Any, place: tuple[str, ...], value: Any) -> None:
+    values = copy.deepcopy(read(EXAMPLES[0], "").values)
+    inner: Any = values
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    assert not validator.is_valid(values)
+
+
+def test_an_option_may_be_a_template_and_a_date_is_text(validator: Any) -> None:
+    values = copy.deepcopy(read(EXAMPLES[0], "").values)
+    values["source"]["sql"]["parallel_days"] = "{{ params.width }}"
+    assert isinstance(values["start_date"], str)
+    validator.validate(values)
+
+
+def test_it_knows_every_connector_and_describes_the_operator_s_arguments(validator: Any) -> None:
+    properties = validator.schema["properties"]
+    assert set(properties["source"]["properties"]) == set(registry.names("sources"))
+    assert set(properties["sink"]["properties"]) == set(registry.names("sinks"))
+    assert "deferred" in properties["ready_after"]["description"]
+    assert "`~" not in json.dumps(properties)
+    assert ("shape" in properties) == arguments.has("shape")
+
+
+def test_it_can_be_printed(validator: Any) -> None:
+    code = [sys.executable, "-m", "airflow_provider_connect.pipelines"]
+    out = subprocess.run(code, capture_output=True, text=True, check=True).stdout
+    assert json.loads(out) == validator.schema
