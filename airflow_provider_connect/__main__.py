@@ -1,10 +1,11 @@
-"""``python -m airflow_provider_connect …``: the same as ``airflow connect …``."""
+"""``python -m airflow_provider_connect …`` is ``airflow connect …``."""
 
 from __future__ import annotations
 
 import sys
 
-from airflow_provider_connect.cli.entry import main
+from airflow.__main__ import main
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.argv = ["airflow", "connect", *sys.argv[1:]]
+    main()  # type: ignore[no-untyped-call]

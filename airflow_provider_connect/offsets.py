@@ -115,6 +115,17 @@ class Offset(BaseModel):
 _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
+def stored() -> dict[str, Offset | None]:
+    """Return all offsets by their Variables' names without :data:`PREFIX`; None for one that cannot be read."""
+    found = {key: variables.read(key) for key in variables.keys(PREFIX)}
+    return {key.removeprefix(PREFIX): _try_parse(text) for key, text in found.items() if text is not None}
+
+
+def forget(name: str) -> None:
+    """Delete the offset that :func:`stored` has under a name, whatever its Variable holds."""
+    variables.delete(PREFIX + name)
+
+
 def variable_key(source: Source, sink: Sink) -> str:
     """Return the name of the Variable: ``connect_offset/<connector>/<stream>/<sink>-<digest of its target>``."""
     target = hashlib.sha256(sink.target.encode()).hexdigest()[:8]

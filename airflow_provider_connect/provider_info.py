@@ -50,8 +50,8 @@ def get_provider_info() -> dict[str, Any]:
             },
             {"integration-name": "X search", "python-modules": ["airflow_provider_connect.hooks.x"]},
         ],
+        "cli": ["airflow_provider_connect.cli.definition.get_commands"],
         "connection-types": [_mixpanel(), _x()],
-        "cli": ["airflow_provider_connect.cli.commands.get_commands"],
         "task-decorators": [
             {"name": "connect", "class-name": "airflow_provider_connect.decorators.connect.connect_task"}
         ],

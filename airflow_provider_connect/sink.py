@@ -280,6 +280,15 @@ class Publisher(Closable, ABC):
         """
         return []
 
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
+        """Find what :meth:`preflight` finds, as far as that is known without making or writing anything.
+
+        For a person who asks; no job is running.
+
+        :return: problems, [] when none are seen; None if the sink cannot tell.
+        """
+        return None
+
     def differences(self, publish: Publish) -> Differences | None:
         """Count how a day differs from the earlier publish that it takes the place of; None if that is not known.
 
@@ -383,3 +392,7 @@ class Publisher(Closable, ABC):
     def sweep(self) -> int:
         """Delete what attempts left that are long dead; return how many files. Driver, once a job, last."""
         return 0
+
+    def leftovers(self) -> list[str] | None:
+        """Return the names of what :meth:`sweep` would delete now; None if the sink cannot list it. Changes nothing."""
+        return None

@@ -257,6 +257,9 @@ class Poller(Closable, ABC):
     Set on the executor, before the first poll: limits for a second, or at once, are shared by so many.
     """
 
+    looks_ahead: bool = True
+    """Whether a poll may ask for what comes next while its rows are taken. Unset by who wants the first rows alone."""
+
     is_read_by_spark: bool = False
     """Whether Spark itself reads the rows: then :meth:`frame` and :meth:`rows_of` do what else :meth:`poll` does."""
     spark: Callable[[], Any] | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.cli.option_table import REQUIRED, options, summary
+from airflow_provider_connect.cli.options import options_of
 
 PAGE = Path(__file__).with_name("options.md")
 HEAD = """\
@@ -29,16 +30,17 @@ def page() -> str:
 
 def section(connector: type[BaseModel]) -> str:
     """Return one connector's section: its first line, and a table of its options."""
+    summary = (inspect.getdoc(connector) or "").splitlines()[0]
     rows = ["| option | type | default | |", "|---|---|---|---|"]
-    for told in options(connector):
-        default = told["default"] if told["default"] == REQUIRED else f"`{told['default']}`"
-        rows.append(f"| `{told['option']}` | {_marked(told['type'])} | {default} | {told['description']} |")
-    return f"### `{connector.__name__}`\n\n{summary(connector)}\n\n" + "\n".join(rows) + "\n"
+    for option in options_of(connector):
+        default = "required" if option.default is None else f"`{option.default}`"
+        rows.append(f"| `{option.name}` | {_cell(option.type)} | {default} | {option.description} |")
+    return f"### `{connector.__name__}`\n\n{summary}\n\n" + "\n".join(rows) + "\n"
 
 
-def _marked(kind: str) -> str:
-    """Return a type with its texts as code, for a cell of a table."""
-    return re.sub(r'("[^"]*")', r"`\1`", kind).replace(" | ", " \\| ")
+def _cell(text: str) -> str:
+    """Return a type as a table's cell has it: quoted texts as code, and no bar that would end the cell."""
+    return re.sub('"[^"]*"', r"`\g<0>`", text).replace(" | ", " \\| ")
 
 
 if __name__ == "__main__":

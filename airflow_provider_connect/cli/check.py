@@ -1,67 +1,122 @@
-"""``airflow connect check``: everything that would stop a pipeline, found at once and without moving a row."""
+"""``airflow connect check``: everything that can be known of a pipeline before a row is moved, in one report.
+
+It makes nothing in the sink: where only making something would tell, the report says that it was not looked at.
+"""
 
 from __future__ import annotations
 
-import argparse
-import datetime as dt
-from typing import Any
+import secrets
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_connect import planning
-from airflow_provider_connect.cli.pipelines import Pipeline, asked_for
-from airflow_provider_connect.cli.reporting import FOUND, command, note, show
-from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.cli.ending import PROBLEMS, command
+from airflow_provider_connect.cli.printing import show
+from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
+from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.polling.quota.limits import Want
+from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.window import ONE_DAY, Day, zone
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Found = TypeVar("_Found")
+FINE, PROBLEM, AWAY, UNKNOWN = "ok", "problem", "try later", "not checked"
 
 
-@command()
-def check_command(asked: argparse.Namespace) -> int:
-    """Show each step of the check with what is wrong; 1 if anything is."""
-    rows = [{"task": each.name} | row for each in asked_for(asked) for row in findings(each)]
-    show(rows, asked.output, "")
-    return FOUND if any(row["problem"] for row in rows) else 0
+@command
+def check(args: Namespace) -> int:
+    """Print a line for each thing that was looked at, and end as the worst of them says."""
+    found = []
+    for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
+        report = Report(task.name)
+        look(task, args.day, report)
+        found += report.lines
+    show(found, args.output)
+    states = {line["state"] for line in found}
+    if PROBLEM in states:
+        return PROBLEMS
+    return RetriableError.exit_code if AWAY in states else 0
 
 
-def findings(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """Check one pipeline; each step that can be taken is taken, whatever the others have found.
+@dataclass
+class Report:
+    """What was found of one task."""
 
-    As a task does before its first day, the sink makes what is missing of its table or topic once nothing else is
-    wrong. The source is asked for its columns alone.
-    """
-    try:
-        connections = credentials.resolve_all(pipeline.source, pipeline.sink, pipeline.task._conn_id)
-    except ConfigError as error:
-        return [_row("options and connections", problem) for problem in str(error).splitlines()]
-    rows = [_row("options and connections")]
-    rows += _steps(pipeline, connections)
-    return rows
+    task: str
+    lines: list[dict[str, Any]] = field(default_factory=list)
 
+    def add(self, what: str, state: str, text: str) -> None:
+        """Add a line."""
+        self.lines.append({"task": self.task, "what": what, "state": state, "found": text})
 
-def _steps(pipeline: Pipeline, connections: Connections) -> list[dict[str, Any]]:
-    source, sink = pipeline.source, pipeline.sink
-    day = yesterday(source.timezone)
-    try:
-        with closing_quietly(source.open(connections[source.conn_id]), note) as poller:
-            schema = poller.schema()
-        rows = [_row(f"{type(source).__name__} has {len(schema)} columns")]
-    except ConnectError as error:
-        return [_row(f"columns of {type(source).__name__}", str(error))]
-    rows.append(_row(str(planning.plan(source, [day], connection=connections[source.conn_id]))))
-    step = f"rights, columns and target of {type(sink).__name__}"
-    try:
-        with closing_quietly(sink.open(pipeline.key, connections), note) as publisher:
-            problems = publisher.preflight(schema, [day], source.kind)
-    except ConnectError as error:
-        problems = [str(error)]
-    return rows + ([_row(step, problem) for problem in problems] or [_row(step)])
+    def of(self, what: str, step: Callable[[], _Found]) -> _Found | None:
+        """Return what a step returns; None, with a line for each problem, if it raises one."""
+        try:
+            return step()
+        except RetriableError as error:
+            self.add(what, AWAY, str(error))
+        except ConnectError as error:
+            for text in str(error).splitlines():
+                self.add(what, PROBLEM, text)
+        except Exception as error:  # noqa: BLE001  # a foreign error's text may hold a secret
+            self.add(what, PROBLEM, Failure.of(error).message)
+        return None
 
 
-def yesterday(name: str) -> Day:
-    """Return the last day that is over in a zone."""
-    return Day(date=dt.datetime.now(zone(name)).date() - ONE_DAY, zone=name)
+def look(task: Task, text: str | None, report: Report) -> None:
+    """Look at one task, as far as one step lets the next one look."""
+    day = report.of("options", lambda: task.day(text))
+    pipeline = None if day is None else report.of("options", lambda: task.rendered(day))
+    if day is None or pipeline is None:
+        return
+    report.add("options", FINE, f"{pipeline.source.name}/{pipeline.source.stream_key} into {pipeline.sink.target}")
+    connections = report.of("connections", pipeline.connections)
+    if connections is None:
+        return
+    report.add("connections", FINE, ", ".join([*connections, task.declared()._conn_id]))
+    schema = report.of("source", lambda: _schema(pipeline, connections))
+    if schema is not None:
+        report.add("source", FINE, f"{len(schema)} columns")
+    report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
+    report.of("quota", lambda: _quota(pipeline, connections, day, report))
 
 
-def _row(step: str, problem: str = "") -> dict[str, Any]:
-    return {"step": step, "result": "failed" if problem else "ok", "problem": problem}
+def _schema(pipeline: Pipeline, connections: Connections) -> pa.Schema:
+    with pipeline.poller(connections) as poller:
+        return poller.schema()
+
+
+def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None, day: Day, report: Report) -> None:
+    with pipeline.publisher(connections) as publisher:
+        if schema is None:
+            report.add("sink", UNKNOWN, "the source's columns are not known")
+        else:
+            problems = publisher.inspect(schema, [day], pipeline.source.kind)
+            if problems is None:
+                report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} cannot tell before the first day is loaded")
+            elif not problems:
+                report.add("sink", FINE, f"{pipeline.sink.target} takes these columns")
+            for problem in problems or ():
+                report.add("sink", PROBLEM, problem)
+        done = publisher.ledger.days()
+        report.add("ledger", FINE, f"{len(done):,} days are published" + (f", {day} too" if day.date in done else ""))
+
+
+def _quota(pipeline: Pipeline, connections: Connections, day: Day, report: Report) -> None:
+    quota = pipeline.source.quota(connections[pipeline.source.conn_id])
+    if quota is None:
+        report.add("quota", FINE, "the source has none")
+        return
+    needed = pipeline.source.requests_for([day])
+    told = f"a day takes at least {needed:,} of {quota.describe()}"
+    if needed > quota.requests:
+        report.add("quota", PROBLEM, f"{told}: it can never be loaded")
+        return
+    want = Want(asker=secrets.token_hex(8), requests=needed, least=needed)
+    room = Turns(VariableStore(), quota).has_room(want)
+    report.add("quota", FINE, f"{told}; there is {'room' if room else 'no room now, so a task would wait'}")

@@ -1,52 +1,53 @@
-"""``airflow connect ledger``: what the sink itself has of days."""
+"""``airflow connect ledger``: what the sink's own ledger says of a day."""
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from typing import Any
 
-from airflow_provider_connect.cli.pipelines import Pipeline, asked_for
-from airflow_provider_connect.cli.reporting import FOUND, command, note, show
-from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.hooks import credentials
-from airflow_provider_connect.sink import Connections, LedgerRow, Publisher
-from airflow_provider_connect.window import Day, parse_days
+from airflow_provider_connect.cli.ending import PROBLEMS, command
+from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.tasks import Pipeline, connect_tasks
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.window import Day
 
 
-@command()
-def ledger_command(asked: argparse.Namespace) -> int:
-    """Show the newest publish of each day; 1 if a day has none."""
-    rows = [row for pipeline in asked_for(asked) for row in rows_of(pipeline, asked.days)]
-    show(rows, asked.output, "the ledger has none of these days")
-    return FOUND if any(row["generation"] is None for row in rows) else 0
+@command
+def show_day(args: Namespace) -> int:
+    """Print the newest publish of a day, for each task; end with :data:`.PROBLEMS` if a sink has none."""
+    rows, missing = [], 0
+    for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
+        day = task.day(args.day)
+        pipeline = task.rendered(day)
+        with pipeline.publisher() as publisher:
+            found = publisher.ledger.row(day.date)
+        if found is None:
+            note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
+            missing += 1
+        else:
+            rows.append(_line(pipeline, day, found))
+    if len(rows) == 1 and args.output in ("table", "plain"):
+        show([{"field": name, "value": value} for name, value in rows[0].items()], args.output)
+    elif rows or args.output in ("json", "yaml"):
+        show(rows, args.output)
+    return PROBLEMS if missing else 0
 
 
-def rows_of(pipeline: Pipeline, days: str) -> list[dict[str, Any]]:
-    """Ask a pipeline's sink about days.
-
-    :raises ConnectError: why it cannot be asked.
-    """
-    wanted = parse_days(days, pipeline.source.timezone)
-    with closing_quietly(opened(pipeline), note) as publisher:
-        ledger = publisher.ledger
-        return [{"task": pipeline.name} | told(day, ledger.row(day.date)) for day in wanted]
-
-
-def opened(pipeline: Pipeline) -> Publisher:
-    """Open a pipeline's sink with the sink's own connections alone."""
-    connections: Connections = {name: credentials.resolve(name) for name in pipeline.sink.connection_ids}
-    return pipeline.sink.open(pipeline.key, connections)
-
-
-def told(day: Day, row: LedgerRow | None) -> dict[str, Any]:
-    """Return what a table shows of a day's newest publish."""
+def _line(pipeline: Pipeline, day: Day, row: LedgerRow) -> dict[str, Any]:
     return {
-        "day": day.date,
-        "generation": row.generation if row else None,
-        "checks": row.checks if row else None,
-        "rows": row.rows if row else None,
-        "rejected": row.counts.get("rejected", 0) if row else None,
-        "run": row.run if row else None,
-        "published": row.published_at.isoformat(timespec="seconds") if row and row.published_at else None,
-        "link": row.link if row else None,
+        "task": pipeline.task.name,
+        "target": pipeline.sink.target,
+        "day": day,
+        "generation": row.generation,
+        "checks": row.checks,
+        "rows": row.rows,
+        "run": row.run,
+        "clear_number": row.clear_number,
+        "polled_at": row.polled_at,
+        "published_at": row.published_at,
+        "counts": dict(row.counts),
+        "digest": row.digest,
+        "attempt": row.attempt,
+        "reference": row.reference,
+        "link": row.link,
     }

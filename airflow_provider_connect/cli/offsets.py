@@ -1,109 +1,142 @@
-"""``airflow connect offsets …``: which days of a stream are done, as its Variable says."""
+"""``airflow connect offsets …``: reads the Variables that tasks write, and deletes one."""
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import json
-from pathlib import Path
+import sys
+from argparse import Namespace
+from functools import partial
 from typing import Any
 
-from airflow_provider_connect.cli.pipelines import Pipeline, asked_for
-from airflow_provider_connect.cli.reporting import FOUND, command, note, show
-from airflow_provider_connect.offsets import Offset, variable_key
+from airflow_provider_connect import offsets
+from airflow_provider_connect.cli.ending import PROBLEMS, command
+from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.window import ONE_DAY, DaySet
 
-_NONE = "no stream has an offset yet: the first task that ends well makes it"
+_UNREADABLE = "not an offset: reset it, and the stream's next task makes it anew"
 
 
-@command()
-def list_command(asked: argparse.Namespace) -> None:
-    """Show every stream that has an offset."""
-    show([row(offset) for offset in Offset.list()], asked.output, _NONE)
+@command
+def list_offsets(args: Namespace) -> None:
+    """Print a line for each offset."""
+    show([_line(name, offset) for name, offset in offsets.stored().items()], args.output)
 
 
-@command()
-def show_command(asked: argparse.Namespace) -> None:
-    """Show the offsets of a DAG's streams, with all their ranges of days."""
-    rows = []
-    for pipeline in asked_for(asked):
-        offset = _offset(pipeline)
-        ranges = ", ".join(_range(first, last) for first, last in offset.days)
-        rows.append({"task": pipeline.name} | row(offset) | {"ranges": ranges})
-    show(rows, asked.output, _NONE)
+@command
+def show_offset(args: Namespace) -> None:
+    """Print one offset: a field a line, or as an object."""
+    name, offset = _found(args.offset)
+    if offset is None:
+        raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
+    days = tuple(_ends(first, last) for first, last in offset.days)
+    fields = _line(name, offset) | {"days": days, "missing": _spans(gaps(offset))}
+    if args.output in ("json", "yaml"):
+        show([fields], args.output)
+    else:
+        show([{"field": field, "value": value} for field, value in fields.items()], args.output)
 
 
-@command()
-def gaps_command(asked: argparse.Namespace) -> int:
-    """Show the days that are missing; found ones end the command with 1."""
-    rows = []
-    for pipeline in asked_for(asked):
-        for first, last in gaps(_offset(pipeline)):
-            days = (last - first).days + 1
-            rows.append({"task": pipeline.name, "first": first, "last": last, "days": days})
-    show(rows, asked.output, "no day is missing")
-    return FOUND if rows else 0
+@command
+def list_gaps(args: Namespace) -> int:
+    """Print each range of missing days; end with :data:`.PROBLEMS` if there is one."""
+    chosen = offsets.stored() if args.offset is None else dict([_found(args.offset)])
+    unreadable = [name for name, offset in chosen.items() if offset is None]
+    rows = [
+        {"offset": name, "from": first, "to": last, "days": (last - first).days + 1}
+        for name, offset in chosen.items()
+        if offset is not None
+        for first, last in gaps(offset).ranges
+    ]
+    show(rows, args.output)
+    for name in unreadable:
+        note(f"offset {name!r} is {_UNREADABLE}")
+    return PROBLEMS if rows or unreadable else 0
 
 
-@command()
-def reset_command(asked: argparse.Namespace) -> int:
-    """Delete offsets; the ledgers stay, and each stream's next task makes its offset anew."""
-    chosen = asked_for(asked)
-    names = ", ".join(variable_key(each.source, each.sink) for each in chosen)
-    if not asked.yes and input(f"Delete {names}? The ledger stays. (y/N) ").strip().lower() not in ("y", "yes"):
-        note("nothing was deleted")
-        return FOUND
-    for each in chosen:
-        Offset.reset(each.source, each.sink)
-    note(f"deleted: {names}")
+@partial(command, changes=True)
+def reset_offset(args: Namespace) -> int:
+    """Delete an offset, once a person has agreed."""
+    name, offset = _found(args.offset)
+    if not args.yes and not _agreed(name, offset):
+        note("Nothing was changed")
+        return PROBLEMS
+    offsets.forget(name)
+    note(f"Offset {name!r} is deleted: the stream's next task makes it anew from the sink's ledger")
     return 0
 
 
-@command()
-def export_command(asked: argparse.Namespace) -> None:
-    """Write every offset as JSON."""
-    text = json.dumps([offset.model_dump(mode="json") for offset in Offset.list()], indent=2)
-    if asked.file == "-":
-        print(text)
-    else:
-        Path(asked.file).write_text(f"{text}\n", encoding="utf-8")
+@command
+def export_offsets(args: Namespace) -> None:
+    """Print all offsets as one JSON object: a Variable's name, and what it holds."""
+    found = {
+        offsets.PREFIX + name: offset.model_dump(mode="json")
+        for name, offset in offsets.stored().items()
+        if offset is not None
+    }
+    sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
-def row(offset: Offset) -> dict[str, Any]:
-    """Return what a table shows of an offset."""
-    last = offset.days[-1][1] if offset.days else None
+def gaps(offset: Offset) -> DaySet:
+    """Return the days that are not done, from the first wanted day to the last done one."""
+    if not offset.days:
+        return DaySet()
+    first, last = offset.origin or offset.days[0][0], offset.days[-1][1]
+    ranges: list[tuple[dt.date, dt.date]] = []
+    at = first
+    for begin, end in offset.days:
+        if at < begin:
+            ranges.append((at, begin - ONE_DAY))
+        at = max(at, end + ONE_DAY)
+    return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= last))
+
+
+def _line(name: str, offset: Offset | None) -> dict[str, Any]:
+    if offset is None:
+        fields = ("source", "stream", "sink", "target", "position", "done", "gaps", "origin", "updated_at")
+        return {"offset": name, **dict.fromkeys(fields), "target": _UNREADABLE}
     return {
-        "connector": offset.connector,
+        "offset": name,
+        "source": offset.connector,
         "stream": offset.stream,
         "sink": offset.sink,
         "target": offset.target,
-        "origin": offset.origin,
         "position": offset.position,
-        "last": last,
-        "days": len(offset.done),
-        "missing": sum((end - start).days + 1 for start, end in gaps(offset)),
-        "updated": offset.updated_at.isoformat(timespec="seconds"),
+        "done": len(offset.done),
+        "gaps": len(gaps(offset)),
+        "origin": offset.origin,
+        "updated_at": offset.updated_at,
     }
 
 
-def gaps(offset: Offset) -> list[tuple[dt.date, dt.date]]:
-    """Return the ranges of days that are missing between the first day wanted and the last that is done."""
-    found: list[tuple[dt.date, dt.date]] = []
-    expected = offset.origin
-    for first, last in offset.days:
-        if expected is not None and first > expected:
-            found.append((expected, first - ONE_DAY))
-        expected = max(last + ONE_DAY, expected) if expected is not None else last + ONE_DAY
-    return found
+def _found(name: str) -> tuple[str, Offset | None]:
+    """Return the offset of a name, with or without its Variable's prefix.
+
+    :raises ConfigError: if there is none.
+    """
+    known = offsets.stored()
+    short = name.removeprefix(offsets.PREFIX)
+    if short not in known:
+        hint = nearest(short, known) if known else "there is none at all"
+        raise ConfigError(f"no offset is called {short!r}: {hint}")
+    return short, known[short]
 
 
-def _offset(pipeline: Pipeline) -> Offset:
-    found = Offset.read(pipeline.source, pipeline.sink)
-    if found is not None:
-        return found
-    start = pipeline.task.origin
-    return Offset.of(pipeline.source, pipeline.sink, DaySet(), start, origin_is_set=start is not None)
+def _agreed(name: str, offset: Offset | None) -> bool:
+    what = "which is no offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
+    note(f"Offset {name!r} ({what}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost.")
+    try:
+        return input("Delete it? (yes/no) ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
-def _range(first: dt.date, last: dt.date) -> str:
+def _spans(days: DaySet) -> tuple[str, ...]:
+    return tuple(_ends(first, last) for first, last in days.ranges)
+
+
+def _ends(first: dt.date, last: dt.date) -> str:
     return str(first) if first == last else f"{first}..{last}"

@@ -1,50 +1,72 @@
-"""``airflow connect plan``: what days would cost, before they are asked for."""
+"""``airflow connect plan``: what days cost, from the vendor's limits and from how long earlier days took."""
 
 from __future__ import annotations
 
-import argparse
+import statistics
+from argparse import Namespace
+from collections.abc import Sequence
 from typing import Any
 
-from airflow_provider_connect import planning
-from airflow_provider_connect.cli.ledger import opened
-from airflow_provider_connect.cli.pipelines import Pipeline, asked_for
-from airflow_provider_connect.cli.reporting import command, note, show
-from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.window import ONE_DAY, Day, parse_days
+from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.planning import plan
+from airflow_provider_connect.sink import Ledger, LedgerRow
+from airflow_provider_connect.window import Day, parse_days
 
-_OVER_DAYS = 30
-"""The rows of so many days before the plan's are its measure."""
-
-
-@command()
-def plan_command(asked: argparse.Namespace) -> None:
-    """Show what days cost: requests, hours, and about how many rows."""
-    show([row_of(pipeline, asked.days) for pipeline in asked_for(asked)], asked.output, "")
+_MEASURED_DAYS = 7
 
 
-def row_of(pipeline: Pipeline, days: str) -> dict[str, Any]:
-    """Return what a table shows of a pipeline's plan; its quota in words goes to the person alone."""
-    wanted = parse_days(days, pipeline.source.timezone)
-    made = planning.plan(pipeline.source, wanted)
-    note(f"{pipeline.name}: {made}")
-    mean = mean_rows(pipeline, wanted)
+@command
+def show_plan(args: Namespace) -> None:
+    """Print a line for each task."""
+    tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
+    show([_line(task, args.days) for task in tasks], args.output)
+
+
+def _line(task: Task, text: str) -> dict[str, Any]:
+    days = parse_days(text, task.zone)
+    pipeline = task.rendered(days[0])
+    planned = plan(pipeline.source, days)
+    fields: dict[str, Any] = {
+        "task": task.name,
+        "days": len(days),
+        "requests": planned.requests,
+        "quota": planned.quota.describe() if planned.quota else None,
+        "hours_of_quota": round(planned.hours, 1) if planned.quota else None,
+    }
+    try:
+        with pipeline.publisher() as publisher:
+            return fields | _measured(pipeline, publisher.ledger, days)
+    except ConnectError as error:  # the plan stands without what the sink knows
+        note(f"{task.name}: what earlier days took is not known: {error}")
+        return fields | dict.fromkeys(("published", "rows_a_day", "seconds_a_day", "hours_of_work"))
+
+
+def _measured(pipeline: Pipeline, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
+    """Return what the newest days of the ledger tell of these."""
+    done = ledger.days()
+    newest = sorted(done)[-_MEASURED_DAYS:]
+    rows = [row for date in newest if (row := ledger.row(date)) is not None]
+    seconds = median_seconds(rows)
+    hours = None if seconds is None else len(days) * seconds / pipeline.source.parallel_days / 3600
     return {
-        "task": pipeline.name,
-        "days": made.days,
-        "requests": made.requests,
-        "hours_by_quota": round(made.hours, 1) if made.quota else None,
-        "rows_a_day": None if mean is None else round(mean),
-        "rows": None if mean is None else round(mean * made.days),
+        "published": sum(day.date in done for day in days),
+        "rows_a_day": round(statistics.median(row.rows for row in rows)) if rows else None,
+        "seconds_a_day": None if seconds is None else round(seconds, 1),
+        "hours_of_work": None if hours is None else round(hours, 2),
     }
 
 
-def mean_rows(pipeline: Pipeline, wanted: list[Day]) -> float | None:
-    """Return the mean of the rows of the newest published days; None if there are none yet."""
-    with closing_quietly(opened(pipeline), note) as publisher:
-        ledger = publisher.ledger
-        ranges = ledger.days().ranges
-        if not ranges:
-            return None
-        last = ranges[-1][1]
-        rows = [row.rows for row in ledger.between(last - ONE_DAY * (_OVER_DAYS - 1), last)]
-        return sum(rows) / len(rows) if rows else None
+def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
+    """Return how long a day takes from its poll to its publish; None if no row tells.
+
+    A generation that was confirmed does not tell: its poll is the last one, its publish the first.
+    """
+    taken = [
+        (row.published_at - row.polled_at).total_seconds()
+        for row in rows
+        if row.polled_at is not None and row.published_at is not None and not row.checks
+    ]
+    return statistics.median(taken) if taken else None

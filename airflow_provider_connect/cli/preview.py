@@ -1,81 +1,97 @@
-"""``airflow connect preview``: the first rows of a day, without Spark, and without anything that stays."""
+"""``airflow connect preview``: the first rows of a day, polled in this process, without Spark. Nothing is written."""
 
 from __future__ import annotations
 
-import argparse
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+import secrets
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
-from airflow_provider_connect.cli.check import yesterday
-from airflow_provider_connect.cli.pipelines import Pipeline, only_one
-from airflow_provider_connect.cli.reporting import command, note, show
-from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.errors import ConfigError, QuotaError
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.window import Day, parse_days
+from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.source import Poller
+from airflow_provider_connect.window import Day
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-_MOST_CHARACTERS = 60
-"""How much of a value a table shows; JSON and YAML have all of it."""
+_CELL_CHARACTERS = 60
 
 
-@command()
-def preview_command(asked: argparse.Namespace) -> None:
-    """Show the first rows of a day of one pipeline."""
-    if asked.rows < 1:
-        raise ConfigError("--rows: at least 1")
-    pipeline = only_one(asked)
-    rows = first_rows(pipeline, _day(asked.day, pipeline.source.timezone), asked.rows)
-    if asked.output in ("table", "plain"):
-        rows = [{name: _short(value) for name, value in row.items()} for row in rows]
-    show(rows, asked.output, "the source has no row of this day")
+@command
+def show_rows(args: Namespace) -> None:
+    """Print rows; say before what they cost."""
+    if args.rows < 1:
+        raise ConfigError("--rows: ask for at least one")
+    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+    day = task.day(args.day)
+    pipeline = task.rendered(day)
+    rows = first_rows(pipeline, pipeline.connections(), day, args.rows)
+    whole = args.output in ("json", "yaml")
+    show(rows if whole else [{name: _cut(value) for name, value in row.items()} for row in rows], args.output)
 
 
-def first_rows(pipeline: Pipeline, day: Day, most: int) -> list[dict[str, Any]]:
-    """Poll a day until there are enough rows.
+def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
+    """Return the first rows of a day; nothing is asked for once there are enough.
 
-    The requests are not reserved as a task reserves them: the vendor counts them all the same.
-
-    :raises ConnectError: the day cannot be polled.
+    :raises QuotaError: the source's quota has no room now.
+    :raises ConnectError: as a poll does.
     """
-    source = pipeline.source
-    connection = credentials.resolve(source.conn_id)
-    if quota := source.quota(connection):
-        note(f"{pipeline.name}: asks for {day}, and that counts among {quota.describe()}")
-    rows: list[dict[str, Any]] = []
-    for batch in _batches(pipeline, day):
-        rows += batch.slice(0, most - len(rows)).to_pylist()
-        if len(rows) >= most:
-            break
-    return rows
-
-
-def _batches(pipeline: Pipeline, day: Day) -> Iterator[pa.RecordBatch]:
-    source = pipeline.source
-    with closing_quietly(source.open(credentials.resolve(source.conn_id)), note) as poller:
+    source, tally = pipeline.source, Tally([day])
+    quota = source.quota(connections[source.conn_id])
+    needed = source.requests_for([day])
+    allowed = f" of {quota.describe()}" if quota else ""
+    note(f"Asks for {day}: at least {needed:,} request{'' if needed == 1 else 's'}{allowed}")
+    with ExitStack() as stack:
+        if quota is not None:
+            stack.enter_context(_reserved(quota, needed, tally))
+        poller = stack.enter_context(pipeline.poller(connections))
         if poller.is_read_by_spark:
-            raise ConfigError(f"{type(source).__name__} is read by Spark itself, which a preview does without")
-        poller.schema()
-        for part in poller.plan([day]):
-            with closing(poller.poll(part, Tally(part.days))) as polled:  # type: ignore[type-var]
-                for _, batch in polled:
-                    yield batch
+            raise ConfigError(f"task {pipeline.task.name}: Spark itself reads this source; only a run does")
+        poller.polls_at_once, poller.looks_ahead = 1, False
+        if source.counts_first:
+            counted = Tally([day])
+            if (limit := source.count_quota(connections[source.conn_id])) is not None:
+                stack.enter_context(_reserved(limit, source.requests_to_count([day]), counted))
+            poller.count(day, counted)
+        return _rows(poller, day, most, tally)
 
 
-def _day(text: str | None, zone: str) -> Day:
-    if text is None:
-        return yesterday(zone)
-    days = parse_days(text, zone)
-    if len(days) != 1:
-        raise ConfigError("--day: one day alone")
-    return days[0]
+def _rows(poller: Poller, day: Day, most: int, tally: Tally) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for part in poller.plan([day]):
+        with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator
+            for _, batch in batches:
+                found += batch.slice(0, most - len(found)).to_pylist()
+                if len(found) >= most:
+                    return found
+    return found
 
 
-def _short(value: Any) -> Any:
+@contextmanager
+def _reserved(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
+    """Hold requests as a task does, and give back what was not sent.
+
+    Who finds no room is told so, and takes no place in the queue: tasks do not wait for a person who may not come back.
+
+    :raises QuotaError: there is no room now.
+    """
+    turns = Turns(VariableStore(), quota)
+    want = Want(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)
+    got = turns.reserve(want) if turns.has_room(want) else None
+    if got is None or isinstance(got, Wait):
+        raise QuotaError(f"{quota.name} has no room for {requests:,} of {quota.describe()} now: try again later")
+    try:
+        yield
+    finally:
+        turns.settle(got, tally.sent)
+
+
+def _cut(value: Any) -> str:
     text = "" if value is None else str(value)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"

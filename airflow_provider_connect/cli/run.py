@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
+import os
 import socket
 import uuid
+from argparse import Namespace
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from airflow.exceptions import AirflowException  # type: ignore[attr-defined]
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
-from airflow_provider_connect.cli.pipelines import Pipeline, only_one
-from airflow_provider_connect.cli.reporting import command, show
+from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.cli.printing import show
+from airflow_provider_connect.cli.tasks import Task, connect_task
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
 _SHOWN = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
+_PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
+"""Where Airflow's SDK reads that connections may come from the database, as in its own servers."""
 
 
-@command(is_quiet=False)
-def run_command(asked: argparse.Namespace) -> None:
-    """Move days of one pipeline, and show what became of each."""
-    report = moved(only_one(asked), asked.days)
-    rows = [{name: day.get(name) for name in _SHOWN} for day in report["days"]]
-    show(rows, asked.output, "there was no day to move")
+def _run_days(args: Namespace) -> None:
+    """Move days of one task, and show what became of each."""
+    report = moved(connect_task(args.dag_id, args.task_id, args.bundle_name), args.days)
+    show([{name: day.get(name) for name in _SHOWN} for day in report["days"]], args.output)
 
 
-def moved(pipeline: Pipeline, days: str) -> dict[str, Any]:
-    """Run the task's own work with an intent of its own: ``cli``, this host, and an id that no other run has.
+run_days = command(_run_days, changes=True)
 
-    So it is a reload of days that are published, as a clear would be. The offset is recomputed from the ledger as
-    after a task.
+
+def moved(task: Task, days: str) -> dict[str, Any]:
+    """Do the task's own work with an intent of its own: ``cli``, this host, and an id that no other run has.
+
+    So days that are published are loaded again, as a clear would. Templates are rendered for the first of the days.
+    The offset is recomputed from the ledger, as after a task.
 
     :raises ConnectError: what a task would have failed with.
     """
-    pipeline.task.days = days
+    first = task.day(days.partition("..")[0])
+    pipeline, operator = task.rendered(first), task.declared()
+    operator.source, operator.sink, operator.days = pipeline.source, pipeline.sink, days
     try:
-        return pipeline.task.go_on(context(pipeline))
+        with _connections_of_the_database():
+            return operator.go_on(_context(task))
     except TaskDeferred as waits:
         raise RetriableError(
-            f"{pipeline.name}: a task would wait now, until the days are ready or the source's quota has room "
-            f"({type(waits.trigger).__name__}); try again later"
+            f"task {task.name} would wait now, until the days are ready or the source's quota has room "
+            f"({type(waits.trigger).__name__})"
         ) from None
     except AirflowException as error:
         if isinstance(error.__context__, ConnectError):  # what the operator made Airflow's error of
@@ -50,15 +59,28 @@ def moved(pipeline: Pipeline, days: str) -> dict[str, Any]:
         raise
 
 
-def context(pipeline: Pipeline) -> Any:
+@contextmanager
+def _connections_of_the_database() -> Iterator[None]:
+    """Let Airflow's own Spark hook find a connection that only the database has."""
+    before = os.environ.get(_PROCESS)
+    os.environ[_PROCESS] = "server"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_PROCESS]
+        else:
+            os.environ[_PROCESS] = before
+
+
+def _context(task: Task) -> Any:
     """Return what the operator takes from a task's context."""
     run_id = f"cli__{socket.gethostname()}__{uuid.uuid4().hex}"
-    now = dt.datetime.now(dt.UTC)
     run = SimpleNamespace(
-        dag_id=pipeline.dag_id,
+        dag_id=task.dag.dag_id,
         run_id=run_id,
         run_type="manual",
-        start_date=now,
+        start_date=dt.datetime.now(dt.UTC),
         clear_number=0,
         data_interval_start=None,
         data_interval_end=None,
@@ -66,13 +88,13 @@ def context(pipeline: Pipeline) -> Any:
         partition_key=None,
         conf={},
     )
-    task = SimpleNamespace(
-        dag_id=pipeline.dag_id,
+    instance = SimpleNamespace(
+        dag_id=task.dag.dag_id,
         run_id=run_id,
-        task_id=pipeline.task.task_id,
+        task_id=task.task_id,
         map_index=-1,
         try_number=1,
         xcom_push=lambda key, value: None,
     )
     events: Any = defaultdict(lambda: SimpleNamespace(extra={}, add_partitions=lambda keys: None))
-    return {"dag_run": run, "ti": task, "dag": pipeline.task.dag, "outlet_events": events}
+    return {"dag_run": run, "ti": instance, "dag": task.dag, "outlet_events": events}

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.hooks.variables import in_task
 from airflow_provider_connect.secrets import is_secret_name
 from airflow_provider_connect.sink import Connections, Sink
 from airflow_provider_connect.source import Source
@@ -29,7 +30,7 @@ def resolve(conn_id: str) -> Connection:
     :raises ConfigError: if Airflow has no such connection, or its extra is not a JSON object.
     """
     try:
-        found = BaseHook.get_connection(conn_id)
+        found = _found(conn_id)
     except AirflowNotFoundException:
         raise ConfigError(
             f"Airflow has no connection {conn_id!r}: make it under Admin > Connections or with "
@@ -48,6 +49,22 @@ def resolve(conn_id: str) -> Connection:
         password=SecretStr(found.password) if found.password else None,
         extra=extra,
     )
+
+
+def _found(conn_id: str) -> Any:
+    """Return Airflow's own connection.
+
+    :raises AirflowNotFoundException: there is none.
+    """
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        if in_task():
+            raise
+    # On a command line, that asks the environment and other backends alone, and not the database.
+    from airflow.models.connection import Connection as Stored  # noqa: PLC0415  # a task must not load the database
+
+    return Stored.get_connection_from_secrets(conn_id)
 
 
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:

@@ -12,7 +12,7 @@ _TEXT = "Part of the count of a vendor's requests; all that it says is in its ke
 
 def read(key: str) -> str | None:
     """Return a Variable's text; None if there is no such Variable."""
-    if not _in_task():
+    if not in_task():
         from airflow.models.variable import Variable as Stored  # noqa: PLC0415  # a task must not load the database
 
         return Stored.get(key, default_var=None)  # type: ignore[no-any-return]
@@ -26,7 +26,7 @@ def read(key: str) -> str | None:
 
 def write(key: str, text: str, description: str) -> None:
     """Set a Variable to a text."""
-    if not _in_task():
+    if not in_task():
         from airflow.models.variable import Variable as Stored  # noqa: PLC0415
 
         Stored.set(key, text, description=description)
@@ -36,7 +36,7 @@ def write(key: str, text: str, description: str) -> None:
 
 def delete(key: str) -> None:
     """Delete a Variable, if there is one."""
-    if not _in_task():
+    if not in_task():
         from airflow.models.variable import Variable as Stored  # noqa: PLC0415
 
         Stored.delete(key)
@@ -46,7 +46,7 @@ def delete(key: str) -> None:
 
 def keys(prefix: str) -> list[str]:
     """Return the keys that start with ``prefix``, sorted, without those of secrets backends: Airflow lists none."""
-    if _in_task():
+    if in_task():
         return sorted(Variable.keys(prefix=prefix))
     from airflow.models.variable import Variable as Stored  # noqa: PLC0415
     from airflow.utils.session import create_session  # noqa: PLC0415
@@ -73,6 +73,7 @@ class VariableStore:
         delete(key)
 
 
-def _in_task() -> bool:
+def in_task() -> bool:
+    """Tell whether this is a task's process, which reaches Airflow through its supervisor alone."""
     # Airflow's own models tell a task's process in the same way.
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")

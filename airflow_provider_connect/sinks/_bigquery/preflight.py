@@ -77,11 +77,8 @@ def preflight(
     :raises RetriableError: BigQuery is away, or others stream into the target.
     """
     options, target = tables.options, tables.target
-    if found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
-        return found
     whole = options.replaces_whole(kind)
-    load_method(options, "", schema, columns(schema))
-    if found := problems(api, tables, schema):
+    if found := seen(api, tables, schema, kind=kind):
         return found
     # The second look: another first run may make the table, and publish, between the other two.
     if find(api, target) is None and (lost := len(ledger.days())) and find(api, target) is None:
@@ -105,6 +102,19 @@ def preflight(
     if whole:
         require_only_newest(api, tables, ledger, ready)
     return []
+
+
+def seen(api: Api, tables: Tables, schema: pa.Schema, *, kind: SourceKind = "day", probes: bool = True) -> list[str]:
+    """Return the problems that options, columns, rights and what is there show.
+
+    :param probes: whether rights are tried, too, with a table that is made and dropped.
+    :raises ConnectError: as :func:`preflight`.
+    """
+    options, target = tables.options, tables.target
+    if found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
+        return found
+    load_method(tables.options, "", schema, columns(schema))
+    return problems(api, tables, schema, probes=probes)
 
 
 def require_only_newest(api: Api, tables: Tables, ledger: BigQueryLedger, ready: Ready) -> None:

@@ -45,16 +45,17 @@ if TYPE_CHECKING:
 _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 
 
-def problems(api: Api, tables: Tables, schema: pa.Schema) -> list[str]:
+def problems(api: Api, tables: Tables, schema: pa.Schema, *, probes: bool = True) -> list[str]:
     """Return what a person has to mend, each with what to do; [] when nothing.
 
+    :param probes: whether rights are tried, too, with a table that is made and dropped.
     :raises RetriableError: BigQuery is away.
     """
     target, options = tables.target, tables.options
     if found := _dataset_problems(api, tables):
         return found
     table = find(api, target)
-    checks: list[Callable[[], list[str] | None]] = [lambda: _probe(api, tables)]
+    checks: list[Callable[[], list[str] | None]] = [lambda: _probe(api, tables)] if probes else []
     if table is None:
         checks.append(lambda: new_table_problems(target, options, columns(schema)))
     elif problem := kind_problem(table, target):

@@ -23,7 +23,7 @@ from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, 
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
-from airflow_provider_connect.sinks._bigquery.preflight import preflight
+from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_of
 from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
@@ -113,6 +113,13 @@ class BigQueryPublisher(Publisher):
         """Find what would fail the publish; make the table and the ledger when nothing would."""
         try:
             return preflight(self.api, self.tables, self.ledger, schema, sorted(day.date for day in days), kind=kind)
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
+        """Find what would fail the publish, as far as columns and what is there tell; try no rights to make tables."""
+        try:
+            return seen(self.api, self.tables, schema, kind=kind, probes=False)
         except (ConfigError, DataError) as error:
             return [str(error)]
 

@@ -57,10 +57,18 @@ def probe(path: str) -> None:
 
     :raises ConfigError: it cannot be written, or its parent folder does not exist.
     """
+    require_parent(path)
     folder = Folder(path)
-    parent = Folder(path.rpartition("/")[0] or "/")
-    if folder.local and not parent.exists():
-        raise ConfigError(f"{parent.url} does not exist: make it, or correct path={path!r}")
     probe = f"{CONTROL}/probe-{uuid.uuid4().hex}"
     folder.write(probe, b"\0" * 65536)
     folder.delete(probe)
+
+
+def require_parent(path: str) -> None:
+    """Refuse a local root whose parent folder does not exist.
+
+    :raises ConfigError: it does not.
+    """
+    parent = Folder(path.rpartition("/")[0] or "/")
+    if Folder(path).local and not parent.exists():
+        raise ConfigError(f"{parent.url} does not exist: make it, or correct path={path!r}")

@@ -11,7 +11,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
-from airflow_provider_connect.sinks._delta.create import create, probe
+from airflow_provider_connect.sinks._delta.create import create, probe, require_parent
 from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
@@ -77,6 +77,24 @@ class DeltaPublisher(Publisher):
             return [str(error)]
         return []
 
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Return what would fail the publish; whether anything can be written there, only the first job finds out."""
+        try:
+            if problems := locking_problems(self._path):
+                return problems
+            columns = delta_columns(schema)
+            if (table := open_table(self._path)) is None:
+                require_parent(self._path)
+                return []
+            if problems := ownership_problems(table, self._key, self._path):
+                return problems
+            merged(table, columns, self._options.schema_contract, self._path)
+            if self._options.replaces_whole(kind):
+                require_only_newest(LedgerView(Folder(self._path), table, self._key))
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+        return []
+
     def differences(self, publish: Publish) -> Differences | None:
         """Compare the staged files with the table's files of the day; both are read once, whole."""
         view = LedgerView(Folder(self._path), open_table(self._path), self._key)
@@ -113,3 +131,7 @@ class DeltaPublisher(Publisher):
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``."""
         return Sweeper(Folder(self._path), self._key, self._options.sweep_after).run()
+
+    def leftovers(self) -> list[str]:
+        """Return the unpublished files that :meth:`sweep` would delete."""
+        return Sweeper(Folder(self._path), self._key, self._options.sweep_after).listed()

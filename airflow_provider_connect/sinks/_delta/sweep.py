@@ -111,6 +111,22 @@ class Sweeper:
                 self._settle(attempt, [path for path in files if path not in live])
         return self.deleted
 
+    def listed(self) -> list[str]:
+        """Return the data files that a sweep would delete now, and the folders of attempts that it would bury."""
+        view = self._view()
+        if not view.is_mine or not (attempts := self._silent_attempts()):
+            return []
+        data, live = self._data_files(attempts), {path for _, path, _ in view.files}
+        found = []
+        for attempt in attempts:
+            files = data.get(attempt, [])
+            if self._is_undecided(view, attempt, live, files) or view.attempt(attempt) == SWEPT:
+                found += [path for path in files if path not in live]
+                found.append(attempt_folder(attempt) + "/")
+            elif view.attempt(attempt) is not None:
+                found += sorted(set(files) - live - self._kept(attempt, files))
+        return found
+
     def _view(self) -> LedgerView:
         return LedgerView(self.folder, open_table(self.folder.url), self.key)
 
@@ -180,20 +196,24 @@ class Sweeper:
         )
 
     def _settle(self, attempt: str, files: list[str]) -> None:
-        """Keep the published files, the rejects and the manifest; delete what failed tasks wrote.
+        """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
+        kept = self._kept(attempt, files)
+        self._delete(path for path in files if path not in kept)
+        control = attempt_folder(attempt)
+        marks = (f"{control}/progress-", f"{control}/{PUBLISHING}", *marks_of(attempt))
+        self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
+        self.folder.write(f"{control}/{SETTLED}", b"{}")
+
+    def _kept(self, attempt: str, files: list[str]) -> set[str]:
+        """Return which of a published attempt's files stay.
 
         No manifest names the files of deleted rows, and older versions of the table may show them.
         """
         try:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
-            kept = {file.path for file in manifest.polled.files}
         except (FileNotFoundError, ValidationError):  # never finished, or cannot be read: it does not say what may go
-            kept = {*files}
-        self._delete(path for path in files if path not in kept and not holds_deleted(path))
-        control = attempt_folder(attempt)
-        marks = (f"{control}/progress-", f"{control}/{PUBLISHING}", *marks_of(attempt))
-        self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
-        self.folder.write(f"{control}/{SETTLED}", b"{}")
+            return {*files}
+        return {file.path for file in manifest.polled.files} | {path for path in files if holds_deleted(path)}
 
     def _bury(self, attempt: str, files: list[str]) -> None:
         """Delete all of an attempt that the log has as swept; its manifest first, as nobody can publish the rest."""

@@ -39,11 +39,7 @@ class Preflight:
 
     def problems(self) -> list[str]:
         """Return all problems that can be found at once; make topics when there are none."""
-        found = self._columns() + self.planner.snapshot_problems(self.kind)
-        found = found or self._problems_of(self._reach)
-        if not found:
-            found = self._problems_of(self._rights) or self._problems_of(self._foreseen)
-            found += self._problems_of(self._transactions)
+        found = self.seen()
         if found := found or self._problems_of(self._transactional_id):
             return found
         found = self._problems_of(lambda: self.topics.ensure_ledger(self.options.ledger_topic))
@@ -54,6 +50,15 @@ class Preflight:
         found = found or self._problems_of(self._rights_of_a_first_publish)
         if not found and self.options.route_column is None:
             found += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
+        return found
+
+    def seen(self) -> list[str]:
+        """Return the problems that can be found without making or taking anything."""
+        found = self._columns() + self.planner.snapshot_problems(self.kind)
+        found = found or self._problems_of(self._reach)
+        if not found:
+            found = self._problems_of(self._rights) or self._problems_of(self._foreseen)
+            found += self._problems_of(self._transactions)
         return found
 
     @staticmethod

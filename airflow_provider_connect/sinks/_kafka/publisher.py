@@ -58,6 +58,10 @@ class KafkaPublisher(Publisher):
         """Find what would fail the publish; make the topic and the ledger's when nothing would."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Find what would fail the publish, as far as columns, topics and rights tell; take no transactional id."""
+        return Preflight(self._cluster, schema, days, kind).seen()
+
     def begin(self, publish: Publish) -> Plan:
         """Make the day's topics and schemas ready, and say in the ledger who publishes it now.
 

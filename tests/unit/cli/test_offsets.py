@@ -1,35 +1,154 @@
-"""Gaps are exactly the days that are missing between the first one wanted and the last that is done."""
-
 from __future__ import annotations
 
 import datetime as dt
+import io
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
+from airflow.cli.cli_parser import get_parser
 
-from airflow_provider_connect.cli.offsets import gaps, row
+from airflow_provider_connect import offsets
+from airflow_provider_connect.cli.offsets import gaps
+from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.window import DaySet
 from tests.equipment.airflow.connectors import TinySink, TinySource
 
-SOURCE, SINK = TinySource(conn_id="c"), TinySink(table="t")
+SOURCE = TinySource(conn_id="c")
 FIRST = dt.date(2026, 10, 1)
+Run = Callable[..., tuple[int, str, str]]
 
 
-def day(number: int) -> dt.date:
-    return FIRST + dt.timedelta(days=number)
+def days(*numbers: int) -> list[dt.date]:
+    return [FIRST + dt.timedelta(days=number) for number in numbers]
 
 
-@given(st.sets(st.integers(0, 30)), st.none() | st.integers(0, 30))
-def test_gaps_hold_what_is_missing_and_nothing_else(done: set[int], origin: int | None) -> None:
-    start = None if origin is None else day(origin)
-    offset = Offset.of(SOURCE, SINK, DaySet.of(day(number) for number in done), start)
-    found = {day for first, last in gaps(offset) for day in DaySet(ranges=((first, last),))}
-    first = min(done, default=0) if origin is None else origin
-    assert found == {day(number) for number in range(first, max(done, default=0)) if number not in done}
-    assert row(offset)["missing"] == len(found)
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Variables in memory."""
+    kept: dict[str, str] = {}
+    monkeypatch.setattr(variables, "read", kept.get)
+    monkeypatch.setattr(variables, "write", lambda key, text, _: kept.__setitem__(key, text))
+    monkeypatch.setattr(variables, "delete", lambda key: kept.pop(key, None))
+    monkeypatch.setattr(variables, "keys", lambda prefix: sorted(key for key in kept if key.startswith(prefix)))
+    return kept
 
 
-def test_a_row_tells_position_and_last_day_apart() -> None:
-    shown = row(Offset.of(SOURCE, SINK, DaySet.of([day(0), day(1), day(5)]), day(0)))
-    assert (shown["position"], shown["last"], shown["days"], shown["missing"]) == (day(1), day(5), 3, 3)
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Call a command as Airflow's own parser does; the audit log has no database here."""
+    monkeypatch.setattr("airflow.utils.cli_action_loggers.on_pre_execution", lambda **_: None)
+    monkeypatch.setattr("airflow.utils.cli_action_loggers.on_post_execution", lambda **_: None)
+
+    def called(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["airflow", "connect", *arguments])
+        args = get_parser().parse_args(["connect", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            args.func(args)
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err  # type: ignore[return-value]  # a number
+
+    return called
+
+
+def made(table: str, done: list[dt.date], origin: dt.date | None = None) -> str:
+    sink = TinySink(table=table)
+    Offset.set(SOURCE, sink, done, origin=origin)
+    return offsets.variable_key(SOURCE, sink).removeprefix(offsets.PREFIX)
+
+
+@pytest.mark.parametrize(
+    ("done", "origin", "missing"),
+    [
+        ([], None, []),
+        ([], 0, []),
+        ([0, 1], None, []),
+        ([0, 2, 3, 6], None, [1, 4, 5]),
+        ([3], 0, [0, 1, 2]),
+        ([0, 1, 3], 2, [2]),
+        ([0, 3], 5, []),  # nothing is done of what is wanted
+        ([0, 5], 2, [2, 3, 4]),
+    ],
+)
+def test_gaps_are_what_is_missing_between_the_origin_and_the_last_done_day(
+    done: list[int], origin: int | None, missing: list[int]
+) -> None:
+    first = None if origin is None else days(origin)[0]
+    offset = Offset.of(SOURCE, TinySink(), DaySet.of(days(*done)), first)
+    assert [*gaps(offset)] == days(*missing)
+
+
+def test_a_list_has_a_line_for_each_offset_also_one_that_cannot_be_read(store: dict[str, str], run: Run) -> None:
+    good = made("a", days(0, 1, 3))
+    store[f"{offsets.PREFIX}broken"] = "[red]secret[/red]"
+    code, out, _ = run("offsets", "list", "--output", "json")
+    found = {line["offset"]: line for line in json.loads(out)}
+    assert code == 0
+    assert (found[good]["position"], found[good]["done"], found[good]["gaps"]) == ("2026-10-02", "3", "1")
+    assert found["broken"]["target"].startswith("not an offset: reset it")
+    assert "secret" not in out
+
+
+def test_a_table_shows_what_rich_would_take_for_a_tag_as_it_is(store: dict[str, str], run: Run) -> None:
+    made("a[/b]\x1b[31m[red]", days(0))
+    code, out, _ = run("offsets", "list")
+    assert code == 0
+    assert "a[/b]\\x1b[31m[red]" in "".join(out.split())
+
+
+def test_gaps_end_with_one(store: dict[str, str], run: Run) -> None:
+    name = made("a", days(0, 3))
+    made("b", days(0, 1))
+    assert run("offsets", "gaps", "-o", "json")[:2] == (
+        1, json.dumps([{"offset": name, "from": "2026-10-02", "to": "2026-10-03", "days": "2"}]) + "\n",
+    )  # fmt: skip
+    store.clear()
+    assert run("offsets", "gaps")[0] == 0
+
+
+def test_show_names_the_nearest_offset(store: dict[str, str], run: Run) -> None:
+    name = made("a", days(0, 1, 3))
+    code, out, _ = run("offsets", "show", name, "-o", "yaml")
+    assert (code, "2026-10-01..2026-10-02" in out) == (0, True)
+    code, out, err = run("offsets", "show", name[:-1])
+    assert (code, out) == (78, "")
+    assert f"did you mean {name!r}?" in err
+
+
+@pytest.mark.parametrize(("answer", "code"), [("yes\n", 0), ("no\n", 1), ("", 1)])
+def test_a_reset_asks_first(
+    store: dict[str, str], run: Run, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
+) -> None:
+    name = made("a", days(0))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    assert run("offsets", "reset", name)[0] == code
+    assert bool(store) == bool(code)
+
+
+def test_a_reset_of_what_is_no_offset_needs_no_answer_with_yes(store: dict[str, str], run: Run) -> None:
+    store[f"{offsets.PREFIX}broken"] = "?"
+    assert run("offsets", "reset", "--yes", f"{offsets.PREFIX}broken")[0] == 0
+    assert not store
+
+
+def test_an_export_is_read_back_as_the_same_offsets(store: dict[str, str], run: Run) -> None:
+    made("a", days(0, 3), origin=FIRST)
+    before = offsets.stored()
+    _, out, _ = run("offsets", "export")
+    store.clear()
+    store.update({key: json.dumps(value) for key, value in json.loads(out).items()})  # as 'airflow variables import'
+    assert offsets.stored() == before
+
+
+def test_an_unforeseen_error_shows_its_place_and_not_its_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(prefix: str) -> Any:
+        raise ValueError("password=hunter2")
+
+    monkeypatch.setattr(variables, "keys", fail)
+    code, out, err = run("offsets", "list")
+    assert code == 70
+    assert "hunter2" not in out + err
+    assert "ValueError" in err

@@ -1,0 +1,42 @@
+"""Prints rows as Airflow's own commands do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.cli.simple_table import AirflowConsole
+from rich.markup import escape
+
+
+def show(rows: Sequence[Mapping[str, Any]], output: str) -> None:
+    """Print rows as ``--output`` says."""
+    seen = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
+    AirflowConsole().print_as(data=seen, output=output)
+
+
+def note(text: str) -> None:
+    """Say something beside the rows, on stderr, where it does not come between them and a program that reads them."""
+    sys.stderr.write(f"{text}\n")
+
+
+def _cell(value: Any, output: str) -> Any:
+    if isinstance(value, Mapping) and output in ("json", "yaml"):
+        return {str(name): _cell(each, output) for name, each in value.items()}
+    if isinstance(value, (list, tuple)) and output in ("json", "yaml"):
+        return [_cell(each, output) for each in value]
+    if value is None:
+        return None if output in ("json", "yaml") else ""
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{name}={each}" for name, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        value = ", ".join(map(str, value))
+    elif isinstance(value, dt.datetime):
+        value = value.isoformat(sep=" ", timespec="seconds")
+    if output in ("json", "yaml"):
+        return str(value)
+    # A value may hold what a terminal or rich would take for a command.
+    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
+    return escape(text) if output == "table" else text

@@ -1,0 +1,207 @@
+"""Finds a DAG's ConnectOperator tasks, and renders their templates for a day, outside of any run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk.definitions.mappedoperator import MappedOperator
+from airflow.sdk.exceptions import AirflowException
+from airflow.utils.cli import get_bagged_dag
+from jinja2 import TemplateError
+
+from airflow_provider_connect.cli.printing import note
+from airflow_provider_connect.closing import closing_quietly
+from airflow_provider_connect.config import has_template, nearest
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.hooks import credentials, variables
+from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
+from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
+
+
+@dataclass(frozen=True)
+class Task:
+    """A ConnectOperator task as its DAG file declares it, or why it cannot be looked at alone."""
+
+    dag: Any
+    task_id: str
+    operator: ConnectOperator | None
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return f"{self.dag.dag_id}.{self.task_id}"
+
+    def declared(self) -> ConnectOperator:
+        """Return the operator.
+
+        :raises ConfigError: the task is mapped: only a run knows what it is mapped over.
+        """
+        if self.operator is None:
+            raise ConfigError(
+                f"task {self.name} is mapped, and only a run knows over what: "
+                "give the same source and sink to a task of its own to look at them"
+            )
+        return self.operator
+
+    @property
+    def zone(self) -> str:
+        """The zone of the source's days; UTC where a template hides it."""
+        name = self.declared().source.timezone
+        return "UTC" if has_template(name) else name
+
+    def day(self, text: str | None) -> Day:
+        """Return the day that is meant: yesterday in the source's zone by default.
+
+        :raises ConfigError: if the text is no day.
+        """
+        if text is None:
+            return Day(date=dt.datetime.now(zone(self.zone)).date() - ONE_DAY, zone=self.zone)
+        days = parse_days(text, self.zone)
+        if len(days) > 1:
+            raise ConfigError(f"{text!r} is not one day")
+        return days[0]
+
+    def rendered(self, day: Day) -> Pipeline:
+        """Return source and sink with their templates rendered as a run for this day would.
+
+        :raises ConfigError: with all that is wrong with either.
+        """
+        operator = self.declared()
+        context, jinja = _context(operator, self.dag, day), operator.get_template_env()
+        found: dict[str, Any] = {}
+        problems = []
+        for name in ("source", "sink"):
+            try:
+                found[name] = operator.render_template(getattr(operator, name), context, jinja).checked()
+            except TemplateError as error:
+                problems.append(
+                    f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
+                    f"{error.message or type(error).__name__}"
+                )
+            except ConfigError as error:
+                problems.append(f"task {self.name}: {error}")
+        if problems:
+            raise ConfigError("\n".join(problems))
+        return Pipeline(self, found["source"], found["sink"])
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The source and the sink of a task, ready to be opened."""
+
+    task: Task
+    source: Source
+    sink: Sink
+
+    @property
+    def key(self) -> StreamKey:
+        """The stream, as the sink's ledger knows it."""
+        return StreamKey(connector=self.source.name, stream=self.source.stream_key)
+
+    def connections(self) -> Connections:
+        """Return the connections of both.
+
+        :raises ConfigError: with every problem found.
+        """
+        return credentials.resolve_all(self.source, self.sink, self.task.declared()._conn_id)
+
+    @contextmanager
+    def publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
+        """Open the sink.
+
+        :param connections: by default the sink's alone are looked up.
+        """
+        found = self._of_sink() if connections is None else connections
+        with closing_quietly(self.sink.open(self.key, found), note) as publisher:
+            yield publisher
+
+    @contextmanager
+    def poller(self, connections: Connections) -> Iterator[Poller]:
+        """Open the source."""
+        with closing_quietly(self.source.open(connections[self.source.conn_id]), note) as poller:
+            yield poller
+
+    def _of_sink(self) -> Connections:
+        found = {conn_id: credentials.resolve(conn_id) for conn_id in self.sink.connection_ids}
+        if problems := self.sink.check(found):
+            raise ConfigError("\n".join(problems))
+        return found
+
+
+def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[Task]:
+    """Return a DAG's ConnectOperator tasks, or the one that is named.
+
+    :raises ConfigError: if there is no such DAG or task, or the DAG has none.
+    """
+    try:
+        dag = get_bagged_dag(list(bundles or ()), dag_id)
+    except AirflowException:
+        raise ConfigError(
+            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported: see 'airflow dags list-import-errors'"
+        ) from None
+    found = {task.task_id: Task(dag, task.task_id, _operator(task)) for task in dag.tasks if _is_ours(task)}
+    if not found:
+        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task")
+    if task_id is None:
+        return list(found.values())
+    if task_id not in found:
+        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {nearest(task_id, found)}")
+    return [found[task_id]]
+
+
+def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> Task:
+    """Return a DAG's only ConnectOperator task, or the one that is named.
+
+    :raises ConfigError: if it has several, too.
+    """
+    found = connect_tasks(dag_id, task_id, bundles)
+    if len(found) > 1:
+        names = ", ".join(task.task_id for task in found)
+        raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks: name one of {names}")
+    return found[0]
+
+
+def _is_ours(task: Any) -> bool:
+    kind = task.operator_class if isinstance(task, MappedOperator) else type(task)
+    return isinstance(kind, type) and issubclass(kind, ConnectOperator)
+
+
+def _operator(task: Any) -> ConnectOperator | None:
+    """Return what can be looked at outside of a run: not a task that is mapped, nor one of a mapped group."""
+    return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
+
+
+class _Values:
+    """``var.value`` in a template."""
+
+    def __getattr__(self, name: str) -> str:
+        return self.get(name)
+
+    def get(self, name: str, default: str | None = None) -> str:
+        text = variables.read(name)
+        if text is None and default is None:
+            raise ConfigError(f"a template asks for Variable {name!r}, which is not set")
+        return default if text is None else text  # type: ignore[return-value]  # one of them is text
+
+
+def _context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
+    """Return what a template may ask for that a day alone tells."""
+    params: Any = operator.params
+    date = str(day)
+    return {
+        "ds": date,
+        "ds_nodash": date.replace("-", ""),
+        "logical_date": day.start,
+        "data_interval_start": day.start,
+        "data_interval_end": day.end,
+        "params": {**dag.params.dump(), **params.dump()},
+        "dag": dag,
+        "task": operator,
+        "var": {"value": _Values()},
+    }

@@ -1,0 +1,220 @@
+"""Each command on a real Airflow database, with a DAG file of its own, a stand-in of Mixpanel and a Delta table."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.cli.cli_parser import get_parser
+from airflow.models.connection import Connection
+from airflow.models.variable import Variable
+from airflow.utils.db import initdb
+from airflow.utils.session import create_session
+
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.server import StandIn
+from airflow_provider_connect.hooks import variables
+from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from tests.equipment.delta.lab import SCHEMA, staged
+
+pytestmark = pytest.mark.slow
+
+CANARY = "canary-secret-9c1e"
+DAGS = """
+import datetime as dt
+from airflow.sdk import DAG, Asset
+from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+
+SOURCE = dict(conn_id="cli_mixpanel", stream="export", project_timezone="UTC")
+start = dict(schedule=None, start_date=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+with DAG("cli_one", params={"name": "events"}, **start):
+    ConnectOperator(
+        task_id="events",
+        source=MixpanelSource(**SOURCE),
+        sink=DeltaSink(path="{{ var.value.cli_lake }}/{{ params.name }}"),
+        asset=Asset("x-lake://one"),
+        conn_id="cli_spark",
+    )
+with DAG("cli_odd", **start):
+    ConnectOperator(
+        task_id="needs_a_run",
+        source=MixpanelSource(**SOURCE),
+        sink=DeltaSink(path="/lake/{{ ti.run_id }}"),
+        asset=Asset("x-lake://two"),
+        conn_id="cli_spark",
+    )
+    ConnectOperator(
+        task_id="nowhere",
+        source=MixpanelSource(**SOURCE | {"conn_id": "cli_missing"}),
+        sink=DeltaSink(path="/lake/a"),
+        conn_id="cli_missing_too",
+    )
+    ConnectOperator.partial(task_id="mapped", source=MixpanelSource(**SOURCE), conn_id="cli_spark").expand(
+        sink=[DeltaSink(path="/lake/a"), DeltaSink(path="/lake/b")]
+    )
+"""
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def mixpanel() -> Iterator[StandIn]:
+    with StandIn(Project(seed=5, events_per_day=50)) as standin:
+        yield standin
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, mixpanel: StandIn) -> Iterator[Path]:
+    """Make the database with what the DAGs need, and the folder of their file; return the lake's folder."""
+    lake, dags = tmp_path_factory.mktemp("lake"), tmp_path_factory.mktemp("dags")
+    (dags / "cli_dags.py").write_text(DAGS)
+    with pytest.MonkeyPatch.context() as patched:
+        bundle = {"classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {"path": str(dags)}}
+        patched.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle | {"name": "cli"}]))
+        initdb()
+        account = mixpanel.account
+        with create_session() as session:
+            session.add(
+                Connection(
+                    conn_id="cli_mixpanel",
+                    conn_type="mixpanel",
+                    host=mixpanel.url,
+                    login=account.username,
+                    password=account.secret,
+                    extra=json.dumps({"project_id": str(account.project_id), "proxy_token": CANARY}),
+                )
+            )
+            session.add(Connection(conn_id="cli_spark", conn_type="spark", host="local"))
+        Variable.set("cli_lake", str(lake))
+        yield lake
+
+
+@pytest.fixture
+def run(lake: Path, mixpanel: StandIn, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Call a command; whatever it says, it shows no secret."""
+
+    def called(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["airflow", "connect", *arguments])
+        args = get_parser().parse_args(["connect", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            args.func(args)
+        out, err = capsys.readouterr()
+        assert not {mixpanel.account.secret, CANARY} & {*(out + err).split('"')}
+        assert mixpanel.account.secret not in out + err
+        return ended.value.code, out, err  # type: ignore[return-value]  # a number
+
+    return called
+
+
+def lines(out: str) -> list[dict[str, Any]]:
+    return json.loads(out)  # type: ignore[no-any-return]
+
+
+def test_a_check_makes_nothing_and_says_what_is_well(run: Run, lake: Path) -> None:
+    code, out, err = run("check", "cli_one", "-o", "json")
+    assert code == 0, out + err
+    found = {line["what"]: line for line in lines(out)}
+    assert {line["state"] for line in found.values()} == {"ok"}
+    assert set(found) == {"options", "connections", "source", "sink", "ledger", "quota"}
+    assert f"{lake}/events" in found["options"]["found"]
+    assert "there is room" in found["quota"]["found"]
+    assert not list(lake.iterdir())
+
+
+def test_a_check_finds_the_problems_of_all_tasks_at_once(run: Run) -> None:
+    code, out, _ = run("check", "cli_odd", "-o", "json")
+    assert code == 1
+    problems = {(line["task"], line["what"]): line["found"] for line in lines(out) if line["state"] == "problem"}
+    assert "is mapped" in problems["cli_odd.mapped", "options"]
+    assert "'ti' is undefined" in problems["cli_odd.needs_a_run", "options"]
+    missing = [
+        line["found"] for line in lines(out) if (line["task"], line["what"]) == ("cli_odd.nowhere", "connections")
+    ]
+    assert len(missing) == 2
+
+
+def test_what_is_not_there_is_named_with_what_is(run: Run) -> None:
+    assert run("check", "cli_none")[0] == 78
+    code, _, err = run("check", "cli_odd", "nowheer")
+    assert (code, "did you mean 'nowhere'?" in err) == (78, True)
+    code, _, err = run("preview", "cli_odd", "--day", "2026-03-01")
+    assert (code, "name one of" in err) == (78, True)
+    assert run("ledger", "cli_one", "2026-13-01")[0] == 78
+
+
+def test_a_preview_shows_rows_and_reserves_its_request(run: Run, lake: Path) -> None:
+    code, out, err = run("preview", "cli_one", "events", "--day", "2026-03-01", "--rows", "3", "-o", "json")
+    assert code == 0, err
+    assert len(lines(out)) == 3
+    assert all(row["time"].startswith("2026-03-01") for row in lines(out))
+    assert "at least 1 request of 60 requests an hour" in err
+    assert not list(lake.iterdir())
+    code, out, _ = run("preview", "cli_one", "--day", "2026-03-01", "--rows", "1")
+    assert (code, "event" in out) == (0, True)
+    kept = variables.keys("connect_quota/")
+    assert [key for key in kept if "/sent/" in key]
+    assert not [key for key in kept if "/hold/" in key or "/wait/" in key]
+
+
+def test_ledger_plan_and_sweep_ask_the_sink_itself(run: Run, lake: Path) -> None:
+    code, out, err = run("ledger", "cli_one", "2026-03-01", "-o", "json")
+    assert (code, lines(out)) == (1, [])
+    assert "has nothing of 2026-03-01" in err
+    path, date = lake / "events", dt.date(2026, 3, 1)
+    sink, source = DeltaSink(path=str(path)), MixpanelSource(conn_id="cli_mixpanel", project_timezone="UTC")
+    key = StreamKey(connector=source.name, stream=source.stream_key)
+    publisher = sink.open(key, {})
+    assert publisher.preflight(SCHEMA, (), "day") == []
+    publish = dataclasses.replace(staged(path, date, ["a", "b"], "t1", sink=sink), key=key)
+    publisher.commit(publish, None, [])
+
+    code, out, _ = run("ledger", "cli_one", "events", "2026-03-01", "-o", "json")
+    [line] = lines(out)
+    assert (code, line["generation"], line["rows"], line["run"]) == (0, "1", "2", "dag/run-t1/task")
+    assert "generation" in run("ledger", "cli_one", "2026-03-01")[1]
+
+    code, out, _ = run("plan", "cli_one", "--days", "2026-03-01..2026-03-31", "-o", "json")
+    [line] = lines(out)
+    assert (code, line["days"], line["requests"], line["published"], line["rows_a_day"]) == (0, "31", "31", "1", "2")
+
+    dead = staged(path, date, ["c"], "t2", sink=sink)
+    listed = lines(run("sweep", "cli_one", "--dry-run", "-o", "json")[1])
+    assert listed == []  # it may still live
+    long_ago = (dt.datetime.now(dt.UTC) - dt.timedelta(days=30)).timestamp()
+    for file in path.rglob(f"*{dead.manifest.attempt}*"):
+        for each in [file, *file.rglob("*")]:
+            os.utime(each, (long_ago, long_ago))
+    left = {line["left_over"] for line in lines(run("sweep", "cli_one", "--dry-run", "-o", "json")[1])}
+    assert {*left} >= {file.path for file in dead.manifest.polled.files}
+    assert all((path / name).exists() for name in left)
+    assert run("sweep", "cli_one")[0] == 0
+    assert not any((path / name).exists() for name in left)
+    assert lines(run("sweep", "cli_one", "--dry-run", "-o", "json")[1]) == []
+
+
+def test_a_run_moves_days_from_here_under_an_intent_of_its_own(run: Run) -> None:
+    code, out, err = run("run", "cli_one", "--days", "2026-03-05..2026-03-06", "-o", "json")
+    assert code == 0, err
+    assert [(line["day"], line["status"], line["generation"]) for line in lines(out)] == [
+        ("2026-03-05", "published", "1"),
+        ("2026-03-06", "published", "1"),
+    ]
+    [kept] = lines(run("ledger", "cli_one", "2026-03-06", "-o", "json")[1])
+    assert kept["run"].startswith("cli_one/cli__")
+    assert kept["rows"] == next(line["rows_written"] for line in lines(out) if line["day"] == "2026-03-06")
+    again = lines(run("run", "cli_one", "--days", "2026-03-06", "-o", "json")[1])
+    assert [(line["status"], line["generation"]) for line in again] == [("published", "2")]
+    [offset] = lines(run("offsets", "list", "-o", "json")[1])
+    assert int(offset["done"]) >= 2
+    code, _, err = run("run", "cli_one", "--days", "2099-01-01")
+    assert (code, "lie ahead" in err) == (78, True)
