@@ -67,7 +67,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
     """
 
     custom_operator_name = "@task.connect"
-    template_fields: Sequence[str] = (*DecoratedOperator.template_fields, "options", "source", "sink")
+    template_fields: Sequence[str] = (*DecoratedOperator.template_fields, "options", "source", "sink", "days")
     template_fields_renderers = {
         **DecoratedOperator.template_fields_renderers,
         "options": "json",
@@ -100,8 +100,10 @@ class ConnectDecoratedOperator(DecoratedOperator):
         if asset is not None:
             outlets, asset = with_outlet(outlets, asset)
         self.asset = asset
+        # These three show what the function gave, once it did.
         self.source: dict[str, Any] | None = None
         self.sink: dict[str, Any] | None = None
+        self.days: str | None = None
         self.published_link = ""
         self._moving: _Moving | None = None
         super().__init__(
@@ -152,7 +154,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
             raise
         finally:
             self.source, self.sink = moving.source.serialize(), moving.sink.serialize()
-            self.options |= {"days": moving.days}
+            self.days = moving.days
             self.published_link = moving.published_link
 
     def on_kill(self) -> None:
