@@ -3,4 +3,4 @@
 This file runs on Spark executors too, so it imports nothing.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"

@@ -30,7 +30,7 @@ from markdown.extensions.toc import slugify
 from packaging.requirements import Requirement
 from pydantic import BaseModel
 
-from airflow_provider_connect import registry
+from airflow_provider_connect import __version__, registry
 from airflow_provider_connect.operators.arguments import require_known
 from airflow_provider_connect.operators.connect import ConnectOperator
 from tests.unit.house.test_docs import maker
@@ -95,6 +95,10 @@ def test_each_page_stands_in_the_navigation_once() -> None:
     named = navigation()
     assert len(named) == len(set(named))
     assert {path.name for path in DOCS.glob("*.md")} - set(named) == set()
+
+
+def test_the_changelog_has_a_section_for_this_version() -> None:
+    assert f"\n## {__version__} (" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_each_block_has_a_language_that_is_checked() -> None:
