@@ -140,7 +140,7 @@ def test_what_is_uploaded_passes_the_check_of_the_index(sdist, wheel):
 
 def test_the_page_on_the_index_has_the_readme_without_links_that_lead_nowhere_there(installed):
     (distribution,) = importlib.metadata.distributions(path=[str(installed)])
-    page = distribution.metadata.get_payload()
+    page = distribution.read_text("METADATA")
     assert all(
         part in page for part in ("# airflow-provider-connect", "ConnectOperator(", "docs/usage.md", "## Develop")
     )
