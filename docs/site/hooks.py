@@ -54,6 +54,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Link the pages of connectors, and show the paths of files that lie outside the site."""
     if "/" in page.file.src_uri:
         return markdown  # made here
+    if page.file.src_uri == "changelog.md":
+        return (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")
     markdown = _INTO_THE_CLONE.sub(r"\1 (`\2`)", _A_FACE.sub(r"[`\2`](\1/\2.md)", markdown))
     for connector, guide in GUIDES.items():
         if page.file.src_uri == guide:
