@@ -102,7 +102,9 @@ def test_the_changelog_has_a_section_for_this_version() -> None:
 
 
 def test_each_block_has_a_language_that_is_checked() -> None:
-    assert {block.language for block in blocks()} - SHOWN <= {"python", "json", "yaml", "toml", "ini", "sh", "bash"}
+    assert {block.language for block in blocks()} - SHOWN <= {
+        *("python", "json", "yaml", "toml", "ini", "sh", "bash", "console")
+    }
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
@@ -168,9 +170,9 @@ def documents(text: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("block", blocks("sh", "bash"), ids=str)
+@pytest.mark.parametrize("block", blocks("sh", "bash", "console"), ids=str)
 def test_commands_exist(block: Block) -> None:
-    for words in commands(block.code):
+    for words in commands(typed(block)):
         match words:
             case ["airflow", *arguments]:
                 airflow_cli().parse_args(arguments)
@@ -202,6 +204,13 @@ def test_no_command_hides_in_a_block_without_a_language() -> None:
         block for block in blocks("", "text") if re.search(r"^(make|pip|python|airflow) ", block.code, re.MULTILINE)
     ]
     assert hidden == []
+
+
+def typed(block: Block) -> str:
+    """Return what a person types: of what a console shows, the lines that begin with its prompt."""
+    if block.language != "console":
+        return block.code
+    return "\n".join(line.removeprefix("$ ") for line in block.code.splitlines() if line.startswith("$ "))
 
 
 def commands(code: str) -> Iterator[list[str]]:
