@@ -88,6 +88,11 @@ def preflight(
         ]
     ready = ensure_target(api, target, options, schema)
     if options.deletes == "soft":
+        if options.write_mode == "replace" and all(column.source != RECORD_KEY for column in ready.columns):
+            return [
+                f"table {target.id} has no column {RECORD_KEY}, and schema_contract={options.schema_contract!r} adds "
+                "none: add it to the table (STRING), or set deletes='hard'"
+            ]
         ensure_marks(api, target)
     check_buffer(api, target, ready, dates, options.write_mode, replaces_whole=whole)
     ensure_tombstones(api, tables, ready.columns)

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PUBLISH_SECONDS = 60.0
+RACE_SECONDS = 600.0
+"""How long other commits may go on being faster: each of them is somebody's progress, and each try compares anew."""
 _PAUSES = doubling(0.02, 2.0)
 
 
@@ -219,17 +221,22 @@ def until_done(path: str, attempt: Callable[[], T | None]) -> T:
     :raises RetriableError: other commits were always faster, or the storage is away.
     """
     patience = Patience(PUBLISH_SECONDS, _PAUSES, jitter=FROM_NONE)
+    races = Patience(RACE_SECONDS, _PAUSES, jitter=FROM_NONE)
     while True:
+        waits = patience
         try:
             done = attempt()
         except delta_errors() as error:
             # The commit may have landed nevertheless: the next turn reads the log first.
             failure = storage_error(path, error)
-            if not lost_race(error):
+            if lost_race(error):
+                waits = races
+                patience.restart()  # the storage answers
+            else:
                 patience.shorten(1.0)
         else:
             if done is not None:
                 return done
             continue
-        if not patience.look_again():
+        if not waits.look_again():
             raise failure

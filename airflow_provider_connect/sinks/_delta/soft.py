@@ -98,7 +98,8 @@ def deleted_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, 
 def columns_of(view: LedgerView, paths: Iterable[str], without: Iterable[str] = ()) -> pa.Schema:
     """Return the columns of some files together, with the table's types.
 
-    Files that others compacted may hold the same values as other types: Spark's times, or long strings.
+    Files that others compacted may hold the same values as other types: Spark's times, or long strings. A column that
+    is never NULL in one file may be missing in another, so none is declared to be.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -109,7 +110,11 @@ def columns_of(view: LedgerView, paths: Iterable[str], without: Iterable[str] = 
             there = pq.read_schema(source)
         found.append(
             pa.schema(
-                [field.with_type(types.get(field.name, field.type)) for field in there if field.name not in left_out]
+                [
+                    field.with_type(types.get(field.name, field.type)).with_nullable(True)  # noqa: FBT003
+                    for field in there
+                    if field.name not in left_out
+                ]
             )
         )
     return pa.unify_schemas(found) if found else pa.schema([])

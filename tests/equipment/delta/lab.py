@@ -63,7 +63,10 @@ def staged(
         values: dict[str, Any] = {"event": rows, "time": [noon.replace(tzinfo=dt.UTC)] * len(rows)}
         values |= {"time_local": [noon] * len(rows), DELETED: [False] * len(rows)}
         values |= {"record_key": [hashlib.md5(row.partition("=")[0].encode()).hexdigest() for row in rows]}
-        arrays = [pa.array(values.get(c.name, [None] * len(rows)), type=c.type) for c in columns]
+        # Another column holds nothing, or, where it must hold something, what the event does.
+        arrays = [
+            pa.array(values.get(c.name, [None] * len(rows) if c.nullable else rows), type=c.type) for c in columns
+        ]
         path = data_file(day, attempt, 0, "0")
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table(arrays, schema=pa.schema(columns)), root / path)

@@ -296,6 +296,8 @@ def test_soft_deletes_say_what_they_cannot_do(shop: Shop) -> None:
     assert "compares snapshots by record_key" in problem
     hard = shop.bench()
     assert problems(hard) == []
+    (problem,) = Soft(shop, deletes="soft", schema_contract="discard_columns").problems()
+    assert "has no column record_key, and schema_contract='discard_columns' adds none" in problem
     put(hard, MONDAY, ["a"], 1)
     assert soft.problems() == []
     with pytest.raises(ConfigError, match="holds 1 rows without record_key"):

@@ -200,6 +200,14 @@ def test_deleted_rows_keep_columns_that_the_source_has_lost_or_gained(lab: Lab) 
     assert {"old", "new"} <= set(DeltaTable(str(lab.root)).to_pyarrow_table().column_names)
 
 
+def test_deleted_rows_may_lack_a_column_that_is_never_null_now(lab: Lab) -> None:
+    new = KEYED.append(pa.field("new", pa.string(), nullable=False))
+    put(lab, DAYS[0], ["a", "b"])
+    put(lab, DAYS[1], ["b", "c"], schema=new)
+    put(lab, DAYS[2], ["c"], schema=new)
+    assert (live(lab), [event for event, _ in deleted(lab)]) == (["c"], ["a", "b"])
+
+
 def test_deleted_rows_are_no_change_by_somebody_else(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     put(lab, DAYS[0], ["a", "b"])
     put(lab, DAYS[1], ["b"])
