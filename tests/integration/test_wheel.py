@@ -115,7 +115,8 @@ def test_the_wheel_holds_the_package_without_the_demo_and_nothing_else(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     information = f"{PACKAGE}-{airflow_provider_connect.__version__}.dist-info"
     assert {name.partition("/")[0] for name in names} == {PACKAGE, information}
-    ours = {path.relative_to(ROOT) for path in (ROOT / PACKAGE).rglob("*.py")}
+    files = (path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in {".py", ".txt"})
+    ours = {path.relative_to(ROOT) for path in files}
     wanted = {path.as_posix() for path in ours if path.parts[1] != "demo"} | {f"{PACKAGE}/py.typed"}
     assert {name for name in names if name.startswith(f"{PACKAGE}/")} == wanted
     assert f"{PACKAGE}/spark/job.py" in names
