@@ -101,7 +101,9 @@ def main() -> None:
         command = [sys.executable, "-c", PARSE, *map(str, files.values())]
         found: dict[str, list[float]] = {name: [] for name in files}
         for _ in range(args.rounds + 1):  # the first compiles
-            out = subprocess.run(command, capture_output=True, text=True, check=True, env=env | {"AIRFLOW_HOME": folder})
+            out = subprocess.run(
+                command, capture_output=True, text=True, check=True, env=env | {"AIRFLOW_HOME": folder}
+            )
             for name, line in zip(files, out.stdout.splitlines()[-len(files) :], strict=True):
                 found[name].append(float(line))
     print(f"ms of CPU to parse a file, median (min to max) of {args.rounds} rounds")
