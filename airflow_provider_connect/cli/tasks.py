@@ -19,6 +19,7 @@ from airflow_provider_connect.config import has_template, nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
@@ -68,17 +69,18 @@ class Task:
         return days[0]
 
     def rendered(self, day: Day) -> Pipeline:
-        """Return source and sink with their templates rendered as a run for this day would.
+        """Return source, sink and shapes with their templates rendered as a run for this day would.
 
-        :raises ConfigError: with all that is wrong with either.
+        :raises ConfigError: with all that is wrong with any of them.
         """
         operator = self.declared()
         context, jinja = _context(operator, self.dag, day), operator.get_template_env()
         found: dict[str, Any] = {}
         problems = []
-        for name in ("source", "sink"):
+        for name in ("source", "sink", "shape"):
             try:
-                found[name] = operator.render_template(getattr(operator, name), context, jinja).checked()
+                made = operator.render_template(getattr(operator, name), context, jinja)
+                found[name] = Chain.of(checked(made)) if name == "shape" else made.checked()
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -88,16 +90,17 @@ class Task:
                 problems.append(f"task {self.name}: {error}")
         if problems:
             raise ConfigError("\n".join(problems))
-        return Pipeline(self, found["source"], found["sink"])
+        return Pipeline(self, found["source"], found["sink"], found["shape"])
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The source and the sink of a task, ready to be opened."""
+    """The source and the sink of a task, ready to be opened, and the shapes in between."""
 
     task: Task
     source: Source
     sink: Sink
+    chain: Chain
 
     @property
     def key(self) -> StreamKey:
@@ -105,11 +108,11 @@ class Pipeline:
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def connections(self) -> Connections:
-        """Return the connections of both.
+        """Return the connections of all of them.
 
         :raises ConfigError: with every problem found.
         """
-        return credentials.resolve_all(self.source, self.sink, self.task.declared()._conn_id)
+        return credentials.resolve_all(self.source, self.sink, self.task.declared()._conn_id, self.chain.conn_ids)
 
     @contextmanager
     def publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:

@@ -2,5 +2,6 @@
 
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.shapes.choice import Drop, Select
+from airflow_provider_connect.shapes.shaping import Shaping
 
-__all__ = ["Chain", "Drop", "Select"]
+__all__ = ["Chain", "Drop", "Select", "Shaping"]

@@ -12,14 +12,14 @@ from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes.choice import Drop, Select
-from airflow_provider_connect.shapes.shape import Columns, Shape
+from airflow_provider_connect.shapes.shape import Columns, Shape, require
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in (Drop, Select)}
 FILTERED = "shape_filtered"
-"""The count of rows that filters have left out."""
+"""The count of rows that shapes have left out."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,21 @@ class Chain:
             return batch
 
         return shaped
+
+
+def checked(shapes: Sequence[Shape]) -> list[Shape]:
+    """Return shapes after validating what their templates became.
+
+    :raises ConfigError: naming everything that is wrong in any of them, each with its position.
+    """
+    made, problems = [], []
+    for index, shape in enumerate(shapes):
+        try:
+            made.append(shape.checked())
+        except ConfigError as error:
+            problems.append(f"shape[{index}]: {error}")
+    require(problems)
+    return made
 
 
 def _shape_of(entry: Mapping[str, Any]) -> Shape:
