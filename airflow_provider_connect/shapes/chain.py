@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes.cast import Cast
 from airflow_provider_connect.shapes.choice import Drop, Select
+from airflow_provider_connect.shapes.constant import Constant
+from airflow_provider_connect.shapes.extract import Extract
+from airflow_provider_connect.shapes.filter import Filter
+from airflow_provider_connect.shapes.flatten import Flatten
+from airflow_provider_connect.shapes.mask import Mask
+from airflow_provider_connect.shapes.rename import Rename
+from airflow_provider_connect.shapes.route import Route
 from airflow_provider_connect.shapes.shape import Columns, Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in (Drop, Select)}
+_ALL: tuple[type[Shape], ...] = (Select, Drop, Rename, Cast, Mask, Filter, Flatten, Extract, Constant, Route)
+SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in _ALL}
 FILTERED = "shape_filtered"
 """The count of rows that filters have left out."""
 
@@ -83,7 +92,8 @@ class Chain:
     ) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
         """Return what changes each batch of a poll, in one thread, and counts what it did.
 
-        The counts are ``shape_<position>_<name>`` for each shape, and ``shape_filtered`` for the rows of all filters.
+        The counts are ``shape_<position>_<name>`` for each shape, that with ``_null`` for values that did not fit and
+        are NULL, and ``shape_filtered`` for the rows of all filters.
 
         :param schema: before the first shape.
         :raises ConfigError: as :meth:`schema`, or a connection lacks something.
@@ -97,8 +107,10 @@ class Chain:
         def shaped(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
             for name, step in steps:
                 rows = batch.num_rows
-                batch, values = step(batch)
+                batch, values, misfits = step(batch)
                 counts[name] += values
+                if misfits:
+                    counts[f"{name}_null"] += misfits
                 if batch.num_rows < rows:
                     counts[FILTERED] += rows - batch.num_rows
             return batch
