@@ -30,9 +30,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from airflow_provider_connect.shapes.chain import FILTERED
 from airflow_provider_connect.sink import LedgerRow, OnEmpty
 from airflow_provider_connect.source import VendorCount
+from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import ONE_DAY
 from airflow_provider_connect.wire import Wire
@@ -175,11 +175,12 @@ def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased:
     lost = published - rows - erased
     if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * published:
         return None
+    shaped = ", with those that shapes leave out" if published > earlier.rows else ""
     text = (
         f"day {day}: the source answered with {rows:,} rows"
         f"{f' besides {erased:,} that were erased since' if erased else ''}, and {published:,} are published of "
-        f"{earlier.day} (generation {earlier.generation}): {_percent(lost, published)} fewer, and shrink_percent "
-        f"allows {rules.shrink_percent:g} %: check whether the answer was cut; "
+        f"{earlier.day} (generation {earlier.generation}{shaped}): {_percent(lost, published)} fewer, and "
+        f"shrink_percent allows {rules.shrink_percent:g} %: check whether the answer was cut; "
     )
     advice = "if it is right, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
     if rules.on_shrink == "fail":

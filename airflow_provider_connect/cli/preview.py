@@ -17,7 +17,7 @@ from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.shapes.shaping import Shaping
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import Poller
 from airflow_provider_connect.window import Day

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes.cast import Cast
 from airflow_provider_connect.shapes.choice import Drop, Select
+from airflow_provider_connect.shapes.constant import Constant
+from airflow_provider_connect.shapes.extract import Extract
+from airflow_provider_connect.shapes.filter import Filter
+from airflow_provider_connect.shapes.flatten import Flatten
+from airflow_provider_connect.shapes.mask import Mask
+from airflow_provider_connect.shapes.rename import Rename
+from airflow_provider_connect.shapes.route import Route
 from airflow_provider_connect.shapes.shape import Columns, Shape, require
+from airflow_provider_connect.stage.counts import FILTERED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in (Drop, Select)}
-FILTERED = "shape_filtered"
-"""The count of rows that shapes have left out."""
+_ALL: tuple[type[Shape], ...] = (Select, Drop, Rename, Cast, Mask, Filter, Flatten, Extract, Constant, Route)
+SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in _ALL}
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,8 @@ class Chain:
     ) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
         """Return what changes each batch of a poll, in one thread, and counts what it did.
 
-        The counts are ``shape_<position>_<name>`` for each shape, and ``shape_filtered`` for the rows of all filters.
+        The counts are ``shape_<position>_<name>`` for each shape, that with ``_null`` for values that did not fit and
+        are NULL, and ``shape_filtered`` for the rows of all filters.
 
         :param schema: before the first shape.
         :raises ConfigError: as :meth:`schema`, or a connection lacks something.
@@ -97,8 +106,10 @@ class Chain:
         def shaped(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
             for name, step in steps:
                 rows = batch.num_rows
-                batch, values = step(batch)
+                batch, values, misfits = step(batch)
                 counts[name] += values
+                if misfits:
+                    counts[f"{name}_null"] += misfits
                 if batch.num_rows < rows:
                     counts[FILTERED] += rows - batch.num_rows
             return batch
@@ -106,8 +117,31 @@ class Chain:
         return shaped
 
 
+@dataclass(frozen=True)
+class Shaping:
+    """What a poll does to each batch of rows before anything is written. Holds secrets; it is never printed.
+
+    :param connections: those of the shapes alone, by their ids.
+    """
+
+    chain: Chain = field(default_factory=Chain)
+    connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, chain: Chain, connections: Mapping[str, Connection]) -> Shaping:
+        """Take from all connections of a task what the shapes need."""
+        return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
+
+    def bind(self, schema: pa.Schema) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
+        """Return what changes each batch of a poll; without shapes, what changes nothing. Executor, once a poll.
+
+        :param schema: of the source's rows.
+        """
+        return self.chain.bind(schema, self.connections) if self.chain else _unchanged
+
+
 def checked(shapes: Sequence[Shape]) -> list[Shape]:
-    """Return shapes after validating what their templates became.
+    """Return shapes after validating what their templates became. Airflow, once a task.
 
     :raises ConfigError: naming everything that is wrong in any of them, each with its position.
     """
@@ -119,6 +153,10 @@ def checked(shapes: Sequence[Shape]) -> list[Shape]:
             problems.append(f"shape[{index}]: {error}")
     require(problems)
     return made
+
+
+def _unchanged(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
+    return batch
 
 
 def _shape_of(entry: Mapping[str, Any]) -> Shape:

@@ -21,10 +21,12 @@ class Shaped(NamedTuple):
     """What a shape made of a batch.
 
     :param values: how many values it took away, changed or made; NULL does not count. Of a filter, how many rows.
+    :param misfits: how many values did not fit, and are NULL.
     """
 
     batch: pa.RecordBatch
     values: int
+    misfits: int = 0
 
 
 Step = Callable[["pa.RecordBatch"], Shaped]
@@ -91,3 +93,10 @@ def require(problems: Sequence[str]) -> None:
 def values_in(arrays: Iterable[pa.Array]) -> int:
     """Return how many values arrays have; NULL does not count."""
     return sum(len(array) - array.null_count for array in arrays)
+
+
+def taken(new: Sequence[str], others: Iterable[str]) -> list[str]:
+    """Return a problem for each new column whose name another one has; sinks do not tell case apart."""
+    lower = [name.lower() for name in (*others, *new)]
+    twice = [name for name in new if lower.count(name.lower()) > 1]
+    return [f"another column is called {name!r}, or so but for its case" for name in dict.fromkeys(twice)]

@@ -19,7 +19,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.shapes.shaping import Shaping
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.poll import PAUSES, UNSHAPED, PollOutcome, PollTask, poll_once
 from airflow_provider_connect.spark.progress import say

@@ -27,8 +27,7 @@ from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
-from airflow_provider_connect.shapes.chain import Chain
-from airflow_provider_connect.shapes.shaping import Shaping
+from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.spark import watchdog

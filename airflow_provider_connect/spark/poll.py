@@ -26,7 +26,7 @@ from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.shapes.shaping import Shaping
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
 from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say

@@ -12,7 +12,8 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport, JobConfig
-from airflow_provider_connect.shapes import Chain, Shaping
+from airflow_provider_connect.shapes import Chain
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days

@@ -1,4 +1,4 @@
-"""What shapes drop or mask touches no disk: not in the stage, in the table, in a reject, in Spark's folders or its log."""
+"""What shapes drop or mask is on no disk: not in stage, table or rejects, nor in Spark's folders and its log."""
 
 from __future__ import annotations
 
@@ -67,15 +67,14 @@ def test_what_is_masked_or_dropped_is_on_no_disk(
     assert ended.process.returncode == 0, ended.output
     (report,) = ended.report.days
     assert (report.rows_written, report.rejected, report.retries) == (2000, 1, 1)
-    assert report.counts["shape_0_mask"] == report.counts["shape_1_drop"] // 2
+    ids = [row["properties"].get("distinct_id") for row in submit.standin.project.kept(dt.date.fromisoformat(DAY))]
+    assert report.counts["shape_0_mask"] == len(list(filter(None, ids)))
     assert seen_in(tmp_path, people) == []
     assert not [person for person in people if person in ended.output + killed.output]
     table = DeltaTable(str(submit.table)).to_pyarrow_table()
     assert {"properties", "insert_id"}.isdisjoint(table.column_names)
     hashes = set(table["distinct_id"].to_pylist())
-    assert len(hashes) == len(
-        {row["properties"]["distinct_id"] for row in submit.standin.project.kept(dt.date(2026, 10, 5))}
-    )
+    assert len(hashes) == len(set(ids))
     (reject,) = pq.read_table(submit.table / report.rejects[0]).to_pylist()
     assert (reject["record"], bool(reject["reason"]), len(reject["digest"])) == (None, True, 32)
     assert KEY.password is not None
@@ -103,6 +102,6 @@ def texts_of(path: Path) -> Iterator[bytes]:
     """Yield a file as it is, and unpacked."""
     data = path.read_bytes()
     yield data
-    if data[:4] == b"PAR1" == data[-4:]:
+    if data[:4] == b"PAR1" == data[-4:] and len(data) > 8:
         for row in pq.read_table(path, partitioning=None).to_pylist():
             yield json.dumps(row, default=str).encode()

@@ -45,7 +45,11 @@ def test_a_day_that_shapes_leave_empty_is_no_empty_answer(lab: Lab) -> None:
     report = lab.move(token="bbbb", source={"rows": 100}, shape=(below(0),), rules=Rules())
     assert (report.status, report.rows_written) == ("published", 0)
     empty = lab.move(token="cccc", source={"rows": 0}, shape=(below(0),), rules=Rules())
-    assert empty.status == "published", "nothing is published, so that nothing is lost"
+    assert empty.failure is not None
+    assert (
+        "0 rows, and 100 are published of 2026-10-05 (generation 2, with those that shapes leave out)"
+        in empty.failure.message
+    )
 
 
 def test_a_sink_that_looks_for_itself_is_told_that_a_day_is_meant_to_be_empty(
