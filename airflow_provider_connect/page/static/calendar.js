@@ -1,0 +1,170 @@
+// The days of a stream as a grid: a column for each week, a row for each day of the week. Several years are a block each.
+
+import { make, put } from "./elements.js";
+import { dateOf, daysAfter, monthOf, number, plural, size, weekdayOf } from "./texts.js";
+
+const WEEKDAYS = ["Mon", "", "Wed", "", "Fri", "", "Sun"];
+// Each state has a sign, so that it is told apart without colours.
+const SIGNS = { done: "", running: "▸", waiting: "…", failed: "✕", gap: "○", none: "" };
+const NAMES = { done: "loaded", running: "running", waiting: "waiting for quota", failed: "failed", gap: "missing", none: "nothing yet" };
+const SHADES = 5;
+const ONE_BLOCK_DAYS = 372;
+const DAY = 86_400_000; // in milliseconds
+const MOVES = { ArrowLeft: -7, ArrowRight: 7, ArrowUp: -1, ArrowDown: 1, PageUp: -28, PageDown: 28 };
+
+const tip = document.getElementById("tip");
+
+export function calendar(choose) {
+  const blocks = make("div", { class: "blocks" });
+  const by = make("select", { "aria-label": "What the shade of a day tells", onchange: () => paint() }, option("rows", "Rows"), option("bytes", "Bytes"));
+  const legend = make("p", { class: "legend quiet" }, "Shade: ", by, ...Object.keys(SIGNS).filter((state) => state !== "none").map(key), key("reloaded"), key("rejected"));
+  const element = make("figure", { class: "calendar", "aria-label": "Days" }, blocks, legend);
+  const cells = new Map();
+  let days = new Map();
+  let chosen = null;
+
+  blocks.addEventListener("click", (event) => pick(event.target.closest("[data-day]")));
+  blocks.addEventListener("keydown", onKey);
+  blocks.addEventListener("pointerover", (event) => tell(event.target.closest("[data-day]")));
+  blocks.addEventListener("focusin", (event) => tell(event.target.closest("[data-day]")));
+  for (const name of ["pointerleave", "focusout"]) blocks.addEventListener(name, () => (tip.hidden = true));
+
+  function show(told, day) {
+    const focused = document.activeElement?.dataset?.day;
+    days = new Map(told.days.map((each) => [each.day, each]));
+    cells.clear();
+    put(blocks, ...blocksOf(told.days).map((each) => block(each, cells)));
+    paint();
+    mark(day ?? chosen);
+    for (const each of blocks.querySelectorAll(".scroll")) each.scrollLeft = each.scrollWidth; // the newest days first
+    if (focused) cells.get(focused)?.focus({ preventScroll: true });
+  }
+
+  function paint() {
+    const shade = shadesOf([...days.values()].map((each) => each[by.value]));
+    for (const [day, cell] of cells) {
+      const each = days.get(day);
+      cell.dataset.shade = each.state === "done" ? shade(each[by.value]) : "";
+    }
+  }
+
+  function mark(day) {
+    cells.get(chosen)?.removeAttribute("aria-selected");
+    chosen = cells.has(day) ? day : null;
+    cells.get(chosen)?.setAttribute("aria-selected", "true");
+    for (const cell of blocks.querySelectorAll('[tabindex="0"]')) cell.tabIndex = -1;
+    const entry = cells.get(chosen) ?? [...cells.values()].at(-1);
+    if (entry) entry.tabIndex = 0;
+  }
+
+  function pick(cell) {
+    if (cell) choose(cell.dataset.day);
+  }
+
+  function onKey(event) {
+    const cell = event.target.closest("[data-day]");
+    if (!cell || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" || event.key === " ") pick(cell);
+    else if (event.key in MOVES) reach(cells.get(daysAfter(cell.dataset.day, MOVES[event.key])));
+    else if (event.key === "Home") reach(cells.values().next().value);
+    else if (event.key === "End") reach([...cells.values()].at(-1));
+    else return;
+    event.preventDefault();
+  }
+
+  function reach(cell) {
+    if (!cell) return;
+    for (const other of blocks.querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
+    cell.tabIndex = 0;
+    cell.focus();
+    cell.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  function tell(cell) {
+    if (!cell) return;
+    tip.textContent = cell.getAttribute("aria-label");
+    tip.hidden = false;
+    const box = cell.getBoundingClientRect();
+    const left = Math.min(box.left + scrollX, scrollX + document.documentElement.clientWidth - tip.offsetWidth - 8);
+    tip.style.left = `${Math.max(left, scrollX + 8)}px`;
+    tip.style.top = `${box.bottom + scrollY + 6}px`;
+  }
+
+  return { element, show, mark };
+}
+
+// What a day is, in one sentence: for the tip and for who does not see.
+export function sentence(each) {
+  const parts = [`${weekdayOf(each.day)}, ${each.day}: ${NAMES[each.state] ?? each.state}`];
+  if (each.rows !== null) parts.push(plural(each.rows, "row"), size(each.bytes));
+  if (each.generation > 1) parts.push(`loaded ${plural(each.generation, "time")}`);
+  if (each.rejected) parts.push(`${number(each.rejected)} rejected`);
+  if (each.warnings?.length) parts.push(plural(each.warnings.length, "warning"));
+  return parts.join(", ");
+}
+
+// One to five, so that as many days have each; 0 for none at all.
+export function shadesOf(values) {
+  const sorted = values.filter((value) => value > 0).sort((a, b) => a - b);
+  const ends = Array.from({ length: SHADES - 1 }, (_, index) => sorted[Math.floor(((index + 1) * sorted.length) / SHADES)]);
+  return (value) => (value > 0 ? 1 + ends.filter((end) => value >= end).length : 0);
+}
+
+function blocksOf(days) {
+  if (days.length <= ONE_BLOCK_DAYS) return days.length ? [["", days]] : [];
+  const found = new Map();
+  for (const each of days) {
+    const year = each.day.slice(0, 4);
+    if (!found.has(year)) found.set(year, []);
+    found.get(year).push(each);
+  }
+  return [...found];
+}
+
+function block([year, days], cells) {
+  const rows = WEEKDAYS.map((name) => make("div", { role: "row" }, make("span", { role: "rowheader", class: "weekday" }, name)));
+  const months = make("div", { class: "months", "aria-hidden": "true" });
+  const first = year ? `${year}-01-01` : days[0].day;
+  const monday = dateOf(first).getTime() - weekdayIndex(first) * DAY;
+  let monthShown = "";
+  for (const each of days) {
+    const week = Math.floor((dateOf(each.day) - monday) / (7 * DAY)) + 2;
+    const row = weekdayIndex(each.day);
+    const made = cellOf(each);
+    made.style.gridArea = `${row + 2} / ${week}`;
+    rows[row].append(made);
+    cells.set(each.day, made);
+    const month = each.day.slice(0, 7);
+    if (month !== monthShown && (monthShown === "" ? Number(each.day.slice(8)) < 22 : true)) {
+      const label = make("span", {}, year || !month.endsWith("-01") ? monthOf(each.day) : month.slice(0, 4));
+      label.style.gridArea = `1 / ${week}`;
+      months.append(label);
+    }
+    monthShown = month;
+  }
+  rows.forEach((row, index) => (row.firstChild.style.gridArea = `${index + 2} / 1`));
+  const grid = make("div", { role: "grid", class: "grid", "aria-label": `Days of ${year || "the year"}` }, months, rows);
+  return make("section", { class: year ? "year" : "" }, year ? make("h2", {}, year) : null, make("div", { class: "scroll" }, grid));
+}
+
+function cellOf(each) {
+  const made = make("div", { role: "gridcell", tabindex: "-1", "data-day": each.day, "data-state": each.state, "aria-label": sentence(each) }, SIGNS[each.state] ?? "?");
+  if (each.reloaded) made.dataset.reloaded = "";
+  if (each.rejected) made.dataset.rejected = "";
+  return made;
+}
+
+function weekdayIndex(day) {
+  return (dateOf(day).getUTCDay() + 6) % 7;
+}
+
+function option(value, text) {
+  return make("option", { value }, text);
+}
+
+function key(state) {
+  const marks = { reloaded: ["done", { "data-reloaded": "", "data-shade": 3 }], rejected: ["done", { "data-rejected": "", "data-shade": 3 }] };
+  const [shown, more] = marks[state] ?? [state, state === "done" ? { "data-shade": 3 } : {}];
+  const sign = make("i", { "data-state": shown, ...more, "aria-hidden": "true" }, SIGNS[shown]);
+  return make("span", { class: "key" }, sign, NAMES[state] ?? (state === "reloaded" ? "loaded again" : "has rejects"));
+}

@@ -1,0 +1,70 @@
+// One day: what each run has told of it, and the button that has it loaded again.
+
+import { clearButton } from "./actions.js";
+import { ask, Refused } from "./asking.js";
+import { sentence } from "./calendar.js";
+import { linkTo, make, put } from "./elements.js";
+import { moment, number, size } from "./texts.js";
+
+export function dayPanel(name, { refresh }) {
+  const element = make("section", { class: "day", "aria-live": "polite", hidden: true });
+  let asked = "";
+
+  async function show(day, told) {
+    element.hidden = day === null;
+    if (day === null) return;
+    const turn = (asked = `${day}\n${JSON.stringify(told?.days.find((each) => each.day === day))}`);
+    if (element.dataset.turn === turn) return;
+    try {
+      const found = await ask(address(name, day));
+      if (asked !== turn) return;
+      element.dataset.turn = turn;
+      fill(found, told);
+    } catch (error) {
+      if (asked !== turn) return;
+      put(element, make("h2", {}, day), make("p", { class: "problem" }, error instanceof Refused ? error.message : "Airflow did not answer."));
+    }
+  }
+
+  function fill({ day, generations }, told) {
+    const head = make("div", { class: "bar" }, make("h2", {}, day.day), clearButton(name, day.day, told.stream, { refresh }));
+    const text = make("p", {}, `${sentence(day)}.`);
+    const none = make("p", { class: "quiet" }, "No run has told anything of this day.");
+    put(element, head, text, generations.length ? tableOf(generations) : none);
+  }
+
+  return { element, show };
+}
+
+function address(name, day) {
+  const path = `streams/${encodeURIComponent(name.dag_id)}/${encodeURIComponent(name.task_id)}/days/${day}`;
+  return name.map_index && name.map_index !== "-1" ? `${path}?map_index=${encodeURIComponent(name.map_index)}` : path;
+}
+
+const HEADS = ["Generation", "Became", "Rows", "Bytes", "Rejected", "Told", "Run", "In the sink"];
+const NUMBERS = ["Generation", "Rows", "Bytes", "Rejected"];
+
+function tableOf(generations) {
+  const heads = HEADS.map((name) => make("th", { scope: "col", class: NUMBERS.includes(name) ? "number" : null }, name));
+  const rows = generations.flatMap((each) => [row(each), ...notes(each)]);
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Generations" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
+}
+
+function row(each) {
+  const cells = [
+    each.generation === null ? "–" : number(each.generation),
+    (each.status ?? "").replaceAll("_", " "),
+    number(each.rows),
+    size(each.bytes),
+    number(each.rejected),
+    moment(each.published_at ?? each.task_at),
+    each.task_url || each.run_url ? linkTo(each.task_url ?? each.run_url, each.run_id ?? "run") : (each.run_id ?? "–"),
+    each.link ? linkTo(each.link, "Published") : "–",
+  ];
+  return make("tr", {}, cells.map((cell, index) => make("td", { class: NUMBERS.includes(HEADS[index]) ? "number" : null, "data-name": HEADS[index] }, cell)));
+}
+
+function notes(each) {
+  const texts = [...(each.warnings ?? []), ...(each.rejects?.length ? [`Set aside in the stage: ${each.rejects.join(", ")}`] : [])];
+  return texts.map((text) => make("tr", { class: "note" }, make("td", { colspan: HEADS.length }, text)));
+}

@@ -1,0 +1,36 @@
+// Elements of the page. Texts come from others, and are set as text alone, never as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function make(name, attributes = {}, ...inner) {
+  return filled(document.createElement(name), attributes, inner);
+}
+
+export function draw(name, attributes = {}, ...inner) {
+  return filled(document.createElementNS(SVG, name), attributes, inner);
+}
+
+export function put(element, ...inner) {
+  element.replaceChildren(...inner.flat().filter((each) => each !== null && each !== undefined));
+}
+
+function filled(element, attributes, inner) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...inner.flat().filter((each) => each !== null && each !== undefined));
+  return element;
+}
+
+// A link out of the page. Only addresses of the web or of Airflow itself: what a sink told is not to be trusted.
+export function linkTo(address, text) {
+  if (!/^(https?:\/\/|\/(?!\/))/.test(address ?? "")) return make("span", {}, text);
+  const away = /^https?:/.test(address);
+  return make("a", { href: address, target: away ? "_blank" : "_top", rel: "noreferrer noopener" }, text);
+}
+
+export function badge(state, text) {
+  return make("span", { class: "badge", "data-state": state }, text ?? state);
+}

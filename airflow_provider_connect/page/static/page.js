@@ -1,0 +1,110 @@
+// Which view is shown, and when it is asked for again. The address says which: ?dag_id=…&task_id=…, else all streams.
+
+import { ask, Refused } from "./asking.js";
+import { make, put } from "./elements.js";
+import { ago } from "./texts.js";
+import { listOf } from "./list.js";
+import { streamView } from "./stream.js";
+import { followTheme } from "./theme.js";
+
+const REFRESH_SECONDS = 30;
+
+const view = document.getElementById("view");
+const said = document.getElementById("said");
+const age = document.getElementById("age");
+let shown = null; // the view on the page: { key, update(told), address() }
+let last = ""; // what it was last told, so that nothing moves while nothing changed
+let asked = 0;
+
+function wanted() {
+  const query = new URLSearchParams(location.search);
+  return Object.fromEntries(query);
+}
+
+function viewFor(query) {
+  const key = [query.dag_id, query.task_id, query.map_index].join("\n");
+  if (shown !== null && shown.key === key) return shown;
+  const made = query.dag_id && query.task_id ? streamView(query, { go, refresh: load }) : listOf(query, { go });
+  last = "";
+  return { ...made, key };
+}
+
+// Go to another view, or to another part of this one, as a link does.
+export function go(query, { replace = false } = {}) {
+  const address = `?${new URLSearchParams(query)}`;
+  history[replace ? "replaceState" : "pushState"](null, "", Object.keys(query).length ? address : location.pathname);
+  return load();
+}
+
+async function load() {
+  const query = wanted();
+  const next = viewFor(query);
+  const turn = ++asked;
+  if (next !== shown) say("Loading…");
+  try {
+    const told = await ask(next.address(query));
+    if (turn !== asked) return;
+    const { as_of, ...facts } = told;
+    const text = JSON.stringify([query, facts]);
+    if (next !== shown) {
+      shown = next;
+      put(view, next.element);
+    }
+    if (text !== last) next.update(told, query);
+    last = text;
+    say("");
+    tellAge(told);
+  } catch (error) {
+    if (turn !== asked) return;
+    tellProblem(error, next);
+  }
+}
+
+function say(text) {
+  said.textContent = text;
+  said.hidden = text === "";
+  said.className = "";
+}
+
+function tellProblem(error, next) {
+  const status = error instanceof Refused ? error.status : 0;
+  if (status === 401 || next !== shown) {
+    shown = null;
+    last = "";
+    put(view);
+  }
+  say(problemText(status, error.message));
+  said.className = "problem";
+  if (status === 401) said.append(" ", make("a", { href: signIn(), target: "_top" }, "Sign in"));
+}
+
+function problemText(status, message) {
+  if (status === 401) return "You are not signed in to Airflow.";
+  if (status === 403) return `You may not see this: ${message}`;
+  if (status === 0) return "Airflow did not answer. The page asks again by itself.";
+  return message;
+}
+
+// Airflow comes back to where the person was, whether that was a page of its own or a part of Airflow's.
+function signIn() {
+  const top = window.top === window ? location.href : window.top.location.href;
+  return `../api/v2/auth/login?next=${encodeURIComponent(top)}`;
+}
+
+function tellAge(told) {
+  const newest = told.reported_at ?? told.stream?.reported_at ?? newestOf(told.streams ?? []);
+  const parts = [`Asked Airflow ${ago(told.as_of)}.`];
+  parts.push(newest ? `The newest report of a task is from ${ago(newest)}.` : "No task has reported yet.");
+  parts.push("What lies in a sink, only the sink knows: airflow connect ledger asks it.");
+  age.textContent = parts.join(" ");
+}
+
+function newestOf(streams) {
+  return streams.map((each) => each.reported_at).filter(Boolean).sort().at(-1) ?? null;
+}
+
+followTheme();
+addEventListener("popstate", load);
+addEventListener("visibilitychange", () => document.hidden || load());
+setInterval(() => document.hidden || document.querySelector("dialog[open]") || load(), REFRESH_SECONDS * 1000);
+load();

@@ -1,0 +1,91 @@
+"""A server of the page's files that answers with what is made up, under the page's own address and content policy."""
+
+from __future__ import annotations
+
+import datetime as dt
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from airflow_provider_connect.page.app import POLICY
+
+import airflow_provider_connect
+from tests.equipment.page import told
+
+STATIC = Path(airflow_provider_connect.__file__).parent / "page" / "static"
+KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+PREFIX = "/connect/"
+
+
+@dataclass
+class Answers:
+    """What the server says, and what it was told.
+
+    :ivar refusal: status and text of every answer, in place of all others.
+    """
+
+    streams: list[dict[str, Any]] = field(default_factory=told.streams)
+    refusal: tuple[int, str] | None = None
+    orders: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
+    url: str = ""
+
+    def of(self, path: str, query: dict[str, list[str]]) -> dict[str, Any]:
+        """Return the answer to a question."""
+        if path == "streams":
+            return {"as_of": told.NOW, "streams": self.streams}
+        _, dag_id, task_id, *more = path.split("/")
+        (stream,) = (each for each in self.streams if (each["dag_id"], each["task_id"]) == (dag_id, task_id))
+        if more:
+            return told.one_day(stream, dt.date.fromisoformat(more[1]))
+        first, last = (dt.date.fromisoformat(query[name][0]) for name in ("from", "to"))
+        return told.detail(stream, first, last)
+
+
+@contextmanager
+def served() -> Iterator[Answers]:
+    """Serve the page."""
+    answers = Answers()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            path = parts.path.removeprefix(PREFIX) or "index.html"
+            if path.startswith("api/"):
+                self.say(200, answers.of(path.removeprefix("api/"), parse_qs(parts.query)))
+            elif (file := STATIC / path).is_file():
+                self.send(200, KINDS[file.suffix], file.read_bytes())
+            else:
+                self.send(404, "text/plain", b"nothing here")
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            answers.orders.append((self.path.removeprefix(f"{PREFIX}api/"), dict(self.headers.items()), body))
+            self.say(200, {"done": "It is asked for", "url": "/dags/mixpanel_daily"})
+
+        def say(self, status: int, what: dict[str, Any]) -> None:
+            if answers.refusal is not None:
+                status, what = answers.refusal[0], {"error": answers.refusal[1]}
+            self.send(status, "application/json", json.dumps(what).encode())
+
+        def send(self, status: int, kind: str, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-security-policy", POLICY)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        answers.url = f"http://127.0.0.1:{server.server_port}{PREFIX}"
+        yield answers
+        server.shutdown()

@@ -1,0 +1,189 @@
+"""Made-up answers of the page's server, the same at every call: what tests and pictures of the docs show."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+TODAY = dt.date(2026, 11, 22)
+NOW = "2026-11-22T09:30:00+00:00"
+HOSTILE = '<img src=x onerror="window.hacked=1">'
+
+
+def stream(dag_id: str, task_id: str = "events", **changes: Any) -> dict[str, Any]:
+    """Return a stream that is well."""
+    told = {
+        "id": f"{dag_id}/{task_id}",
+        "dag_id": dag_id,
+        "task_id": task_id,
+        "map_index": -1,
+        "source": "mixpanel",
+        "stream": "mixpanel_default.export",
+        "kind": "day",
+        "sink": "delta",
+        "target": "s3://lake/mixpanel/events",
+        "timezone": "US/Pacific",
+        "last_day": "2026-11-21",
+        "position": "2026-11-21",
+        "lag_days": 0,
+        "state": "ok",
+        "state_text": "Every day up to 2026-11-21 is loaded.",
+        "reported_at": "2026-11-22T09:02:11+00:00",
+        "rows_last_day": 1_284_310,
+        "rejected_last_day": 0,
+        "can_edit": True,
+    }
+    return told | changes
+
+
+def streams() -> list[dict[str, Any]]:
+    """Return three: one is well, one has failed, one waits."""
+    return [
+        stream("mixpanel_daily"),
+        stream(
+            "orders_daily",
+            "orders",
+            source="sql",
+            stream="shop.public.orders",
+            sink="bigquery",
+            target="analytics.shop.orders",
+            timezone="UTC",
+            last_day="2026-11-19",
+            position="2026-11-12",
+            lag_days=2,
+            state="failed",
+            state_text="2026-11-20 failed: day 2026-11-20: the source answered with 412 rows, and 9,310 are published.",
+            rows_last_day=9_310,
+        ),
+        stream(
+            "posts_daily",
+            "posts",
+            source="x_search",
+            stream="brand",
+            sink="kafka",
+            target="social.posts",
+            timezone="UTC",
+            last_day="2026-11-20",
+            position="2026-11-20",
+            lag_days=1,
+            state="waiting",
+            state_text="Waits for room in the quota until about 09:45 UTC.",
+            rows_last_day=48_201,
+            rejected_last_day=3,
+        ),
+    ]
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    """Return so many streams."""
+    return [stream(f"dag_{number:02d}", rows_last_day=1000 * number, lag_days=number % 7) for number in range(count)]
+
+
+def days(first: dt.date, last: dt.date, state: str) -> list[dict[str, Any]]:
+    """Return each day of a window: loaded, but for a few."""
+    return [_day(first + dt.timedelta(days=number), state) for number in range((last - first).days + 1)]
+
+
+def _day(day: dt.date, state: str) -> dict[str, Any]:
+    odd = {
+        ("failed", "2026-11-20"): "failed",
+        ("failed", "2026-11-21"): "none",
+        ("failed", "2026-11-13"): "gap",
+        ("failed", "2026-11-14"): "gap",
+        ("waiting", "2026-11-21"): "waiting",
+        ("ok", "2026-11-22"): "running",
+    }
+    became = odd.get((state, str(day)), "done" if day < TODAY else "none")
+    # A week has two quiet days, a year a slow wave, and no two days the same.
+    wave = 1 + 0.25 * math.sin(day.toordinal() / 58) + (day.toordinal() * 7919 % 97) / 970
+    rows = int((620_000 if day.weekday() > 4 else 1_150_000) * wave) if became == "done" else None
+    if str(day) == "2026-08-11" and rows:
+        rows //= 3
+    again = str(day) in ("2026-11-03", "2026-11-04", "2026-11-05", "2026-07-19")
+    return {
+        "day": str(day),
+        "state": became,
+        "generation": None if rows is None else (2 if again else 1),
+        "rows": rows,
+        "bytes": None if rows is None else rows * 213,
+        "rejected": None if rows is None else (14 if str(day) == "2026-10-30" else 0),
+        "reloaded": again,
+        "run_id": f"scheduled__{day}T08:00:00+00:00",
+        "run_url": f"/dags/mixpanel_daily/runs/scheduled__{day}",
+        "link": None,
+        "reported_at": f"{day}T09:02:11+00:00",
+        "warnings": [],
+    }
+
+
+def band(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what was to be expected of each day but the first four weeks."""
+    known = {each["day"]: each["rows"] for each in found}
+    made = []
+    for each in found[28:]:
+        date = dt.date.fromisoformat(each["day"])
+        before = [known.get(str(date - dt.timedelta(weeks=number))) for number in range(1, 5)]
+        rows = [count for count in before if count]
+        if rows:
+            made.append({"day": each["day"], "low": int(min(rows) * 0.85), "high": int(max(rows) * 1.15)})
+    return made
+
+
+def detail(told: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, Any]:
+    """Return a stream with its days."""
+    found = days(first, last, told["state"])
+    quota = {
+        "name": "mixpanel project 3141592",
+        "used": 41,
+        "limit": 60,
+        "period_seconds": 3600,
+        "waiting": 2,
+        "resets_at": "2026-11-22T09:45:00+00:00",
+    }
+    backfill = {
+        "id": 7,
+        "from": "2026-01-01",
+        "to": "2026-06-30",
+        "done": 120,
+        "total": 181,
+        "estimated_end": "2026-11-22T13:10:00+00:00",
+        "url": "/dags/mixpanel_daily/backfills",
+    }
+    return {
+        "as_of": NOW,
+        "stream": told,
+        "origin": "2016-11-20",
+        "from": str(first),
+        "to": str(last),
+        "days": found,
+        "band": band(found),
+        "quota": quota,
+        "backfill": backfill if told["state"] == "ok" else None,
+    }
+
+
+def one_day(told: dict[str, Any], day: dt.date) -> dict[str, Any]:
+    """Return a day with what each run has told of it."""
+    found = _day(day, told["state"])
+    entry = {
+        "generation": 1,
+        "status": "published",
+        "run_id": found["run_id"],
+        "run_url": found["run_url"],
+        "task_url": f"{found['run_url']}/tasks/{told['task_id']}",
+        "rows": found["rows"],
+        "bytes": found["bytes"],
+        "rejected": found["rejected"],
+        "published_at": found["reported_at"],
+        "link": "https://lake.example.com/history/41",
+        "warnings": [],
+        "rejects": [],
+    }
+    if found["state"] == "failed":
+        entry |= {"generation": None, "status": "failed", "published_at": None, "link": None}
+        entry["warnings"] = ["DataError: the source answered with 412 rows, and 9,310 are published"]
+    entries = [entry | {"generation": 2}, entry] if found["reloaded"] else [entry]
+    if found["rejected"]:
+        entry["rejects"] = ["_connect/attempts/a1/rejects-00000-9c1e.parquet"]
+    return {"as_of": NOW, "day": found, "generations": entries if found["state"] != "none" else []}
