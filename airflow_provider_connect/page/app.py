@@ -1,0 +1,87 @@
+"""The app behind the page: static files, and answers in JSON to a viewer whom Airflow knows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+
+from airflow_provider_connect.page import listing
+from airflow_provider_connect.page.asking import Airflow, RefusedError
+from airflow_provider_connect.page.memory import Memory
+from airflow_provider_connect.page.viewing import Editable, Viewer, editable_by_airflow, token_of
+
+STATIC = Path(__file__).parent / "static"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "SAMEORIGIN",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
+    """Make the app. Its memory is its own."""
+    app = FastAPI(title="Connect", openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.memory, app.state.may_edit = Memory(), may_edit
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+
+    @app.middleware("http")
+    async def guard(request: Request, call_next: Any) -> Response:
+        answer: Response = await call_next(request)
+        answer.headers.update(_HEADERS)
+        # Answers are one viewer's; files are asked for again, so that a new version is seen at once.
+        is_answer = "/api/" in request.url.path
+        answer.headers["cache-control"] = "no-store" if is_answer else "no-cache"
+        return answer
+
+    @app.get("/api/streams")
+    async def streams(request: Request) -> dict[str, Any]:
+        async with _viewer(request) as viewer:
+            return await listing.list_streams(viewer)
+
+    app.mount("/", StaticFiles(directory=STATIC, html=True))
+    return app
+
+
+@asynccontextmanager
+async def _viewer(request: Request) -> AsyncIterator[Viewer]:
+    """Return who asks.
+
+    :raises RefusedError: if nobody is signed in.
+    """
+    token = token_of(request.headers, request.cookies)
+    if token is None:
+        raise RefusedError(401, "Sign in to Airflow")
+    state = request.app.state
+    airflow = Airflow(request.scope["airflow"], token)
+    try:
+        yield Viewer(airflow, state.memory, state.memory.of(token), token, state.may_edit, dt.datetime.now(dt.UTC))
+    finally:
+        await airflow.close()
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RefusedError)
+    if error.status == 401 and (token := token_of(request.headers, request.cookies)) is not None:
+        request.app.state.memory.forget(token)
+    return JSONResponse({"error": error.message}, status_code=error.status)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+    return JSONResponse({"error": wrong}, status_code=422)
