@@ -6,15 +6,17 @@ import datetime as dt
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from airflow_provider_connect.page import listing
+from airflow_provider_connect.page import acting, detail, listing
+from airflow_provider_connect.page.acting import Backfill, Clear, require_own_page
 from airflow_provider_connect.page.asking import Airflow, RefusedError
+from airflow_provider_connect.page.facts.stream import StreamName
 from airflow_provider_connect.page.memory import Memory
 from airflow_provider_connect.page.viewing import Editable, Viewer, editable_by_airflow, token_of
 
@@ -30,6 +32,13 @@ _HEADERS = {
     "referrer-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+
+
+def _named(dag_id: str, task_id: str, map_index: Annotated[int, Query(ge=-1)] = -1) -> StreamName:
+    return StreamName(dag_id, task_id, map_index)
+
+
+Named = Annotated[StreamName, Depends(_named)]
 
 
 def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
@@ -49,9 +58,36 @@ def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
         return answer
 
     @app.get("/api/streams")
-    async def streams(request: Request) -> dict[str, Any]:
+    async def streams(request: Request) -> JSONResponse:
         async with _viewer(request) as viewer:
-            return await listing.list_streams(viewer)
+            return JSONResponse(await listing.list_streams(viewer))
+
+    @app.get("/api/streams/{dag_id}/{task_id}")
+    async def stream(
+        request: Request,
+        name: Named,
+        first: Annotated[dt.date | None, Query(alias="from")] = None,
+        last: Annotated[dt.date | None, Query(alias="to")] = None,
+    ) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await detail.show_stream(viewer, name, first, last))
+
+    @app.get("/api/streams/{dag_id}/{task_id}/days/{day}")
+    async def one_day(request: Request, name: Named, day: dt.date) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await detail.show_day(viewer, name, day))
+
+    @app.post("/api/actions/clear")
+    async def clear(request: Request, order: Clear) -> JSONResponse:
+        require_own_page(request.headers)
+        async with _viewer(request) as viewer:
+            return JSONResponse(await acting.clear(viewer, order))
+
+    @app.post("/api/actions/backfill")
+    async def backfill(request: Request, order: Backfill) -> JSONResponse:
+        require_own_page(request.headers)
+        async with _viewer(request) as viewer:
+            return JSONResponse(await acting.backfill(viewer, order))
 
     app.mount("/", StaticFiles(directory=STATIC, html=True))
     return app

@@ -11,10 +11,10 @@ from typing import Any
 from airflow_provider_connect import offsets
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.asking import Airflow, path_of
-from airflow_provider_connect.page.connectors import Pipeline, pipeline_of
+from airflow_provider_connect.page.facts.connectors import Pipeline, pipeline_of
+from airflow_provider_connect.page.facts.reports import Report, instant, of_event
+from airflow_provider_connect.page.facts.runs import OPEN, TaskRun, days_of_run
 from airflow_provider_connect.page.memory import FRESH_SECONDS, EventLog, Identity, Remembered, TaskKind, TaskName
-from airflow_provider_connect.page.reports import Report, instant, of_event
-from airflow_provider_connect.page.runs import OPEN, TaskRun, days_of_run
 
 _NEWEST_EVENTS = 50
 _NEWEST_RUNS = 20
@@ -97,12 +97,15 @@ async def newest_events(airflow: Airflow, own: Remembered, tasks: Sequence[TaskK
         own.keep(name, log)
 
 
-async def events_since(airflow: Airflow, own: Remembered, name: TaskName, since: dt.datetime, now: dt.datetime) -> None:
-    """Bring the log of one task up to date, with all events from a moment on."""
-    log = own.logs.get(name)
-    if log is None or not log.covers(since) or not await _news(airflow, {name: log}, now):
-        log = await _log(airflow, name, since, now)
-    own.keep(name, log)
+async def events_since(
+    airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind], since: dt.datetime, now: dt.datetime
+) -> None:
+    """Bring the logs of tasks up to date, with all events from a moment on."""
+    for task in tasks:
+        log = own.logs.get(task.name)
+        if log is None or not log.covers(since) or not await _news(airflow, {task.name: log}, now):
+            log = await _log(airflow, task.name, since, now)
+        own.keep(task.name, log)
 
 
 async def _news(airflow: Airflow, logs: Mapping[TaskName, EventLog], now: dt.datetime) -> bool:

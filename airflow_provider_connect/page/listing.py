@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +11,18 @@ from typing import Any
 
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.asking import RefusedError, path_of
-from airflow_provider_connect.page.connectors import Pipeline
+from airflow_provider_connect.page.facts.connectors import Pipeline
+from airflow_provider_connect.page.facts.stream import Stream, StreamName
 from airflow_provider_connect.page.finding import dags_of, tasks_in
-from airflow_provider_connect.page.gathering import dated, identities, newest_events, open_runs, stored_offsets
+from airflow_provider_connect.page.gathering import (
+    dated,
+    events_since,
+    identities,
+    newest_events,
+    open_runs,
+    stored_offsets,
+)
 from airflow_provider_connect.page.memory import TaskKind, TaskName
-from airflow_provider_connect.page.stream import Stream
 from airflow_provider_connect.page.telling import stream_json
 from airflow_provider_connect.page.viewing import Viewer
 from airflow_provider_connect.page.xcoms import failure_message
@@ -30,15 +38,23 @@ async def list_streams(viewer: Viewer) -> dict[str, Any]:
     return {"as_of": viewer.now.isoformat(), "streams": [stream_json(each) for each in found]}
 
 
-async def streams_of(viewer: Viewer, dags: Mapping[str, Mapping[str, Any]], tasks: Sequence[TaskKind]) -> list[Stream]:
-    """Return what is known of the streams of tasks, sorted by their ids."""
+async def streams_of(
+    viewer: Viewer,
+    dags: Mapping[str, Mapping[str, Any]],
+    tasks: Sequence[TaskKind],
+    since: dt.datetime | None = None,
+) -> list[Stream]:
+    """Return what is known of the streams of tasks, sorted by their ids.
+
+    :param since: from when on all reports are wanted; without it, the newest alone.
+    """
     airflow, own, now = viewer.airflow, viewer.own, viewer.now
     stored, runs, editable, *_ = await asyncio.gather(
         stored_offsets(airflow),
         open_runs(airflow, tasks),
         viewer.editable({task.name.dag_id for task in tasks}),
         identities(airflow, own, tasks),
-        newest_events(airflow, own, tasks, now),
+        newest_events(airflow, own, tasks, now) if since is None else events_since(airflow, own, tasks, since, now),
     )
     zones = {task.name: _zone_of(own.identities[task.name].pipelines) for task in tasks}
     by_task = defaultdict(list)
@@ -69,19 +85,19 @@ async def streams_of(viewer: Viewer, dags: Mapping[str, Mapping[str, Any]], task
     return sorted((replace(each, message=said.get(each.id)) for each in found), key=lambda each: each.id)
 
 
-async def one_stream(viewer: Viewer, dag_id: str, task_id: str, map_index: int) -> Stream:
+async def one_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> Stream:
     """Return what is known of one stream.
 
-    :raises RefusedError: if there is no such task, or the viewer may not see it.
+    :param since: from when on all reports are wanted.
+    :raises RefusedError: if there is no such stream, or the viewer may not see it.
     """
-    dag = await viewer.airflow.get(path_of("dags", dag_id))
-    tasks = await tasks_in(viewer.airflow, viewer.memory, viewer.own, [dag_id])
-    mine = [task for task in tasks if task.name.task_id == task_id]
-    found = await streams_of(viewer, {dag_id: dag}, mine)
-    for stream in found:
-        if stream.map_index == map_index:
+    dag = await viewer.airflow.get(path_of("dags", name.dag_id))
+    tasks = await tasks_in(viewer.airflow, viewer.memory, viewer.own, [name.dag_id])
+    mine = [task for task in tasks if task.name.task_id == name.task_id]
+    for stream in await streams_of(viewer, {name.dag_id: dag}, mine, since):
+        if stream.map_index == name.map_index:
             return stream
-    raise RefusedError(404, f"DAG {dag_id!r} has no stream {task_id!r}" + (f" [{map_index}]" if map_index >= 0 else ""))
+    raise RefusedError(404, f"There is no stream {name}")
 
 
 def _zone_of(pipelines: Mapping[int, Pipeline]) -> str:

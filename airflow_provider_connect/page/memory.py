@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from airflow_provider_connect.page.connectors import Pipeline
-from airflow_provider_connect.page.reports import Report
+from airflow_provider_connect.page.facts.connectors import Pipeline
+from airflow_provider_connect.page.facts.reports import Report
 
 FRESH_SECONDS = 60.0
 _IDLE_SECONDS = 900.0

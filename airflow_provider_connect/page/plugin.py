@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+
+from airflow_provider_connect.page.places import base_path
 
 PREFIX = "/connect"
 _ICON = f"{PREFIX}/icon.svg"
@@ -38,11 +38,6 @@ class Page:
         # Airflow's own app, which an app within it does not see any more.
         scope["airflow"] = scope.get("app")
         await self._app(scope, receive, send)
-
-
-def base_path() -> str:
-    """Return the path under which a proxy shows Airflow, without a slash at its end; "" if it is the root."""
-    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
 def _view(route: str, destination: str, query: str) -> dict[str, Any]:

@@ -10,14 +10,26 @@ from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.operators.metrics import lag_days
-from airflow_provider_connect.page.connectors import Pipeline
-from airflow_provider_connect.page.reports import Report, newest
-from airflow_provider_connect.page.runs import TaskRun, expected
+from airflow_provider_connect.page.facts.connectors import Pipeline
+from airflow_provider_connect.page.facts.reports import Report, newest
+from airflow_provider_connect.page.facts.runs import TaskRun, expected
 from airflow_provider_connect.window import ONE_DAY, DaySet, zone
 
 StateName = Literal["running", "waiting", "failed", "gap", "late", "ok", "new", "paused"]
 _OVERDUE = dt.timedelta(hours=1)
 _QUOTA = "QuotaTrigger"
+
+
+class StreamName(NamedTuple):
+    """Which stream is meant: an instance of a mapped task, or with the index -1 a task that is not mapped."""
+
+    dag_id: str
+    task_id: str
+    map_index: int
+
+    def __str__(self) -> str:
+        """Return it in one word."""
+        return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
 
 
 class State(NamedTuple):
@@ -53,8 +65,7 @@ class Stream:
     @property
     def id(self) -> str:
         """Tells it from all others."""
-        index = f"[{self.map_index}]" if self.map_index >= 0 else ""
-        return f"{self.dag['dag_id']}/{self.task_id}{index}"
+        return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index))
 
     @property
     def zone(self) -> str:

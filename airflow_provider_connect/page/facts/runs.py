@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.page.reports import instant
+from airflow_provider_connect.page.facts.reports import instant
 from airflow_provider_connect.window import ONE_DAY, ends_of_window, parse_ends, zone
 
 Standing = Literal["running", "waiting", "failed", "ended"]
