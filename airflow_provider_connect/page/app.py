@@ -38,6 +38,10 @@ def _named(dag_id: str, task_id: str, map_index: Annotated[int, Query(ge=-1)] = 
     return StreamName(dag_id, task_id, map_index)
 
 
+def _own_page(request: Request) -> None:
+    require_own_page(request.headers)
+
+
 Named = Annotated[StreamName, Depends(_named)]
 
 
@@ -77,15 +81,13 @@ def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
         async with _viewer(request) as viewer:
             return JSONResponse(await detail.show_day(viewer, name, day))
 
-    @app.post("/api/actions/clear")
+    @app.post("/api/actions/clear", dependencies=[Depends(_own_page)])
     async def clear(request: Request, order: Clear) -> JSONResponse:
-        require_own_page(request.headers)
         async with _viewer(request) as viewer:
             return JSONResponse(await acting.clear(viewer, order))
 
-    @app.post("/api/actions/backfill")
+    @app.post("/api/actions/backfill", dependencies=[Depends(_own_page)])
     async def backfill(request: Request, order: Backfill) -> JSONResponse:
-        require_own_page(request.headers)
         async with _viewer(request) as viewer:
             return JSONResponse(await acting.backfill(viewer, order))
 

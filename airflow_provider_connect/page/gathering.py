@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,17 +14,20 @@ from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.asking import Airflow, path_of
 from airflow_provider_connect.page.facts.connectors import Pipeline, pipeline_of
 from airflow_provider_connect.page.facts.reports import Report, instant, of_event
-from airflow_provider_connect.page.facts.runs import OPEN, TaskRun, days_of_run
+from airflow_provider_connect.page.facts.runs import OPEN, TaskRun
 from airflow_provider_connect.page.memory import FRESH_SECONDS, EventLog, Identity, Remembered, TaskKind, TaskName
 
 _NEWEST_EVENTS = 50
 _NEWEST_RUNS = 20
 _MOST_EVENTS = 8000
 _MOST_NEWS = 1000
-_MOST_OPEN = 1000
-_MOST_UNDATED = 60
+_MOST_OPEN = 4000
+_MOST_WITHOUT_STATE = 100
+_FEW_RUNS = 10
 _OVERLAP = dt.timedelta(minutes=1)
 """Events are dated before they are committed: news begin so long before the last question."""
+
+RunName = tuple[str, str]  # of a DAG, and of its run
 
 
 async def variables(airflow: Airflow, prefix: str) -> dict[str, str] | None:
@@ -44,11 +48,23 @@ async def open_runs(airflow: Airflow, tasks: Sequence[TaskKind]) -> list[TaskRun
     if not tasks:
         return []
     kinds, names = {task.operator for task in tasks}, {task.name for task in tasks}
-    dag_ids = {task.name.dag_id for task in tasks}
-    path = path_of("dags", dag_ids.pop() if len(dag_ids) == 1 else "~", "dagRuns", "~", "taskInstances")
-    params = {"operator": sorted(kinds), "state": list(OPEN), "order_by": "-run_after"}
-    rows = await airflow.may_rows(path, "task_instances", params, most=_MOST_OPEN) or []
-    return [TaskRun.of(row) for row in rows if (row["dag_id"], row["task_id"]) in names]
+    dag_ids = sorted({task.name.dag_id for task in tasks})
+    path = path_of("dags", dag_ids[0] if len(dag_ids) == 1 else "~", "dagRuns", "~", "taskInstances")
+    params = {"operator": sorted(kinds), "order_by": "-run_after"}
+    if len(names) == 1:
+        params["task_id"] = tasks[0].name.task_id
+    # Those without a state are apart: a backfill has one for each day, and they must not push out the others.
+    found = await asyncio.gather(
+        airflow.may_rows(path, "task_instances", {**params, "state": list(OPEN)}, most=_MOST_OPEN),
+        airflow.may_rows(
+            path,
+            "task_instances",
+            {**params, "state": ["none"]},
+            most=_MOST_OPEN if len(names) == 1 else _MOST_WITHOUT_STATE,
+        ),
+    )
+    runs = (TaskRun.of(row) for rows in found for row in rows or ())
+    return [run for run in runs if (run.dag_id, run.task_id) in names]
 
 
 async def identities(airflow: Airflow, own: Remembered, tasks: Iterable[TaskKind]) -> None:
@@ -142,17 +158,33 @@ async def _log(airflow: Airflow, name: TaskName, since: dt.datetime | None, now:
 
 async def dated(airflow: Airflow, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str]) -> list[TaskRun]:
     """Return task instances with the days that their DAG's runs say, where they do not show them themselves."""
-    unknown = [run for run in runs if run.days is None][:_MOST_UNDATED]
-    asked = sorted({(run.dag_id, run.run_id) for run in unknown})
-    answers = await asyncio.gather(
-        *(airflow.may_get(path_of("dags", dag_id, "dagRuns", run_id)) for dag_id, run_id in asked)
+    asked = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
+    told = await _dag_runs(airflow, asked)
+    found = []
+    for run in runs:
+        dag_run = told.get((run.dag_id, run.run_id))
+        if dag_run is not None:
+            zone_name = zone_names.get(TaskName(run.dag_id, run.task_id), "UTC")
+            found.append(run.within(dag_run, zone_name))
+        elif run.state != "none":
+            found.append(run)
+    return [run for run in found if run is not None]
+
+
+async def _dag_runs(airflow: Airflow, asked: set[RunName]) -> dict[RunName, Mapping[str, Any]]:
+    """Return runs of DAGs: a few one by one, many of one DAG as a listing."""
+    by_dag = Counter(dag_id for dag_id, _ in asked)
+    many = [dag_id for dag_id, count in by_dag.items() if count > _FEW_RUNS]
+    few = sorted((dag_id, run_id) for dag_id, run_id in asked if dag_id not in many)
+    params = {"state": ["queued", "running", "failed"], "order_by": "-run_after"}
+    listed, single = await asyncio.gather(
+        asyncio.gather(
+            *(
+                airflow.may_rows(path_of("dags", dag_id, "dagRuns"), "dag_runs", params, most=_MOST_OPEN)
+                for dag_id in many
+            )
+        ),
+        asyncio.gather(*(airflow.may_get(path_of("dags", dag_id, "dagRuns", run_id)) for dag_id, run_id in few)),
     )
-    told = dict(zip(asked, answers, strict=True))
-    return [_dated(run, told.get((run.dag_id, run.run_id)), zone_names) for run in runs]
-
-
-def _dated(run: TaskRun, told: Mapping[str, Any] | None, zone_names: Mapping[TaskName, str]) -> TaskRun:
-    if told is None or run.days is not None:
-        return run
-    zone_name = zone_names.get(TaskName(run.dag_id, run.task_id), "UTC")
-    return run.on(days_of_run(told, zone_name))
+    rows = [row for rows in listed for row in rows or ()] + [row for row in single if row is not None]
+    return {(row["dag_id"], row["dag_run_id"]): row for row in rows}

@@ -13,10 +13,10 @@ from airflow_provider_connect.window import ONE_DAY, ends_of_window, parse_ends,
 
 Standing = Literal["running", "waiting", "failed", "ended"]
 
-RUNNING = ("running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
+RUNNING = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
 FAILED = ("failed", "upstream_failed")
-OPEN = (*RUNNING, "deferred", *FAILED)
-"""States of task instances that are not done with their days."""
+OPEN = (*RUNNING[1:], "deferred", *FAILED)
+"""States of task instances that are not done with their days; beside them one may have none yet."""
 
 Span = tuple[dt.date, dt.date]
 
@@ -68,9 +68,14 @@ class TaskRun:
             return "running"
         return "failed" if self.state in FAILED else "ended"
 
-    def on(self, days: Span | None) -> TaskRun:
-        """Return the same run for these days."""
-        return replace(self, days=days)
+    def within(self, dag_run: Mapping[str, Any], zone_name: str) -> TaskRun | None:
+        """Return the same with the days of its DAG's run, if it has not shown its own yet.
+
+        None if it has no state and never will: what it waited for in a run that has ended.
+        """
+        if self.state == "none" and dag_run.get("state") not in ("queued", "running"):
+            return None
+        return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
 
     def is_for(self, day: dt.date) -> bool:
         """Tell whether a day is among its days."""
