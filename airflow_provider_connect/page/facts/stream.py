@@ -153,7 +153,7 @@ class Stream:
             again = [run for run in running if run.state == "up_for_retry"]
             if again and len(again) == len(running):
                 return State("running", f"A try failed, and is repeated soon: {_days(again)}")
-            queued = all(run.state in ("queued", "scheduled") for run in running)
+            queued = all(run.state in ("none", "queued", "scheduled") for run in running)
             return State("running", f"{'Queued' if queued else 'Loading'}: {_days(running)}")
         if not self.active:
             return None

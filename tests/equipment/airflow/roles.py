@@ -12,6 +12,9 @@ from airflow_provider_connect.demo.local_airflow import LocalAirflow
 ROLES = ("viewer", "user", "op", "admin")
 """Roles of Airflow's simple auth manager; there is a user of each, of the same name and password."""
 
+NOBODY = "nobody"
+"""A user without any role."""
+
 
 class AirflowWithRoles(LocalAirflow):
     """Its API is called as the admin."""
@@ -20,10 +23,10 @@ class AirflowWithRoles(LocalAirflow):
         passwords = self.home / "passwords.json"
         if not passwords.exists():
             self.home.mkdir(parents=True, exist_ok=True)
-            passwords.write_text(json.dumps({role: role for role in ROLES}))
+            passwords.write_text(json.dumps({name: name for name in (*ROLES, NOBODY)}))
         users = {
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{role}:{role}" for role in ROLES),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join([*(f"{role}:{role}" for role in ROLES), f"{NOBODY}:"]),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
         }
         return super().environment() | users
