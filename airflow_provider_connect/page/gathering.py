@@ -6,7 +6,7 @@ import asyncio
 import datetime as dt
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_connect import offsets
@@ -67,16 +67,18 @@ async def open_runs(airflow: Airflow, tasks: Sequence[TaskKind]) -> list[TaskRun
     return [run for run in runs if (run.dag_id, run.task_id) in names]
 
 
-async def identities(airflow: Airflow, own: Remembered, tasks: Iterable[TaskKind]) -> None:
-    """Find out what the tasks read and write, where that is not known or may have changed."""
+async def identities(airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind]) -> dict[TaskName, Identity]:
+    """Return what tasks read and write. Airflow is asked where that is not known, or may have changed."""
     now = time.monotonic()
-    asked = [
-        task.name
+    found = {
+        task.name: known
         for task in tasks
-        if (known := own.identities.get(task.name)) is None or now - known.at > FRESH_SECONDS
-    ]
-    for name, found in zip(asked, await asyncio.gather(*(_identity(airflow, name) for name in asked)), strict=True):
-        own.identities[name] = found
+        if (known := own.identities.get(task.name)) is not None and now - known.at <= FRESH_SECONDS
+    }
+    asked = [task.name for task in tasks if task.name not in found]
+    found |= dict(zip(asked, await asyncio.gather(*(_identity(airflow, name) for name in asked)), strict=True))
+    own.identities |= found
+    return found
 
 
 async def _identity(airflow: Airflow, name: TaskName) -> Identity:
@@ -101,27 +103,35 @@ def _of_success(run: TaskRun) -> list[Report]:
     return [Report(day, "published", run.run_id, run.map_index, run.at) for day in days]
 
 
-async def newest_events(airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind], now: dt.datetime) -> None:
-    """Bring the logs of tasks up to date: with one question for all that have one."""
+async def newest_events(
+    airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind], now: dt.datetime
+) -> dict[TaskName, EventLog]:
+    """Return the newest events of tasks: the news of all that are remembered take one question."""
     names = {task.name for task in tasks}
-    known = {name: own.logs[name] for name in names if name in own.logs}
-    if known and not await _news(airflow, known, now):
-        known = {}
-    missing = sorted(names - known.keys())
-    logs = await asyncio.gather(*(_log(airflow, name, None, now) for name in missing))
-    for name, log in zip(missing, logs, strict=True):
+    found = {name: own.logs[name] for name in names if name in own.logs}
+    if found and not await _news(airflow, found, now):
+        found = {}
+    missing = sorted(names - found.keys())
+    found |= dict(
+        zip(missing, await asyncio.gather(*(_log(airflow, name, None, now) for name in missing)), strict=True)
+    )
+    for name, log in found.items():
         own.keep(name, log)
+    return found
 
 
 async def events_since(
     airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind], since: dt.datetime, now: dt.datetime
-) -> None:
-    """Bring the logs of tasks up to date, with all events from a moment on."""
+) -> dict[TaskName, EventLog]:
+    """Return all events of tasks from a moment on."""
+    found = {}
     for task in tasks:
         log = own.logs.get(task.name)
         if log is None or not log.covers(since) or not await _news(airflow, {task.name: log}, now):
             log = await _log(airflow, task.name, since, now)
+        found[task.name] = log
         own.keep(task.name, log)
+    return found
 
 
 async def _news(airflow: Airflow, logs: Mapping[TaskName, EventLog], now: dt.datetime) -> bool:

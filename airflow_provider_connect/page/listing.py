@@ -49,20 +49,20 @@ async def streams_of(
     :param since: from when on all reports are wanted; without it, the newest alone.
     """
     airflow, own, now = viewer.airflow, viewer.own, viewer.now
-    stored, runs, editable, *_ = await asyncio.gather(
+    stored, runs, editable, known, logs = await asyncio.gather(
         stored_offsets(airflow),
         open_runs(airflow, tasks),
         viewer.editable({task.name.dag_id for task in tasks}),
         identities(airflow, own, tasks),
         newest_events(airflow, own, tasks, now) if since is None else events_since(airflow, own, tasks, since, now),
     )
-    zones = {task.name: _zone_of(own.identities[task.name].pipelines) for task in tasks}
+    zones = {task.name: _zone_of(known[task.name].pipelines) for task in tasks}
     by_task = defaultdict(list)
     for run in await dated(airflow, runs, zones):
         by_task[TaskName(run.dag_id, run.task_id)].append(run)
     found = []
     for task in tasks:
-        identity, log = own.identities[task.name], own.logs[task.name]
+        identity, log = known[task.name], logs[task.name]
         for index in _indexes(task, identity.pipelines):
             pipeline = identity.pipelines.get(index, Pipeline())
             told = log.of(index)

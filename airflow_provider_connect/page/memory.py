@@ -21,7 +21,8 @@ from airflow_provider_connect.page.facts.reports import Report
 FRESH_SECONDS = 60.0
 _IDLE_SECONDS = 900.0
 _MOST_VIEWERS = 100
-_MOST_LOGS = 60
+MOST_EVENTS = 100_000
+"""Of all viewers together: some fifty megabytes."""
 
 
 class TaskName(NamedTuple):
@@ -84,11 +85,9 @@ class Remembered:
     used: float = field(default_factory=time.monotonic)
 
     def keep(self, name: TaskName, log: EventLog) -> None:
-        """Remember the events of a task; those longest not asked for are forgotten."""
+        """Remember the events of a task, as those that were asked for last."""
         self.logs[name] = log
         self.logs.move_to_end(name)
-        while len(self.logs) > _MOST_LOGS:
-            self.logs.popitem(last=False)
 
 
 @dataclass
@@ -109,7 +108,16 @@ class Memory:
         self.viewers.move_to_end(key)
         while len(self.viewers) > _MOST_VIEWERS or now - next(iter(self.viewers.values())).used > _IDLE_SECONDS:
             self.viewers.popitem(last=False)
+        self._make_room()
         return found
+
+    def _make_room(self) -> None:
+        """Forget events, those first that were longest not asked for."""
+        kept = sum(len(log.reports) for own in self.viewers.values() for log in own.logs.values())
+        for own in self.viewers.values():
+            while kept > MOST_EVENTS and own.logs:
+                _, log = own.logs.popitem(last=False)
+                kept -= len(log.reports)
 
     def forget(self, token: str) -> None:
         """Forget what the owner of a token was told."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
 
 
+@cache
 def base_path() -> str:
     """Return the path under which a proxy shows Airflow, without a slash at its end; "" if it is the root."""
+    # Airflow reads its settings once, and asking for one takes longer than all else that is said of a day.
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 

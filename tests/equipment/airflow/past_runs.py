@@ -1,4 +1,4 @@
-"""Writes runs that have ended into a private Airflow's own database: ``python -m … DAG_ID DAYS TABLE`` in its environment.
+"""Writes ended runs into a private Airflow's own database: ``python -m … DAG_ID DAYS TABLE`` in its environment.
 
 A scheduler would take hours for what a page has to show of ten years.
 """

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from airflow_provider_connect import offsets
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page import finding
+from airflow_provider_connect.page import finding, memory
 from airflow_provider_connect.page.app import make_app
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -185,6 +185,27 @@ def test_a_longer_window_than_before_is_asked_for_in_full(client: TestClient, ap
     for first in (days[9], days[-1]):
         found = ask(client, f"streams/a/t?from={first}&to={days[0]}", "one")["days"]
         assert {each["state"] for each in found} == {"done"}
+
+
+def test_what_is_remembered_has_a_limit_and_answers_have_none(
+    client: TestClient, api: RestApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "MOST_EVENTS", 10)
+    days = [TODAY - ONE_DAY * back for back in range(1, 400)]
+    api.events = [event(number, "a", day) for number, day in enumerate(days)]
+    for _ in range(2):
+        api.asked.clear()
+        found = ask(client, f"streams/a/t?from={days[-1]}&to={days[0]}", "one")["days"]
+        assert {each["state"] for each in found} == {"done"}
+        assert api.asked["assets/events"] == 4, "nothing was kept"
+
+
+def test_a_hundred_streams_are_listed(client: TestClient, api: RestApi) -> None:
+    names = [f"many-{number:03}" for number in range(100)]
+    api.dags, api.rights["one"].dags = names, set(names)
+    api.tasks = {name: [TASK] for name in names}
+    for _ in range(2):
+        assert ids(client, "one") == [f"{name}/t" for name in names]
 
 
 @pytest.mark.parametrize("query", ["from=2026-01-02&to=2026-01-01", "from=2000-01-01&to=2026-01-01", "from=soon"])
