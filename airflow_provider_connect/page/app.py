@@ -51,6 +51,7 @@ def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
     app.state.memory, app.state.may_edit = Memory(), may_edit
     app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _broken)
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Any) -> Response:
@@ -123,3 +124,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
     return JSONResponse({"error": wrong}, status_code=422)
+
+
+async def _broken(request: Request, error: Exception) -> JSONResponse:
+    """Answer in JSON; the server logs the error itself."""
+    return JSONResponse({"error": "This page has a fault: the API server's log says which"}, status_code=500)

@@ -78,12 +78,16 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def client(api: RestApi) -> TestClient:
-    page, airflow = make_app(may_edit=api.editable), api.app()
+    return TestClient(_within(make_app(may_edit=api.editable), api))
+
+
+def _within(page: Any, api: RestApi) -> Starlette:
+    airflow = api.app()
 
     async def within(scope: Any, receive: Any, send: Any) -> None:
         await page({**scope, "airflow": airflow}, receive, send)
 
-    return TestClient(Starlette(routes=[Mount("/connect", app=within)]))
+    return Starlette(routes=[Mount("/connect", app=within)])
 
 
 def ask(client: TestClient, path: str, token: str = "all") -> Any:
@@ -140,6 +144,16 @@ def test_an_api_that_fails_is_named(client: TestClient, api: RestApi) -> None:
     api.fails_with = 500
     got = client.get("/connect/api/streams", headers={"Authorization": "Bearer all"})
     assert (got.status_code, got.json()) == (502, {"error": "Airflow's API answered with 500: broken"})
+
+
+def test_a_fault_of_ours_is_answered_in_json(api: RestApi) -> None:
+    async def broken(token: str, dag_ids: set[str]) -> set[str]:
+        raise KeyError(token)
+
+    with TestClient(_within(make_app(may_edit=broken), api), raise_server_exceptions=False) as client:
+        got = client.get("/connect/api/streams", headers={"Authorization": "Bearer all"})
+    assert got.status_code == 500
+    assert "fault" in got.json()["error"]
 
 
 def test_a_second_look_asks_for_news_alone(client: TestClient, api: RestApi) -> None:
