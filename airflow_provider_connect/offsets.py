@@ -118,7 +118,7 @@ _Offsets = list[Offset]  # inside the class ``list`` is the method
 def stored() -> dict[str, Offset | None]:
     """Return all offsets by their Variables' names without :data:`PREFIX`; None for one that cannot be read."""
     found = {key: variables.read(key) for key in variables.keys(PREFIX)}
-    return {key.removeprefix(PREFIX): _try_parse(text) for key, text in found.items() if text is not None}
+    return {key.removeprefix(PREFIX): parsed(text) for key, text in found.items() if text is not None}
 
 
 def forget(name: str) -> None:
@@ -154,10 +154,10 @@ def follow(
     key = variable_key(source, sink)
     done, before = ledger.days(), variables.read(key)
     _warn_of_another_origin(key, before, origin)
-    first = _try_parse(before)
+    first = parsed(before)
     overruled = first.origin if origin is not None and first is not None and first.origin_is_set else None
     for _ in range(_ROUNDS):
-        wanted = _origin(_try_parse(before), start, origin, overruled)
+        wanted = _origin(parsed(before), start, origin, overruled)
         offset = Offset.of(source, sink, done, wanted[0], origin_is_set=wanted[1])
         after = before
         if not _says(before, offset):
@@ -171,7 +171,7 @@ def follow(
                 raise ConfigError(_shadowed(key))
         # If another task has written since, its days need no check, as it reads the ledger again, too. Its origin
         # does: that task may not have seen ours when it chose the earlier one.
-        stored = _try_parse(after)
+        stored = parsed(after)
         stands = stored is not None and _origin(stored, start, origin, overruled) == (
             stored.origin,
             stored.origin_is_set,
@@ -200,14 +200,14 @@ def _origin(
 
 def _says(text: str | None, offset: Offset) -> bool:
     """Tell whether a Variable says the same as ``offset``, the time of writing aside."""
-    stored = _try_parse(text)
+    stored = parsed(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
 
 def _warn_of_lead(key: str, text: str | None, offset: Offset) -> None:
     if text is None:
         return
-    stored = _try_parse(text)
+    stored = parsed(text)
     if stored is None:
         _log.warning("offset %s did not hold an offset; it is written anew from the ledger", key)
         return
@@ -218,7 +218,7 @@ def _warn_of_lead(key: str, text: str | None, offset: Offset) -> None:
 
 
 def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) -> None:
-    stored = _try_parse(text)
+    stored = parsed(text)
     if origin is not None and stored is not None and stored.origin_is_set and stored.origin != origin:
         _log.warning(
             "offset %s: its origin was set to %s, and becomes %s, as this task's origin= says",
@@ -229,13 +229,14 @@ def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) 
 
 
 def _parse(key: str, text: str) -> Offset:
-    offset = _try_parse(text)
+    offset = parsed(text)
     if offset is None:
         raise ConfigError(f"Variable {key!r} is not an offset: reset it, and the stream's next task makes it anew")
     return offset
 
 
-def _try_parse(text: str | None) -> Offset | None:
+def parsed(text: str | None) -> Offset | None:
+    """Return the offset that a Variable's text holds; None if it holds none."""
     if text is None:
         return None
     try:

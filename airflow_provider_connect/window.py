@@ -174,6 +174,17 @@ class DaySet(Wire):
         """Tell whether ``date`` is in the set."""
         return any(first <= date <= last for first, last in self.ranges)
 
+    def missing(self, first: dt.date, last: dt.date) -> DaySet:
+        """Return the dates from ``first`` to ``last``, both included, that are not in the set."""
+        ranges: list[tuple[dt.date, dt.date]] = []
+        at = first
+        for begin, end in self.ranges:
+            if at < begin:
+                ranges.append((at, min(last, begin - ONE_DAY)))
+            at = max(at, end + ONE_DAY)
+        ranges.append((at, last))
+        return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= end))
+
     def position(self, origin: dt.date | None) -> dt.date | None:
         """Return the last date up to which every day since ``origin`` is in the set; None if ``origin`` is not.
 

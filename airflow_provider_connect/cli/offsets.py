@@ -15,7 +15,7 @@ from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.window import ONE_DAY, DaySet
+from airflow_provider_connect.window import DaySet
 
 _UNREADABLE = "not an offset: reset it, and the stream's next task makes it anew"
 
@@ -84,14 +84,7 @@ def gaps(offset: Offset) -> DaySet:
     """Return the days that are not done, from the first wanted day to the last done one."""
     if not offset.days:
         return DaySet()
-    first, last = offset.origin or offset.days[0][0], offset.days[-1][1]
-    ranges: list[tuple[dt.date, dt.date]] = []
-    at = first
-    for begin, end in offset.days:
-        if at < begin:
-            ranges.append((at, begin - ONE_DAY))
-        at = max(at, end + ONE_DAY)
-    return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= last))
+    return offset.done.missing(offset.origin or offset.days[0][0], offset.days[-1][1])
 
 
 def _line(name: str, offset: Offset | None) -> dict[str, Any]:

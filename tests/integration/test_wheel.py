@@ -23,6 +23,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(airflow_provider_connect.__file__).parent.parent
 PACKAGE = "airflow_provider_connect"
 
+SHIPPED = {".py", ".txt", ".html", ".css", ".js", ".svg"}
+
 LOOK = """\
 import importlib.metadata, json
 from airflow.providers_manager import ProvidersManager
@@ -30,6 +32,8 @@ import airflow_provider_connect
 manager = ProvidersManager()
 provider = manager.providers["airflow-provider-connect"]
 hook = manager.hooks["mixpanel"]
+from airflow.plugins_manager import get_plugin_info
+(plugin,) = [each for each in get_plugin_info() if each["name"] == "connect"]
 print(json.dumps({
     "file": airflow_provider_connect.__file__,
     "version": provider.version,
@@ -37,6 +41,7 @@ print(json.dumps({
     "metadata": str(importlib.metadata.distribution("airflow-provider-connect").locate_file("")),
     "hook": hook.hook_class_name,
     "connection_types": provider.data["connection-types"],
+    "page": [app["url_prefix"] for app in plugin["fastapi_apps"]],
 }))
 """
 
@@ -115,7 +120,7 @@ def test_the_wheel_holds_the_package_without_the_demo_and_nothing_else(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     information = f"{PACKAGE}-{airflow_provider_connect.__version__}.dist-info"
     assert {name.partition("/")[0] for name in names} == {PACKAGE, information}
-    files = (path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in {".py", ".txt"})
+    files = (path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in SHIPPED)
     ours = {path.relative_to(ROOT) for path in files}
     wanted = {path.as_posix() for path in ours if path.parts[1] != "demo"} | {f"{PACKAGE}/py.typed"}
     assert {name for name in names if name.startswith(f"{PACKAGE}/")} == wanted
@@ -180,3 +185,4 @@ def test_airflow_finds_the_provider(installed, bare_site, bare_python, tmp_path)
     assert seen["version"] == airflow_provider_connect.__version__
     assert seen["hook"] == f"{PACKAGE}.hooks.mixpanel.MixpanelHook"
     assert [kind["connection-type"] for kind in seen["connection_types"]] == ["mixpanel", "x"]
+    assert seen["page"] == ["/connect"]

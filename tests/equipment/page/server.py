@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from airflow_provider_connect.page.app import POLICY
-
 import airflow_provider_connect
+from airflow_provider_connect.page.app import POLICY
 from tests.equipment.page import told
 
 STATIC = Path(airflow_provider_connect.__file__).parent / "page" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PREFIX = "/connect/"
+AROUND = "/around"
+"""A page that shows this one within it, as Airflow's does."""
 
 
 @dataclass
@@ -61,6 +62,8 @@ def served() -> Iterator[Answers]:
             path = parts.path.removeprefix(PREFIX) or "index.html"
             if path.startswith("api/"):
                 self.say(200, answers.of(path.removeprefix("api/"), parse_qs(parts.query)))
+            elif parts.path == AROUND:
+                self.send(200, "text/html", f'<!doctype html><iframe src="{PREFIX}"></iframe>'.encode(), policy="")
             elif (file := STATIC / path).is_file():
                 self.send(200, KINDS[file.suffix], file.read_bytes())
             else:
@@ -76,10 +79,10 @@ def served() -> Iterator[Answers]:
                 status, what = answers.refusal[0], {"error": answers.refusal[1]}
             self.send(status, "application/json", json.dumps(what).encode())
 
-        def send(self, status: int, kind: str, data: bytes) -> None:
+        def send(self, status: int, kind: str, data: bytes, policy: str = POLICY) -> None:
             self.send_response(status)
             self.send_header("content-type", kind)
-            self.send_header("content-security-policy", POLICY)
+            self.send_header("content-security-policy", policy)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

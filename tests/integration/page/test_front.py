@@ -35,11 +35,12 @@ def answers() -> Iterator[Answers]:
 def page(opened: Browser, answers: Answers) -> Iterator[Page]:
     """A page on which nothing may go wrong unseen, or be fetched from elsewhere."""
     wrong: list[str] = []
+    here = answers.url.removesuffix("connect/")
     with opened.new_context(viewport={"width": 1280, "height": 900}) as context:
         made = context.new_page()
         made.on("pageerror", lambda error: wrong.append(str(error)))
         made.on("console", lambda message: wrong.append(message.text) if refused(message.text) else None)
-        made.on("request", lambda request: None if request.url.startswith(answers.url) else wrong.append(request.url))
+        made.on("request", lambda request: None if request.url.startswith(here) else wrong.append(request.url))
         yield made
     assert wrong == []
 
@@ -230,10 +231,11 @@ def test_ten_years_of_days_are_on_the_page_within_a_second(page: Page, answers: 
     # so that one measure within the second is the proof.
     measured = [page.evaluate(PAINTED) for _ in range(5)]
     assert min(measured) < 1000, measured
+    go(page, answers, EVENTS)
     page.get_by_label("How many days to show").select_option("three")
     expect(page.locator('[role="gridcell"]')).to_have_count(1098)
     page.get_by_role("button", name="Earlier days").click()
-    expect(page.locator(".window")).to_have_text("2020-11-15 to 2023-11-20".replace("2020-11-15", "2020-11-18"))
+    expect(page.locator(".window")).to_have_text("2020-11-18 to 2023-11-20")
 
 
 PAINTED = """async () => {
@@ -259,7 +261,7 @@ def test_fifty_streams_are_one_list(page: Page, answers: Answers) -> None:
 
 def test_names_of_others_are_text(page: Page, answers: Answers) -> None:
     names = dict.fromkeys(("dag_id", "task_id", "stream", "target", "state_text", "source"), told.HOSTILE)
-    answers.streams = [told.stream("mixpanel_daily", **names), told.stream("mixpanel_daily", state_text=told.HOSTILE)]
+    answers.streams = [told.stream("") | names, told.stream("mixpanel_daily", state_text=told.HOSTILE)]
     go(page, answers)
     expect(page.locator(".streams")).to_contain_text(told.HOSTILE)
     go(page, answers, EVENTS)
@@ -288,19 +290,25 @@ def test_text_stands_out_from_its_ground(page: Page, answers: Answers, scheme: A
 
 CONTRASTS = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data]; };
-  const light = (rgb) => rgb.slice(0, 3).map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = (element) => { for (let at = element; at; at = at.parentElement) {
-    const color = rgba(getComputedStyle(at).backgroundColor); if (color[3] === 255) return color; } return [255, 255, 255, 255]; };
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const ground = (element) => {
+    const color = rgba(getComputedStyle(element).backgroundColor);
+    return color[3] === 255 || !element.parentElement ? color : ground(element.parentElement);
+  };
   const weak = [];
   for (const element of document.querySelectorAll("body *")) {
     const text = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
     if (!text || !element.checkVisibility() || element.closest("svg, noscript, :disabled, [aria-hidden]")) continue;
-    const [a, b] = [light(rgba(getComputedStyle(element).color)), light(ground(element))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) weak.push([element.tagName, element.className, element.textContent.slice(0, 30), ratio.toFixed(2)]);
+    const pair = [light(rgba(getComputedStyle(element).color)), light(ground(element))].sort((x, y) => y - x);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) weak.push([element.tagName, element.className, element.textContent.slice(0, 30), ratio]);
   }
   return weak;
 }"""
@@ -316,9 +324,7 @@ def test_the_theme_is_airflow_s(page: Page, answers: Answers) -> None:
     go(page, answers)
     assert page.evaluate(ground) != light
     page.evaluate("localStorage.setItem('theme', 'light')")
-    page.evaluate(
-        "const frame = document.createElement('iframe'); frame.src = location.href; document.body.append(frame)"
-    )
+    page.goto(answers.url.replace("/connect/", "/around"))
     frame = page.frame_locator("iframe").locator("html")
     expect(frame).to_have_attribute("data-theme", "light")
     page.evaluate("document.documentElement.className = 'dark'")

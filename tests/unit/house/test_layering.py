@@ -29,6 +29,7 @@ AIRFLOW_SIDE = (
     "hooks",
     "offsets",
     "operators",
+    "page",
     "pipelines",
     "planning",
     "timetables",

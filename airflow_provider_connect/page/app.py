@@ -1,0 +1,131 @@
+"""The app behind the page: static files, and answers in JSON to a viewer whom Airflow knows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+
+from airflow_provider_connect.page import acting, detail, listing
+from airflow_provider_connect.page.acting import Backfill, Clear, require_own_page
+from airflow_provider_connect.page.asking import Airflow, RefusedError
+from airflow_provider_connect.page.facts.stream import StreamName
+from airflow_provider_connect.page.memory import Memory
+from airflow_provider_connect.page.viewing import Editable, Viewer, editable_by_airflow, token_of
+
+STATIC = Path(__file__).parent / "static"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "SAMEORIGIN",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def _named(dag_id: str, task_id: str, map_index: Annotated[int, Query(ge=-1)] = -1) -> StreamName:
+    return StreamName(dag_id, task_id, map_index)
+
+
+def _own_page(request: Request) -> None:
+    require_own_page(request.headers)
+
+
+Named = Annotated[StreamName, Depends(_named)]
+
+
+def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
+    """Make the app. Its memory is its own."""
+    app = FastAPI(title="Connect", openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.memory, app.state.may_edit = Memory(), may_edit
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _broken)
+
+    @app.middleware("http")
+    async def guard(request: Request, call_next: Any) -> Response:
+        answer: Response = await call_next(request)
+        answer.headers.update(_HEADERS)
+        # Answers are one viewer's; files are asked for again, so that a new version is seen at once.
+        is_answer = "/api/" in request.url.path
+        answer.headers["cache-control"] = "no-store" if is_answer else "no-cache"
+        return answer
+
+    @app.get("/api/streams")
+    async def streams(request: Request) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await listing.list_streams(viewer))
+
+    @app.get("/api/streams/{dag_id}/{task_id}")
+    async def stream(
+        request: Request,
+        name: Named,
+        first: Annotated[dt.date | None, Query(alias="from")] = None,
+        last: Annotated[dt.date | None, Query(alias="to")] = None,
+    ) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await detail.show_stream(viewer, name, first, last))
+
+    @app.get("/api/streams/{dag_id}/{task_id}/days/{day}")
+    async def one_day(request: Request, name: Named, day: dt.date) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await detail.show_day(viewer, name, day))
+
+    @app.post("/api/actions/clear", dependencies=[Depends(_own_page)])
+    async def clear(request: Request, order: Clear) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await acting.clear(viewer, order))
+
+    @app.post("/api/actions/backfill", dependencies=[Depends(_own_page)])
+    async def backfill(request: Request, order: Backfill) -> JSONResponse:
+        async with _viewer(request) as viewer:
+            return JSONResponse(await acting.backfill(viewer, order))
+
+    app.mount("/", StaticFiles(directory=STATIC, html=True))
+    return app
+
+
+@asynccontextmanager
+async def _viewer(request: Request) -> AsyncIterator[Viewer]:
+    """Return who asks.
+
+    :raises RefusedError: if nobody is signed in.
+    """
+    token = token_of(request.headers, request.cookies)
+    if token is None:
+        raise RefusedError(401, "Sign in to Airflow")
+    state = request.app.state
+    airflow = Airflow(request.scope["airflow"], token)
+    try:
+        yield Viewer(airflow, state.memory, state.memory.of(token), token, state.may_edit, dt.datetime.now(dt.UTC))
+    finally:
+        await airflow.close()
+
+
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RefusedError)
+    if error.status == 401 and (token := token_of(request.headers, request.cookies)) is not None:
+        request.app.state.memory.forget(token)
+    return JSONResponse({"error": error.message}, status_code=error.status)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+    return JSONResponse({"error": wrong}, status_code=422)
+
+
+async def _broken(request: Request, error: Exception) -> JSONResponse:
+    """Answer in JSON; the server logs the error itself."""
+    return JSONResponse({"error": "This page has a fault: the API server's log says which"}, status_code=500)

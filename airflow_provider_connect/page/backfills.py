@@ -1,0 +1,62 @@
+"""A backfill that is under way: how far it is, and when it may end."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+from airflow_provider_connect.page.asking import path_of
+from airflow_provider_connect.page.facts.pace import estimated_end
+from airflow_provider_connect.page.facts.reports import instant
+from airflow_provider_connect.page.facts.stream import Stream
+from airflow_provider_connect.page.places import dag_url
+from airflow_provider_connect.page.telling import text
+from airflow_provider_connect.page.viewing import Viewer
+from airflow_provider_connect.window import zone
+
+_ENDED = ["success", "failed"]
+_OPEN = ["queued", "running"]
+
+
+async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
+    """Return the backfill of a stream's DAG that has not ended; None if there is none, or the viewer may not know."""
+    dag_id = stream.dag["dag_id"]
+    newest = await viewer.airflow.may_rows("backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, most=1)
+    if not newest or newest[0]["completed_at"] is not None:
+        return None
+    backfill = newest[0]
+    began, first, last = (instant(backfill[name]) for name in ("created_at", "from_date", "to_date"))
+    if began is None or first is None or last is None:
+        return None
+    runs = path_of("dags", dag_id, "dagRuns")
+    span = {
+        "run_type": "backfill",
+        "logical_date_gte": first.isoformat(),
+        "logical_date_lte": last.isoformat(),
+    }
+    ended, waiting = await asyncio.gather(
+        viewer.airflow.may_get(
+            runs,
+            span | {"state": _ENDED, "start_date_gte": began.isoformat(), "order_by": "-end_date", "limit": 100},
+        ),
+        viewer.airflow.may_get(runs, span | {"state": _OPEN, "limit": 1}),
+    )
+    if ended is None or waiting is None:
+        return None
+    done, left = ended["total_entries"], waiting["total_entries"]
+    ends = [end for run in ended["dag_runs"] if (end := instant(run["end_date"])) is not None]
+    estimate = None if backfill["is_paused"] else estimated_end(began, ends, done, left, viewer.now)
+    return {
+        "id": backfill["id"],
+        "from": text(_day(first, stream.zone)),
+        "to": text(_day(last, stream.zone)),
+        "done": done,
+        "total": done + left,
+        "estimated_end": text(estimate),
+        "url": f"{dag_url(dag_id)}/backfills",
+    }
+
+
+def _day(moment: dt.datetime, zone_name: str) -> dt.date:
+    return moment.astimezone(zone(zone_name)).date()

@@ -1,0 +1,106 @@
+"""One stream in full: its days within a window, what rows to expect, the quota, and a backfill under way."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.page.asking import RefusedError, path_of
+from airflow_provider_connect.page.backfills import backfill_json
+from airflow_provider_connect.page.facts.allowance import in_use
+from airflow_provider_connect.page.facts.band import LOOK_BACK_DAYS, bands
+from airflow_provider_connect.page.facts.calendar import days_between
+from airflow_provider_connect.page.facts.connections import shown
+from airflow_provider_connect.page.facts.reports import Report
+from airflow_provider_connect.page.facts.stream import Stream, StreamName
+from airflow_provider_connect.page.gathering import variables
+from airflow_provider_connect.page.listing import one_stream
+from airflow_provider_connect.page.telling import day_json, generation_json, run_json, stream_json, text
+from airflow_provider_connect.page.viewing import Viewer
+from airflow_provider_connect.page.xcoms import with_figures
+from airflow_provider_connect.polling.quota.book import prefix_of
+from airflow_provider_connect.window import ONE_DAY
+
+MOST_DAYS = 3660
+_DEFAULT_DAYS = 366
+
+
+async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, last: dt.date | None) -> dict[str, Any]:
+    """Return one stream, with its days from ``first`` to ``last``, both included; by default those of the last year.
+
+    :raises RefusedError: if the window is none, or longer than :data:`MOST_DAYS`.
+    """
+    end = last or viewer.now.date()
+    begin = first or max(dt.date.min + ONE_DAY * LOOK_BACK_DAYS, end - ONE_DAY * (_DEFAULT_DAYS - 1))
+    _require_window(begin, end)
+    since = _midnight(begin) - ONE_DAY * LOOK_BACK_DAYS
+    stream = await one_stream(viewer, name, since)
+    quota, backfill = await asyncio.gather(_quota(viewer, stream), backfill_json(viewer, stream))
+    days = days_between(stream, begin, end)
+    rows = {day: report.rows for day, report in stream.newest.items() if report.rows is not None}
+    return {
+        "as_of": viewer.now.isoformat(),
+        "stream": stream_json(stream),
+        "origin": text(stream.offset.origin if stream.offset else None),
+        "from": text(begin),
+        "to": text(end),
+        "days": [day_json(stream, day) for day in days],
+        "band": [
+            {"day": text(band.day), "low": band.low, "high": band.high}
+            for band in bands(rows, (day.day for day in days))
+        ],
+        "quota": quota,
+        "backfill": backfill,
+    }
+
+
+async def show_day(viewer: Viewer, name: StreamName, day: dt.date) -> dict[str, Any]:
+    """Return one day with all that was told of it, the newest first, and with the runs that are not done with it."""
+    stream = await one_stream(viewer, name, _midnight(day))
+    (found,) = days_between(stream, day, day)
+    told = sorted((each for each in stream.reports if each.day == day), key=_newest_first)
+    told = list(await asyncio.gather(*(with_figures(viewer.airflow, name.dag_id, name.task_id, each) for each in told)))
+    runs = [run for run in (*stream.active, *stream.failed) if run.is_for(day)]
+    entries = await asyncio.gather(*(run_json(viewer.airflow, stream, run, day) for run in runs))
+    return {
+        "as_of": viewer.now.isoformat(),
+        "day": day_json(stream, found),
+        "generations": [*entries, *(generation_json(stream, each) for each in told)],
+    }
+
+
+def _require_window(first: dt.date, last: dt.date) -> None:
+    if first > last:
+        raise RefusedError(422, f"from={first} is after to={last}")
+    if (last - first).days >= MOST_DAYS:
+        raise RefusedError(422, f"{first} to {last} are more than {MOST_DAYS} days: ask for fewer")
+
+
+def _newest_first(report: Report) -> tuple[int, float]:
+    return -(report.generation or 0), -report.at.timestamp()
+
+
+def _midnight(day: dt.date) -> dt.datetime:
+    """Return an instant at which the day has begun nowhere yet."""
+    return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC) - ONE_DAY
+
+
+async def _quota(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
+    """Return what is in use of the source's quota; None if it has none, or the viewer may not know.
+
+    The connection says which quota it is. Airflow shows it without its secrets, to those who may see it.
+    """
+    source = stream.pipeline.source
+    if source is None:
+        return None
+    told = await viewer.airflow.may_get(path_of("connections", source.conn_id))
+    if told is None:
+        return None
+    try:
+        quota = source.quota(shown(told))
+    except ConnectError:
+        return None
+    found = None if quota is None else await variables(viewer.airflow, prefix_of(quota))
+    return None if quota is None or found is None else in_use(quota, found, viewer.now)

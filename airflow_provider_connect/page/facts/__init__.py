@@ -1,0 +1,1 @@
+"""What follows from Airflow's answers, without asking: a stream's days, its state, what to expect of it."""

@@ -1,0 +1,43 @@
+"""What is in use of a source's quota: read from the Variables in which tasks take their turns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from airflow_provider_connect.polling.quota.book import Book
+from airflow_provider_connect.polling.quota.limits import Quota
+
+
+def in_use(quota: Quota, keys: Iterable[str], now: dt.datetime) -> dict[str, Any]:
+    """Return how much of a quota is used at an instant, and when the first of it comes free.
+
+    :param keys: of the quota's Variables.
+    """
+    book, seconds = Book.read(quota, keys), now.timestamp()
+    limit = book.limit(seconds)
+    used = max(0, min(limit, limit - book.room(seconds)))
+    free = _first_free(book, seconds) if used else None
+    return {
+        "name": quota.name,
+        "used": used,
+        "limit": limit,
+        "period_seconds": quota.seconds if quota.seconds != int(quota.seconds) else int(quota.seconds),
+        "waiting": len({waiting.asker for waiting in book.waiting if waiting.back > seconds - quota.grace_seconds}),
+        "resets_at": None if free is None else dt.datetime.fromtimestamp(free, dt.UTC).isoformat(),
+    }
+
+
+def _first_free(book: Book, now: float) -> float | None:
+    """Return the first instant, to the second, at which there is more room than now; None if there is none in sight."""
+    room = book.room(now)
+    low, high = now, now + 2 * book.quota.seconds
+    if book.room(high) <= room:
+        return None
+    # Room only grows while nobody takes any, so the instant can be closed in on.
+    while high - low > 1:
+        middle = (low + high) / 2
+        low, high = (middle, high) if book.room(middle) <= room else (low, middle)
+    return math.ceil(high)

@@ -1,0 +1,73 @@
+"""The days of a stream, each with what is known of it: the offset's ranges, the reports, and the states of runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from airflow_provider_connect.page.facts.reports import Report
+from airflow_provider_connect.page.facts.runs import TaskRun
+from airflow_provider_connect.page.facts.stream import Stream
+from airflow_provider_connect.window import ONE_DAY, DaySet
+
+DayState = Literal["done", "running", "waiting", "failed", "gap", "none"]
+_WEIGHT = {"failed": 0, "waiting": 1, "running": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarDay:
+    """One day.
+
+    :param report: of its newest publish; None if nobody told of one.
+    :param run: the run that is not done with it, which its state comes from.
+    """
+
+    day: dt.date
+    state: DayState
+    report: Report | None
+    run: TaskRun | None
+
+
+def days_between(stream: Stream, first: dt.date, last: dt.date) -> list[CalendarDay]:
+    """Return all days from ``first`` to ``last``, both included.
+
+    A run at work, or one that failed and is not mended, says more of a day than that it was done before.
+    """
+    window = DaySet(ranges=((first, last),)) if first <= last else DaySet()
+    troubled = _by_day([*stream.failed, *stream.active], first, last)
+    done, missing = set(_within(stream.done, first, last)), set(_within(stream.missing, first, last))
+    return [
+        CalendarDay(day, _state(day, troubled.get(day), done, missing), stream.newest.get(day), troubled.get(day))
+        for day in window
+    ]
+
+
+def _state(day: dt.date, run: TaskRun | None, done: set[dt.date], missing: set[dt.date]) -> DayState:
+    if run is not None and run.standing != "ended":
+        return run.standing
+    if day in done:
+        return "done"
+    return "gap" if day in missing else "none"
+
+
+def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.date, TaskRun]:
+    """Return the run that says most of each day: one at work, before one that waits, before one that failed."""
+    found: dict[dt.date, TaskRun] = {}
+    for run in runs:
+        if run.days is None:
+            continue
+        for day in _within(DaySet(ranges=(run.days,)), first, last):
+            if day not in found or _WEIGHT[run.standing] > _WEIGHT[found[day].standing]:
+                found[day] = run
+    return found
+
+
+def _within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
+    """Yield the days of a set from ``first`` to ``last``: a set may hold far more than is asked for."""
+    for begin, end in days.ranges:
+        at = max(begin, first)
+        while at <= min(end, last):
+            yield at
+            at += ONE_DAY

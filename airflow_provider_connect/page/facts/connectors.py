@@ -1,0 +1,70 @@
+"""Which source and sink a task has: told from the options that Airflow shows among its rendered fields.
+
+Those are plain JSON without the connector's name. But each connector has options of its own, and a task shows all of
+them, so that the set of their names tells which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from airflow_provider_connect import offsets
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.registry import names, sink_class, source_class
+from airflow_provider_connect.sink import Sink
+from airflow_provider_connect.source import Source
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The source and the sink of a task; None for one that nobody can tell."""
+
+    source: Source | None = None
+    sink: Sink | None = None
+
+    @property
+    def timezone(self) -> str:
+        """The zone of the source's days; UTC if it is not known."""
+        return self.source.timezone if self.source is not None else "UTC"
+
+    @property
+    def offset_key(self) -> str | None:
+        """The name of the stream's Variable."""
+        if self.source is None or self.sink is None:
+            return None
+        return offsets.variable_key(self.source, self.sink)
+
+
+def pipeline_of(fields: Mapping[str, Any]) -> Pipeline:
+    """Return the source and the sink that a task instance's rendered fields show."""
+    return Pipeline(_made("sources", fields.get("source")), _made("sinks", fields.get("sink")))
+
+
+def _made(room: str, options: Any) -> Any:
+    if not isinstance(options, Mapping):
+        return None  # too long for Airflow to show, or not rendered yet
+    fitting = [cls for cls in _classes(room) if cls.model_fields.keys() == options.keys()]
+    if len(fitting) != 1:
+        return None
+    try:
+        made = fitting[0].of(dict(options))
+        # What asks these of it must not fail: they are computed from options that may have been masked.
+        _ = (made.stream_key, made.timezone, made.kind) if isinstance(made, Source) else (made.target,)
+    except (ConnectError, ValueError, TypeError, AttributeError):
+        return None
+    return made
+
+
+@cache
+def _classes(room: str) -> tuple[type[Any], ...]:
+    find: Any = source_class if room == "sources" else sink_class
+    found = []
+    for name in names(room):
+        try:
+            found.append(find(name))
+        except (ConnectError, ImportError):
+            continue  # another package's, which cannot be loaded here
+    return tuple(found)

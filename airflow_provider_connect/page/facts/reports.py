@@ -1,0 +1,129 @@
+"""What tasks have told of their days: the reports in asset events and in XCom, read without trust in their form."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_DONE = ("published", "already_published", "unchanged", "overtaken")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one run told of one day.
+
+    :param own: whether the day is the run's own, and not one of its lookback.
+    :param rows: as published; None if nobody told.
+    :param size_bytes: of what the source sent, after decoding; None if nobody told.
+    :param at: when it was told.
+    """
+
+    day: dt.date
+    status: str
+    run_id: str
+    map_index: int
+    at: dt.datetime
+    own: bool = True
+    generation: int | None = None
+    rows: int | None = None
+    size_bytes: int | None = None
+    rejected: int | None = None
+    link: str | None = None
+    warnings: tuple[str, ...] = ()
+    rejects: tuple[str, ...] = ()
+    message: str | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the day is in the sink, as far as this run knows."""
+        return self.status in _DONE
+
+    @property
+    def weight(self) -> tuple[int, bool, dt.datetime]:
+        """The newest publish of a day weighs most; of several reports of it, that of the run that published it."""
+        return self.generation or 0, self.status == "published", self.at
+
+
+def of_event(event: Mapping[str, Any]) -> list[Report]:
+    """Return the reports of an asset event of a task of ours."""
+    run_id, extra = event.get("source_run_id"), event.get("extra")
+    at = instant(event.get("timestamp"))
+    if run_id is None or at is None or not isinstance(extra, Mapping):
+        return []
+    index = int(event.get("source_map_index", -1))
+    if isinstance(extra.get("days"), list):
+        return of_summary(extra, run_id, index, at)
+    day = date(event.get("partition_key"))
+    # With an event for each day, each has the sums over all days of its run: nobody knows this day's own.
+    return [] if day is None else [Report(day, "published", run_id, index, at)]
+
+
+def of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[Report]:
+    """Return the reports in what a task left in XCom, or in its event."""
+    days = summary.get("days")
+    told = (_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
+    return [report for report in told if report is not None]
+
+
+def newest(reports: Iterable[Report]) -> dict[dt.date, Report]:
+    """Return the report of the newest publish of each day that is done."""
+    found: dict[dt.date, Report] = {}
+    for report in reports:
+        if report.is_done and (report.day not in found or report.weight > found[report.day].weight):
+            found[report.day] = report
+    return found
+
+
+def instant(value: Any) -> dt.datetime | None:
+    """Return an instant as Airflow's API writes it; None if it is none."""
+    try:
+        found = dt.datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+
+
+def date(value: Any) -> dt.date | None:
+    """Return a date from text that begins with one; None if there is none."""
+    try:
+        return dt.date.fromisoformat(value[:10])
+    except (TypeError, ValueError):
+        return None
+
+
+def _of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> Report | None:
+    when = date(day.get("day")) if isinstance(day, Mapping) else None
+    if when is None:
+        return None
+    failure = day.get("failure")
+    return Report(
+        day=when,
+        status=str(day.get("status", "")),
+        run_id=run_id,
+        map_index=map_index,
+        at=at,
+        own=not day.get("lookback", False),
+        generation=_number(day.get("generation")),
+        rows=_number(day.get("rows_written")),
+        size_bytes=_number(day.get("raw_bytes")),
+        rejected=_number(day.get("rejected")),
+        link=_link(day.get("link")),
+        warnings=_texts(day.get("warnings")),
+        rejects=_texts(day.get("rejects")),
+        message=str(failure.get("message")) if isinstance(failure, Mapping) else None,
+    )
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(str(each) for each in value) if isinstance(value, list) else ()
+
+
+def _link(value: Any) -> str | None:
+    """Return a link that a browser may follow: never a script."""
+    return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

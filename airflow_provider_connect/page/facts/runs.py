@@ -1,0 +1,133 @@
+"""Runs of tasks as Airflow's API tells of them, and which days each is for."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.page.facts.reports import instant
+from airflow_provider_connect.window import ONE_DAY, ends_of_window, parse_ends, zone
+
+Standing = Literal["running", "waiting", "failed", "ended"]
+
+RUNNING = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
+FAILED = ("failed", "upstream_failed")
+OPEN = (*RUNNING[1:], "deferred", *FAILED)
+"""States of task instances that are not done with their days; beside them one may have none yet."""
+
+Span = tuple[dt.date, dt.date]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """A task instance.
+
+    :param days: the first and the last day it is for; None if that is not known.
+    :param trigger: the class of what it waits for, if it waits.
+    :param at: when its state was reached, as far as Airflow tells.
+    """
+
+    dag_id: str
+    task_id: str
+    map_index: int
+    run_id: str
+    state: str
+    days: Span | None
+    trigger: str
+    at: dt.datetime | None
+    run_after: dt.datetime | None
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> TaskRun:
+        """Read one of the task instances in Airflow's answer."""
+        fields = told.get("rendered_fields") or {}
+        times = (told.get(name) for name in ("end_date", "start_date", "queued_when", "scheduled_when"))
+        return cls(
+            dag_id=told["dag_id"],
+            task_id=told["task_id"],
+            map_index=told["map_index"],
+            run_id=told["dag_run_id"],
+            state=told["state"] or "none",
+            days=_span(fields.get("days")),
+            trigger=str((told.get("trigger") or {}).get("classpath", "")),
+            at=next((found for text in times if (found := instant(text)) is not None), None),
+            run_after=instant(told.get("run_after")),
+            fields=fields,
+        )
+
+    @property
+    def standing(self) -> Standing:
+        """What its state means for its days."""
+        if self.state == "deferred":
+            return "waiting"
+        if self.state in RUNNING:
+            return "running"
+        return "failed" if self.state in FAILED else "ended"
+
+    def within(self, dag_run: Mapping[str, Any], zone_name: str) -> TaskRun | None:
+        """Return the same with the days of its DAG's run, if it has not shown its own yet.
+
+        None if it has no state and never will: what it waited for in a run that has ended.
+        """
+        if self.state == "none" and dag_run.get("state") not in ("queued", "running"):
+            return None
+        return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
+
+    def is_for(self, day: dt.date) -> bool:
+        """Tell whether a day is among its days."""
+        return self.days is not None and self.days[0] <= day <= self.days[1]
+
+
+def days_of_run(run: Mapping[str, Any], zone_name: str) -> Span | None:
+    """Return the days that a DAG's run is for; None if it names none."""
+    if run.get("partition_key"):
+        day = _day_of_key(run["partition_key"], zone_name)
+        return None if day is None else (day, day)
+    start, end = instant(run.get("data_interval_start")), instant(run.get("data_interval_end"))
+    if start is None or end is None or start >= end:
+        return None
+    try:
+        return ends_of_window(start, end, zone_name)
+    except ConfigError:
+        return None
+
+
+def next_days(dag: Mapping[str, Any], zone_name: str) -> tuple[Span, dt.datetime] | None:
+    """Return the days of a DAG's next run, and when that is due; None if it has no next run."""
+    told = {
+        "data_interval_start": dag.get("next_dagrun_data_interval_start"),
+        "data_interval_end": dag.get("next_dagrun_data_interval_end"),
+    }
+    due, days = instant(dag.get("next_dagrun_run_after")), days_of_run(told, zone_name)
+    return None if due is None or days is None else (days, due)
+
+
+def expected(dag: Mapping[str, Any], zone_name: str, now: dt.datetime, grace: dt.timedelta) -> dt.date | None:
+    """Return the last day that should be done, by a DAG's schedule; None if it has none.
+
+    The next run says which days are still to come. Once it is overdue, its own days are missed, too.
+    """
+    following = next_days(dag, zone_name)
+    if following is None:
+        return None
+    (first, last), due = following
+    return last if due + grace < now else first - ONE_DAY
+
+
+def _day_of_key(key: str, zone_name: str) -> dt.date | None:
+    try:
+        moment = dt.datetime.fromisoformat(key)
+    except ValueError:
+        return None
+    return moment.date() if moment.tzinfo is None else moment.astimezone(zone(zone_name)).date()
+
+
+def _span(text: Any) -> Span | None:
+    try:
+        return parse_ends(text) if isinstance(text, str) and text.strip() else None
+    except ConfigError:
+        return None

@@ -1,0 +1,207 @@
+"""What is known of one stream, and what follows from it: which days are done, how far it is behind, its state."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.operators.metrics import lag_days
+from airflow_provider_connect.page.facts.connectors import Pipeline
+from airflow_provider_connect.page.facts.reports import Report, newest
+from airflow_provider_connect.page.facts.runs import TaskRun, expected
+from airflow_provider_connect.window import ONE_DAY, DaySet, zone
+
+StateName = Literal["running", "waiting", "failed", "gap", "late", "ok", "new", "paused"]
+_OVERDUE = dt.timedelta(hours=1)
+_QUOTA = "QuotaTrigger"
+
+
+class StreamName(NamedTuple):
+    """Which stream is meant: an instance of a mapped task, or with the index -1 a task that is not mapped."""
+
+    dag_id: str
+    task_id: str
+    map_index: int
+
+    def __str__(self) -> str:
+        """Return it in one word."""
+        return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
+
+
+class State(NamedTuple):
+    """The state of a stream, and a sentence for people."""
+
+    name: StateName
+    text: str
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One task of ours, or one instance of a mapped one, as the viewer may see it.
+
+    :param dag: as Airflow's API tells of it.
+    :param offset: None if there is none, or the viewer may not read Variables.
+    :param reports: of what is asked about; of a list of streams, the newest alone.
+    :param runs: its task instances that are not done with their days.
+    :param message: why the newest of them that failed did, in its own words.
+    """
+
+    dag: Mapping[str, Any]
+    task_id: str
+    map_index: int
+    pipeline: Pipeline
+    offset: Offset | None
+    reports: Sequence[Report]
+    runs: Sequence[TaskRun]
+    has_run: bool
+    can_edit: bool
+    now: dt.datetime
+    message: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Tells it from all others."""
+        return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index))
+
+    @property
+    def zone(self) -> str:
+        """The zone of its days."""
+        return self.pipeline.timezone
+
+    @property
+    def yesterday(self) -> dt.date:
+        """The last day that is over."""
+        return self.now.astimezone(zone(self.zone)).date() - ONE_DAY
+
+    @cached_property
+    def newest(self) -> dict[dt.date, Report]:
+        """The newest publish of each day that somebody has told of."""
+        return newest(self.reports)
+
+    @cached_property
+    def done(self) -> DaySet:
+        """The days that are done, by the offset and by reports: the offset may lag behind a report."""
+        told = DaySet.of(self.newest)
+        if self.offset is None:
+            return told
+        return DaySet.of([*self.offset.done, *told]) if set(told) - set(self.offset.done) else self.offset.done
+
+    @cached_property
+    def last_day(self) -> dt.date | None:
+        """The last day that is done."""
+        return self.done.ranges[-1][1] if self.done.ranges else None
+
+    @property
+    def position(self) -> dt.date | None:
+        """The last of the days that are done without a gap; None if nobody knows where they begin."""
+        return None if self.offset is None else self.done.position(self.offset.origin)
+
+    @property
+    def lag_days(self) -> int | None:
+        """How many days that are over it is behind; None if nothing is known to be done."""
+        if self.offset is not None:
+            following = self.offset.model_copy(update={"position": self.position})
+            return lag_days(following, self.zone, self.now)
+        return None if self.last_day is None else max(0, (self.yesterday - self.last_day).days)
+
+    @cached_property
+    def missing(self) -> DaySet:
+        """The days before the last done one that are not done, from the first one wanted."""
+        if self.offset is None or self.last_day is None:
+            return DaySet()
+        first = self.offset.origin or self.done.ranges[0][0]
+        return self.done.missing(first, self.last_day)
+
+    @cached_property
+    def failed(self) -> list[TaskRun]:
+        """The runs that failed, and whose days nobody has loaded since; the newest first."""
+        found = [run for run in self.runs if run.standing == "failed" and not self._is_mended(run)]
+        return sorted(found, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
+
+    @cached_property
+    def active(self) -> list[TaskRun]:
+        """The runs that are at work or wait."""
+        return [run for run in self.runs if run.standing in ("running", "waiting")]
+
+    @property
+    def reported_at(self) -> dt.datetime | None:
+        """When something was told of it last."""
+        told = [report.at for report in self.reports] + [run.at for run in self.runs if run.at is not None]
+        return max([*told, *([self.offset.updated_at] if self.offset else [])], default=None)
+
+    @property
+    def state(self) -> State:
+        """What it does, or what is wrong with it."""
+        return self._busy() or self._troubled() or self._behind() or self._well()
+
+    def _is_mended(self, run: TaskRun) -> bool:
+        if run.days is None:
+            return False
+        span = DaySet(ranges=(run.days,))
+        since = {day for day in span if (told := self.newest.get(day)) and run.at and told.at > run.at}
+        # Done days that nobody here has told of were loaded by somebody else, not before a reload that failed.
+        others = {day for day in span if day not in self.newest and self.offset and day in self.offset.done}
+        return len(since | others) == len(span)
+
+    def _busy(self) -> State | None:
+        running = [run for run in self.active if run.standing == "running"]
+        if running:
+            again = [run for run in running if run.state == "up_for_retry"]
+            if again and len(again) == len(running):
+                return State("running", f"A try failed, and is repeated soon: {_days(again)}")
+            queued = all(run.state in ("none", "queued", "scheduled") for run in running)
+            return State("running", f"{'Queued' if queued else 'Loading'}: {_days(running)}")
+        if not self.active:
+            return None
+        if any(run.trigger.endswith(_QUOTA) for run in self.active):
+            return State("waiting", f"Waits for room in the source's quota: {_days(self.active)}")
+        return State("waiting", f"Waits until the source is ready: {_days(self.active)}")
+
+    def _troubled(self) -> State | None:
+        if not self.failed:
+            return None
+        why = f": {self.message}" if self.message else ""
+        return State("failed", f"Failed: {_days(self.failed)}{why}")
+
+    def _behind(self) -> State | None:
+        if self.dag.get("is_paused"):
+            return State("paused", "The DAG is paused")
+        if not self.has_run and self.last_day is None:
+            return State("new", "Has not run yet")
+        if self.missing.ranges:
+            spans = ", ".join(_span(*ends) for ends in self.missing.ranges[-3:])
+            more = f" and {len(self.missing.ranges) - 3} earlier gaps" if len(self.missing.ranges) > 3 else ""
+            return State("gap", f"{_count(len(self.missing))} missing: {spans}{more}")
+        return self._late()
+
+    def _late(self) -> State | None:
+        due = expected(self.dag, self.zone, self.now, _OVERDUE)
+        if due is None or (self.last_day is not None and self.last_day >= due):
+            return None
+        since = "" if self.last_day is None else f", the last one done is {self.last_day}"
+        return State("late", f"{due} should be done by its schedule{since}")
+
+    def _well(self) -> State:
+        if self.last_day is None:
+            return State("ok", "No day has been reported as done yet")
+        return State("ok", f"Every day up to {self.last_day} is done")
+
+
+def _days(runs: Sequence[TaskRun]) -> str:
+    known = sorted(run.days for run in runs if run.days is not None)
+    if not known:
+        return f"{len(runs)} runs" if len(runs) > 1 else "one run"
+    shown = ", ".join(_span(*days) for days in known[:3])
+    return shown if len(runs) <= 3 else f"{shown} and {len(runs) - 3} more runs"
+
+
+def _span(first: dt.date, last: dt.date) -> str:
+    return str(first) if first == last else f"{first}..{last}"
+
+
+def _count(days: int) -> str:
+    return "One day is" if days == 1 else f"{days} days are"

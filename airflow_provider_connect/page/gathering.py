@@ -1,0 +1,200 @@
+"""Gathers what is known of streams: one question for all of them where Airflow can answer that."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_provider_connect import offsets
+from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.page.asking import Airflow, path_of
+from airflow_provider_connect.page.facts.connectors import Pipeline, pipeline_of
+from airflow_provider_connect.page.facts.reports import Report, instant, of_event
+from airflow_provider_connect.page.facts.runs import OPEN, TaskRun
+from airflow_provider_connect.page.memory import FRESH_SECONDS, EventLog, Identity, Remembered, TaskKind, TaskName
+
+_NEWEST_EVENTS = 50
+_NEWEST_RUNS = 20
+_MOST_EVENTS = 8000
+_MOST_NEWS = 1000
+_MOST_OPEN = 4000
+_MOST_WITHOUT_STATE = 100
+_FEW_RUNS = 10
+_OVERLAP = dt.timedelta(minutes=1)
+"""Events are dated before they are committed: news begin so long before the last question."""
+
+RunName = tuple[str, str]  # of a DAG, and of its run
+
+
+async def variables(airflow: Airflow, prefix: str) -> dict[str, str] | None:
+    """Return Variables by their keys; None if the viewer may not read them."""
+    params = {"variable_key_prefix_pattern": prefix.rstrip("/"), "order_by": "key"}
+    rows = await airflow.may_rows("variables", "variables", params)
+    return None if rows is None else {row["key"]: row["value"] for row in rows if row["key"].startswith(prefix)}
+
+
+async def stored_offsets(airflow: Airflow) -> dict[str, Offset]:
+    """Return the offsets that the viewer may read, by their Variables' keys."""
+    found = {key: offsets.parsed(text) for key, text in (await variables(airflow, offsets.PREFIX) or {}).items()}
+    return {key: offset for key, offset in found.items() if offset is not None}
+
+
+async def open_runs(airflow: Airflow, tasks: Sequence[TaskKind]) -> list[TaskRun]:
+    """Return the task instances of tasks of ours that are not done with their days, the newest runs first."""
+    if not tasks:
+        return []
+    kinds, names = {task.operator for task in tasks}, {task.name for task in tasks}
+    dag_ids = sorted({task.name.dag_id for task in tasks})
+    path = path_of("dags", dag_ids[0] if len(dag_ids) == 1 else "~", "dagRuns", "~", "taskInstances")
+    params = {"operator": sorted(kinds), "order_by": "-run_after"}
+    if len(names) == 1:
+        params["task_id"] = tasks[0].name.task_id
+    # Those without a state are apart: a backfill has one for each day, and they must not push out the others.
+    found = await asyncio.gather(
+        airflow.may_rows(path, "task_instances", {**params, "state": list(OPEN)}, most=_MOST_OPEN),
+        airflow.may_rows(
+            path,
+            "task_instances",
+            {**params, "state": ["none"]},
+            most=_MOST_OPEN if len(names) == 1 else _MOST_WITHOUT_STATE,
+        ),
+    )
+    runs = (TaskRun.of(row) for rows in found for row in rows or ())
+    return [run for run in runs if (run.dag_id, run.task_id) in names]
+
+
+async def identities(airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind]) -> dict[TaskName, Identity]:
+    """Return what tasks read and write. Airflow is asked where that is not known, or may have changed."""
+    now = time.monotonic()
+    found = {
+        task.name: known
+        for task in tasks
+        if (known := own.identities.get(task.name)) is not None and now - known.at <= FRESH_SECONDS
+    }
+    asked = [task.name for task in tasks if task.name not in found]
+    found |= dict(zip(asked, await asyncio.gather(*(_identity(airflow, name) for name in asked)), strict=True))
+    own.identities |= found
+    return found
+
+
+async def _identity(airflow: Airflow, name: TaskName) -> Identity:
+    path = path_of("dags", name.dag_id, "dagRuns", "~", "taskInstances")
+    params = {"task_id": name.task_id, "order_by": "-run_after"}
+    rows = await airflow.may_rows(path, "task_instances", params, most=_NEWEST_RUNS) or []
+    runs = [TaskRun.of(row) for row in rows]
+    pipelines: dict[int, Pipeline] = {}
+    for run in runs:
+        known = pipelines.get(run.map_index)
+        if known is None or known.source is None or known.sink is None:
+            pipelines[run.map_index] = pipeline_of(run.fields)
+    return Identity(pipelines, [report for run in runs for report in _of_success(run)], bool(runs))
+
+
+def _of_success(run: TaskRun) -> list[Report]:
+    """Return what the success of a run tells of its days: that they are done."""
+    if run.state != "success" or run.days is None or run.at is None:
+        return []
+    first, last = run.days
+    days = (first + dt.timedelta(days=i) for i in range((last - first).days + 1))
+    return [Report(day, "published", run.run_id, run.map_index, run.at) for day in days]
+
+
+async def newest_events(
+    airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind], now: dt.datetime
+) -> dict[TaskName, EventLog]:
+    """Return the newest events of tasks: the news of all that are remembered take one question."""
+    names = {task.name for task in tasks}
+    found = {name: own.logs[name] for name in names if name in own.logs}
+    if found and not await _news(airflow, found, now):
+        found = {}
+    missing = sorted(names - found.keys())
+    found |= dict(
+        zip(missing, await asyncio.gather(*(_log(airflow, name, None, now) for name in missing)), strict=True)
+    )
+    for name, log in found.items():
+        own.keep(name, log)
+    return found
+
+
+async def events_since(
+    airflow: Airflow, own: Remembered, tasks: Sequence[TaskKind], since: dt.datetime, now: dt.datetime
+) -> dict[TaskName, EventLog]:
+    """Return all events of tasks from a moment on."""
+    found = {}
+    for task in tasks:
+        log = own.logs.get(task.name)
+        if log is None or not log.covers(since) or not await _news(airflow, {task.name: log}, now):
+            log = await _log(airflow, task.name, since, now)
+        found[task.name] = log
+        own.keep(task.name, log)
+    return found
+
+
+async def _news(airflow: Airflow, logs: Mapping[TaskName, EventLog], now: dt.datetime) -> bool:
+    """Add what came since the last question; tell whether that is all."""
+    since = min(log.asked_at for log in logs.values()) - _OVERLAP
+    params: dict[str, Any] = {"timestamp_gte": since.isoformat(), "order_by": "timestamp"}
+    if len(logs) == 1:
+        (name,) = logs
+        params |= {"source_dag_id": name.dag_id, "source_task_id": name.task_id}
+    rows = await airflow.may_rows("assets/events", "asset_events", params, most=_MOST_NEWS)
+    if rows is None or len(rows) >= _MOST_NEWS:
+        return False
+    for row in rows:
+        name = TaskName(row["source_dag_id"], row["source_task_id"])
+        if name in logs:
+            logs[name].reports[row["id"]] = of_event(row)
+    for log in logs.values():
+        log.asked_at = now
+    return True
+
+
+async def _log(airflow: Airflow, name: TaskName, since: dt.datetime | None, now: dt.datetime) -> EventLog:
+    """Return the events of a task from a moment on; without one, the newest."""
+    params = {"source_dag_id": name.dag_id, "source_task_id": name.task_id, "order_by": "-timestamp"}
+    most = _NEWEST_EVENTS
+    if since is not None:
+        params["timestamp_gte"] = since.isoformat()
+        most = _MOST_EVENTS
+    rows = await airflow.may_rows("assets/events", "asset_events", params, most=most) or []
+    if since is None and len(rows) >= most:
+        since = instant(rows[-1]["timestamp"])
+    return EventLog({row["id"]: of_event(row) for row in rows}, since, now)
+
+
+async def dated(airflow: Airflow, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str]) -> list[TaskRun]:
+    """Return task instances with the days that their DAG's runs say, where they do not show them themselves."""
+    asked = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
+    told = await _dag_runs(airflow, asked)
+    found = []
+    for run in runs:
+        dag_run = told.get((run.dag_id, run.run_id))
+        if dag_run is not None:
+            zone_name = zone_names.get(TaskName(run.dag_id, run.task_id), "UTC")
+            found.append(run.within(dag_run, zone_name))
+        elif run.state != "none":
+            found.append(run)
+    return [run for run in found if run is not None]
+
+
+async def _dag_runs(airflow: Airflow, asked: set[RunName]) -> dict[RunName, Mapping[str, Any]]:
+    """Return runs of DAGs: a few one by one, many of one DAG as a listing."""
+    by_dag = Counter(dag_id for dag_id, _ in asked)
+    many = [dag_id for dag_id, count in by_dag.items() if count > _FEW_RUNS]
+    few = sorted((dag_id, run_id) for dag_id, run_id in asked if dag_id not in many)
+    params = {"state": ["queued", "running", "failed"], "order_by": "-run_after"}
+    listed, single = await asyncio.gather(
+        asyncio.gather(
+            *(
+                airflow.may_rows(path_of("dags", dag_id, "dagRuns"), "dag_runs", params, most=_MOST_OPEN)
+                for dag_id in many
+            )
+        ),
+        asyncio.gather(*(airflow.may_get(path_of("dags", dag_id, "dagRuns", run_id)) for dag_id, run_id in few)),
+    )
+    rows = [row for rows in listed for row in rows or ()] + [row for row in single if row is not None]
+    return {(row["dag_id"], row["dag_run_id"]): row for row in rows}

@@ -1,0 +1,31 @@
+"""Where Airflow's UI shows things, behind whatever proxy."""
+
+from __future__ import annotations
+
+from functools import cache
+from urllib.parse import quote, urlsplit
+
+from airflow.configuration import conf
+
+
+@cache
+def base_path() -> str:
+    """Return the path under which a proxy shows Airflow, without a slash at its end; "" if it is the root."""
+    # Airflow reads its settings once, and asking for one takes longer than all else that is said of a day.
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
+def dag_url(dag_id: str) -> str:
+    """Return the path to a DAG."""
+    return f"{base_path()}/dags/{quote(dag_id, safe='')}"
+
+
+def run_url(dag_id: str, run_id: str) -> str:
+    """Return the path to a run of a DAG."""
+    return f"{dag_url(dag_id)}/runs/{quote(run_id, safe='')}"
+
+
+def task_url(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
+    """Return the path to a run of a task."""
+    mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
+    return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}{mapped}"

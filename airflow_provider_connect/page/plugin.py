@@ -1,0 +1,63 @@
+"""The page as a plugin of Airflow's.
+
+Every process of Airflow's imports this file, tasks included, so it imports nothing but Airflow's own settings: the app
+is made in the API server, when somebody first asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from airflow_provider_connect.page.places import base_path
+
+PREFIX = "/connect"
+_ICON = f"{PREFIX}/icon.svg"
+
+Message = MutableMapping[str, Any]
+
+
+class Page:
+    """The app under :data:`PREFIX`, made at first use."""
+
+    _app: Any = None
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Answer one request."""
+        if self._app is None:
+            from airflow_provider_connect.page.app import make_app  # noqa: PLC0415  # only the API server needs it
+
+            self._app = make_app()
+        # Airflow's own app, which an app within it does not see any more.
+        scope["airflow"] = scope.get("app")
+        await self._app(scope, receive, send)
+
+
+def _view(route: str, destination: str, query: str) -> dict[str, Any]:
+    return {
+        "name": "Connect",
+        "href": f"{base_path()}{PREFIX}/{query}",
+        "icon": f"{base_path()}{_ICON}",
+        "url_route": route,
+        "destination": destination,
+    }
+
+
+class ConnectPlugin(AirflowPlugin):
+    """Shows the page in the navigation, and beside each DAG, task and run of a task."""
+
+    name = "connect"
+    fastapi_apps = [{"app": Page(), "url_prefix": PREFIX, "name": "Connect"}]
+    external_views = [
+        _view("connect", "nav", ""),
+        _view("connect-dag", "dag", "?dag_id={DAG_ID}"),
+        _view("connect-task", "task", "?dag_id={DAG_ID}&task_id={TASK_ID}"),
+        _view("connect-run", "task_instance", "?dag_id={DAG_ID}&task_id={TASK_ID}&map_index={MAP_INDEX}"),
+    ]

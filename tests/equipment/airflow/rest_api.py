@@ -1,0 +1,135 @@
+"""As much of Airflow's REST API as the page asks, over what a test puts into it, with rights by token."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from starlette.requests import HTTPConnection
+
+MOST_ROWS = 100
+
+
+@dataclass
+class Rights:
+    """What the owner of a token may see."""
+
+    dags: set[str]
+    variables: bool = True
+    edits: bool = True
+
+
+@dataclass
+class RestApi:
+    """Airflow's API, and what it has been asked.
+
+    :param rights: by token.
+    :param fails_with: a status for every answer from now on.
+    """
+
+    rights: dict[str, Rights]
+    dags: list[str] = field(default_factory=list)
+    tasks: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    posted: list[tuple[str, Any]] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)
+    fails_with: int | None = None
+
+    async def editable(self, token: str, dag_ids: set[str]) -> set[str]:
+        return dag_ids if self.rights[token].edits else set()
+
+    def app(self) -> FastAPI:
+        app = FastAPI()
+
+        def who(request: HTTPConnection) -> Rights:
+            self.asked[request.url.path.removeprefix("/api/v2/")] += 1
+            if self.fails_with is not None:
+                raise HTTPException(self.fails_with, "broken")
+            token = request.headers.get("authorization", "").removeprefix("Bearer ")
+            if token not in self.rights:
+                raise HTTPException(403, "Invalid JWT token")
+            return self.rights[token]
+
+        def visible(request: HTTPConnection, dag_id: str) -> None:
+            if dag_id != "~" and dag_id not in who(request).dags:
+                raise HTTPException(403, "Forbidden")
+
+        def page(request: Request, name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+            limit, offset = (
+                int(request.query_params.get(key, default)) for key, default in (("limit", 50), ("offset", 0))
+            )
+            return {name: rows[offset : offset + min(limit, MOST_ROWS)], "total_entries": len(rows)}
+
+        @app.get("/api/v2/dags")
+        def dags(request: Request) -> Any:
+            rights = who(request)
+            if not rights.dags:
+                raise HTTPException(403, "Forbidden")
+            return page(request, "dags", [self.dag(dag_id) for dag_id in self.dags if dag_id in rights.dags])
+
+        @app.get("/api/v2/dags/{dag_id}")
+        def dag(request: Request, dag_id: str) -> Any:
+            visible(request, dag_id)
+            return self.dag(dag_id)
+
+        @app.get("/api/v2/dags/{dag_id}/tasks")
+        def tasks(request: Request, dag_id: str) -> Any:
+            visible(request, dag_id)
+            return {"tasks": self.tasks.get(dag_id, [])}
+
+        @app.get("/api/v2/dags/{dag_id}/dagRuns/~/taskInstances")
+        def instances(request: Request, dag_id: str) -> Any:
+            visible(request, dag_id)
+            rights, states = who(request), request.query_params.getlist("state")
+            rows = [each for each in self.runs if each["dag_id"] in rights.dags and dag_id in ("~", each["dag_id"])]
+            return page(request, "task_instances", [each for each in rows if not states or each["state"] in states])
+
+        @app.get("/api/v2/assets/events")
+        def events(request: Request) -> Any:
+            rights, asked = who(request), request.query_params
+            rows = [each for each in self.events if each["source_dag_id"] in rights.dags]
+            if "source_dag_id" in asked:
+                rows = [each for each in rows if each["source_dag_id"] == asked["source_dag_id"]]
+            if "timestamp_gte" in asked:
+                since = dt.datetime.fromisoformat(asked["timestamp_gte"])
+                rows = [each for each in rows if dt.datetime.fromisoformat(each["timestamp"]) >= since]
+            rows = sorted(rows, key=lambda each: each["timestamp"], reverse=asked["order_by"].startswith("-"))
+            return page(request, "asset_events", rows)
+
+        @app.get("/api/v2/variables")
+        def variables(request: Request) -> Any:
+            if not who(request).variables:
+                raise HTTPException(403, "Forbidden")
+            rows = [{"key": key, "value": value} for key, value in sorted(self.variables.items())]
+            return page(request, "variables", rows)
+
+        @app.get("/api/v2/backfills")
+        def backfills(request: Request) -> Any:
+            who(request)
+            return {"backfills": [], "total_entries": 0}
+
+        @app.post("/api/v2/dags/{dag_id}/clearTaskInstances")
+        async def clear(request: Request, dag_id: str) -> Any:
+            visible(request, dag_id)
+            return await self._post(request, f"clear {dag_id}")
+
+        @app.post("/api/v2/backfills")
+        async def backfill(request: Request) -> Any:
+            return await self._post(request, "backfill")
+
+        return app
+
+    async def _post(self, request: Request, what: str) -> Any:
+        token = request.headers["authorization"].removeprefix("Bearer ")
+        if not self.rights[token].edits:
+            raise HTTPException(403, "Forbidden")
+        self.posted.append((what, await request.json()))
+        return {"task_instances": [], "total_entries": 1}
+
+    def dag(self, dag_id: str) -> dict[str, Any]:
+        return {"dag_id": dag_id, "is_paused": False, "max_active_runs": 4, "next_dagrun_run_after": None}

@@ -1,0 +1,200 @@
+"""The page's answers over a real Airflow: what it shows to whom after real runs, and what its buttons do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.demo.local_airflow import ROLES
+from airflow_provider_connect.demo.mixpanel.events import Project
+from airflow_provider_connect.demo.mixpanel.server import StandIn
+from tests.equipment.airflow.roles import NOBODY, AirflowWithRoles
+from tests.equipment.airflow.tables import OnDelta
+from tests.system.conftest import connection_of, wait_for
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_SECONDS = 300.0
+DAGS = ("paged", "broken", "mapped", "untouched", "others")
+STREAMS = ["broken/events", "mapped/events[0]", "mapped/events[1]", "paged/events", "untouched/events"]
+DAYS = ["2026-09-01", "2026-09-02", "2026-09-03"]
+WINDOW = f"streams/paged/events?from={DAYS[0]}&to=2026-09-04"
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowWithRoles]:
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "tmp").mkdir()
+    settings = {
+        "CONNECT_TEST_TABLES": str(folder),
+        "TMPDIR": str(folder / "tmp"),
+        "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "16",
+    }
+    dags = Path(__file__).parent / "page_dags"
+    airflow = AirflowWithRoles(folder / "airflow", dags, parallelism=2, settings=settings, roles=(*ROLES, "triggerer"))
+    try:
+        with StandIn(Project(seed=11, timezone="US/Pacific", events_per_day=200)) as standin:
+            airflow.start()
+            right = connection_of(standin, "paged", timestamps="utc")
+            wrong = right | {"connection_id": "mixpanel_broken", "password": "wrong"}
+            spark = {"connection_id": "spark_one", "conn_type": "spark", "host": "local[1]"}
+            for connection in (right, wrong, spark):
+                airflow.api("POST", "connections", json=connection)
+            for dag_id in DAGS:
+                airflow.wait_for_dag(dag_id)
+            for dag_id in ("paged", "broken", "mapped"):
+                airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
+            for dag_id in ("broken", "mapped"):
+                airflow.api("POST", f"dags/{dag_id}/dagRuns", json={"dag_run_id": "one", "logical_date": None})
+            wait_for(_ended(airflow, 5), PATIENCE_SECONDS, "the end of five runs", every=1)
+            yield airflow
+    finally:
+        airflow.stop()
+
+
+def _ended(airflow: AirflowWithRoles, count: int) -> Callable[[], bool]:
+    def ended() -> bool:
+        runs = airflow.api("GET", "dags/~/dagRuns?limit=100")["dag_runs"]
+        return sum(run["state"] in ("success", "failed") for run in runs) == count
+
+    return ended
+
+
+def answer(airflow: AirflowWithRoles, path: str, role: str = "admin") -> dict[str, Any]:
+    got = airflow.page(f"api/{path}", role)
+    assert got.status_code == 200, got.text
+    return dict(got.json())
+
+
+def press(airflow: AirflowWithRoles, button: str, role: str | None, order: dict[str, Any], **headers: str) -> Any:
+    return airflow.page(f"api/actions/{button}", role, "POST", json=order, headers={"X-Connect": "1"} | headers)
+
+
+def states(airflow: AirflowWithRoles, role: str = "admin") -> dict[str, str]:
+    return {each["id"]: each["state"] for each in answer(airflow, "streams", role)["streams"]}
+
+
+def days(airflow: AirflowWithRoles, role: str = "admin") -> dict[str, tuple[str, int | None, int | None]]:
+    found = answer(airflow, WINDOW, role)["days"]
+    return {day["day"]: (day["state"], day["generation"], day["rows"]) for day in found}
+
+
+def test_airflow_lists_the_plugin_with_its_views(airflow: AirflowWithRoles) -> None:
+    assert airflow.api("GET", "plugins/importErrors")["import_errors"] == []
+    (plugin,) = [each for each in airflow.api("GET", "plugins")["plugins"] if each["name"] == "connect"]
+    (app,) = plugin["fastapi_apps"]
+    assert app["url_prefix"] == "/connect"
+    assert {view["destination"]: view["href"] for view in plugin["external_views"]} == {
+        "nav": "/connect/",
+        "dag": "/connect/?dag_id={DAG_ID}",
+        "task": "/connect/?dag_id={DAG_ID}&task_id={TASK_ID}",
+        "task_instance": "/connect/?dag_id={DAG_ID}&task_id={TASK_ID}&map_index={MAP_INDEX}",
+    }
+
+
+@pytest.mark.parametrize("path", ["streams", WINDOW, "streams/paged/events/days/2026-09-01"])
+def test_who_is_not_signed_in_gets_no_answer(airflow: AirflowWithRoles, path: str) -> None:
+    got = airflow.page(f"api/{path}", None)
+    assert (got.status_code, got.json()) == (401, {"error": "Sign in to Airflow"})
+    assert airflow.page(f"api/{path}", None, headers={"Authorization": "Bearer forged"}).status_code == 401
+    assert press(airflow, "clear", None, {"dag_id": "paged", "task_id": "events", "day": DAYS[0]}).status_code == 401
+
+
+def test_the_page_itself_holds_nothing_and_lets_no_other_site_frame_it(airflow: AirflowWithRoles) -> None:
+    got = airflow.page("", None)
+    assert got.status_code == 200
+    assert "text/html" in got.headers["content-type"]
+    assert "script-src 'self'" in got.headers["content-security-policy"]
+    assert "frame-ancestors 'self'" in got.headers["content-security-policy"]
+    assert "paged" not in got.text
+
+
+def test_a_user_without_rights_sees_nothing(airflow: AirflowWithRoles) -> None:
+    for path in ("streams", WINDOW, "streams/paged/events/days/2026-09-01"):
+        got = airflow.page(f"api/{path}", NOBODY)
+        assert (got.status_code, got.json()) == (403, {"error": "Forbidden"})
+
+
+def test_streams_have_their_states(airflow: AirflowWithRoles) -> None:
+    expected = dict(zip(STREAMS, ["failed", "ok", "ok", "ok", "paused"], strict=True))
+    assert states(airflow) == states(airflow, "viewer") == expected
+    by_id = {each["id"]: each for each in answer(airflow, "streams")["streams"]}
+    assert "answered 401" in by_id["broken/events"]["state_text"]
+    paged = by_id["paged/events"]
+    assert (paged["source"], paged["sink"], paged["timezone"]) == ("mixpanel", "delta", "US/Pacific")
+    assert (paged["last_day"], paged["position"], paged["rejected_last_day"]) == (DAYS[-1], DAYS[-1], 0)
+    assert by_id["mapped/events[1]"]["target"].endswith("/mapped_second")
+
+
+def test_a_viewer_has_no_buttons_and_no_variables(airflow: AirflowWithRoles) -> None:
+    (paged,) = [each for each in answer(airflow, "streams", "viewer")["streams"] if each["id"] == "paged/events"]
+    assert (paged["can_edit"], paged["position"], paged["last_day"]) == (False, None, DAYS[-1])
+    assert answer(airflow, WINDOW, "viewer")["quota"] is None
+    order = {"dag_id": "paged", "task_id": "events", "day": DAYS[0]}
+    assert press(airflow, "clear", "viewer", order).status_code == 403
+    order = {"dag_id": "paged", "from": DAYS[0], "to": DAYS[1], "reprocess": "completed"}
+    assert press(airflow, "backfill", "viewer", order).status_code == 403
+    assert [each["state"] for each in airflow.runs("paged")] == ["success"] * 3
+
+
+def test_days_are_as_the_table_has_them(airflow: AirflowWithRoles) -> None:
+    table = OnDelta(str(airflow.home.parent / "paged"))
+    published = {day: ("done", row.generation, row.rows) for day, row in table.ledger().items()}
+    assert sorted(published) == DAYS
+    assert days(airflow) == days(airflow, "viewer") == {**published, "2026-09-04": ("none", None, None)}
+    found = answer(airflow, WINDOW)
+    assert (found["origin"], found["backfill"]) == (DAYS[0], None)
+    assert found["quota"]["limit"] == 100_000
+    assert found["quota"]["used"] >= 3
+    assert all(day["bytes"] > 0 and day["run_url"].startswith("/dags/paged/runs/") for day in found["days"][:3])
+
+
+def test_a_failed_day_says_why(airflow: AirflowWithRoles) -> None:
+    found = answer(airflow, "streams/broken/events/days/2026-09-01", "viewer")
+    assert found["day"]["state"] == "failed"
+    (entry,) = found["generations"]
+    assert (entry["status"], entry["run_id"]) == ("failed", "one")
+    assert "answered 401" in entry["warnings"][0]
+
+
+def test_a_request_of_another_site_does_nothing(airflow: AirflowWithRoles) -> None:
+    order = {"dag_id": "paged", "task_id": "events", "day": DAYS[0]}
+    for headers in ({"X-Connect": ""}, {"Sec-Fetch-Site": "cross-site"}, {"Content-Type": "text/plain"}):
+        assert press(airflow, "clear", "admin", order, **headers).status_code == 403
+    assert [each["state"] for each in airflow.runs("paged")] == ["success"] * 3
+
+
+def test_clearing_a_day_loads_it_again(airflow: AirflowWithRoles) -> None:
+    got = press(airflow, "clear", "user", {"dag_id": "paged", "task_id": "events", "day": DAYS[1]})
+    assert got.status_code == 200, got.text
+    assert days(airflow)[DAYS[1]][0] == "running"
+    wait_for(lambda: days(airflow)[DAYS[1]][:2] == ("done", 2), PATIENCE_SECONDS, "generation 2", every=1)
+    found = answer(airflow, f"streams/paged/events/days/{DAYS[1]}")
+    assert [each["generation"] for each in found["generations"]] == [2, 1]
+    assert found["day"]["reloaded"] is True
+    assert [each[1] for each in days(airflow, "viewer").values()] == [1, 2, 1, None]
+
+
+def test_a_day_without_a_run_is_for_a_backfill(airflow: AirflowWithRoles) -> None:
+    got = press(airflow, "clear", "admin", {"dag_id": "paged", "task_id": "events", "day": "2026-08-01"})
+    assert got.status_code == 409
+    assert "start a backfill" in got.json()["error"]
+
+
+def test_a_backfill_is_started_and_seen(airflow: AirflowWithRoles) -> None:
+    order = {"dag_id": "paged", "from": DAYS[0], "to": DAYS[1], "reprocess": "completed"}
+    got = press(airflow, "backfill", "admin", order)
+    assert got.status_code == 200, got.text
+    found = answer(airflow, WINDOW)["backfill"]
+    assert (found["from"], found["to"], found["total"], found["estimated_end"]) == (DAYS[0], DAYS[1], 2, None)
+    again = press(airflow, "backfill", "admin", order)
+    assert again.status_code == 409, again.text
+    wait_for(
+        lambda: [each[:2] for each in days(airflow).values()][:2] == [("done", 2), ("done", 3)],
+        PATIENCE_SECONDS,
+        "both days again",
+        every=1,
+    )

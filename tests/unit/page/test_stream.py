@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.page.facts.calendar import days_between
+from airflow_provider_connect.page.facts.connectors import Pipeline
+from airflow_provider_connect.page.facts.reports import Report
+from airflow_provider_connect.page.facts.runs import TaskRun, days_of_run, expected
+from airflow_provider_connect.page.facts.stream import Stream
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.window import DaySet
+
+NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+ONE_DAY = dt.timedelta(days=1)
+D = [dt.date(2026, 11, day) for day in range(1, 31)]
+"""November: D[0] is its first day; yesterday is D[18]."""
+SOURCE, SINK = MixpanelSource(), DeltaSink(path="/t")
+QUOTA = "airflow_provider_connect.operators.quota_trigger.QuotaTrigger"
+
+
+def dag(**fields: Any) -> dict[str, Any]:
+    following = {
+        "next_dagrun_data_interval_start": "2026-11-20T00:00:00Z",
+        "next_dagrun_data_interval_end": "2026-11-21T00:00:00Z",
+        "next_dagrun_run_after": "2026-11-21T00:00:00Z",
+    }
+    return {"dag_id": "d", "is_paused": False} | following | fields
+
+
+def stream(**fields: Any) -> Stream:
+    known: dict[str, Any] = {
+        "dag": dag(),
+        "task_id": "t",
+        "map_index": -1,
+        "pipeline": Pipeline(SOURCE, SINK),
+        "offset": None,
+        "reports": (),
+        "runs": (),
+        "has_run": True,
+        "can_edit": True,
+        "now": NOW,
+    }
+    return Stream(**(known | fields))
+
+
+def offset(*days: dt.date, origin: dt.date | None = None) -> Offset:
+    return Offset.of(SOURCE, SINK, DaySet.of(days), origin)
+
+
+def report(day: dt.date, at: dt.datetime = NOW, generation: int = 1) -> Report:
+    return Report(day, "published", "r", -1, at, generation=generation, rows=10)
+
+
+def run(state: str, *days: dt.date, at: dt.datetime = NOW, trigger: str = "") -> TaskRun:
+    span = (days[0], days[-1]) if days else None
+    return TaskRun("d", "t", -1, f"run-{state}", state, span, trigger, at, at, {})
+
+
+UP_TO_DATE = offset(*D[:19], origin=D[0])
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "text"),
+    [
+        ({"offset": UP_TO_DATE}, "ok", "Every day up to 2026-11-19 is done"),
+        ({"offset": UP_TO_DATE, "runs": [run("running", D[19])]}, "running", "Loading: 2026-11-20"),
+        ({"offset": UP_TO_DATE, "runs": [run("queued", D[19])]}, "running", "Queued: 2026-11-20"),
+        ({"offset": UP_TO_DATE, "runs": [run("none", D[19])]}, "running", "Queued: 2026-11-20"),
+        ({"runs": [run("up_for_retry", D[19])]}, "running", "A try failed, and is repeated soon: 2026-11-20"),
+        ({"runs": [run("deferred", D[0], D[3], trigger=QUOTA)]}, "waiting", "Waits for room in the source's quota"),
+        ({"runs": [run("deferred", D[0], trigger="x.DateTimeTrigger")]}, "waiting", "until the source is ready"),
+        ({"runs": [run("failed", D[3])], "message": "cut"}, "failed", "Failed: 2026-11-04: cut"),
+        ({"runs": [run("upstream_failed")]}, "failed", "Failed: one run"),
+        ({"runs": [run("failed", D[3]), run("running", D[4])]}, "running", "Loading: 2026-11-05"),
+        ({"dag": dag(is_paused=True), "offset": UP_TO_DATE}, "paused", "The DAG is paused"),
+        ({"dag": dag(is_paused=True), "runs": [run("failed", D[3])]}, "failed", "Failed: 2026-11-04"),
+        ({"has_run": False}, "new", "Has not run yet"),
+        ({"offset": offset(*D[:3], *D[5:19], origin=D[0])}, "gap", "2 days are missing: 2026-11-04..2026-11-05"),
+        ({"offset": offset(*D[1:19], origin=D[0])}, "gap", "One day is missing: 2026-11-01"),
+        ({"offset": offset(*D[:17], origin=D[0])}, "late", "2026-11-19 should be done by its schedule, the last one"),
+        ({"dag": dag(next_dagrun_run_after=None), "offset": offset(*D[:2])}, "ok", "Every day up to 2026-11-02"),
+    ],
+)
+def test_states(fields: dict[str, Any], name: str, text: str) -> None:
+    found = stream(**fields).state
+    assert found.name == name
+    assert text in found.text
+
+
+def test_an_overdue_run_s_own_day_is_late_an_hour_after_it_was_due() -> None:
+    following = dag(
+        next_dagrun_data_interval_start="2026-11-19T00:00:00Z",
+        next_dagrun_data_interval_end="2026-11-20T00:00:00Z",
+        next_dagrun_run_after="2026-11-20T00:00:00Z",
+    )
+    done = offset(*D[:18], origin=D[0])
+    early = dt.datetime(2026, 11, 20, 0, 30, tzinfo=dt.UTC)
+    assert stream(dag=following, offset=done, now=early).state.name == "ok"
+    assert stream(dag=following, offset=done).state.name == "late"
+
+
+def test_a_failure_is_mended_by_a_later_publish_of_its_days_alone() -> None:
+    failed = run("failed", D[3], D[4], at=NOW)
+    later = NOW + ONE_DAY
+    assert stream(runs=[failed], reports=[report(D[3], later)]).failed == [failed]
+    assert stream(runs=[failed], reports=[report(D[3], later), report(D[4], later)]).failed == []
+    before = [report(D[3], NOW - ONE_DAY), report(D[4], NOW - ONE_DAY)]
+    assert stream(runs=[failed], reports=before).failed == [failed], "a reload that failed"
+    assert stream(runs=[failed], reports=before, offset=offset(D[3], D[4])).failed == [failed]
+    assert stream(runs=[failed], offset=offset(D[3], D[4])).failed == [], "somebody else has loaded them"
+
+
+def test_reports_are_ahead_of_an_offset_that_lags() -> None:
+    found = stream(offset=offset(*D[:3], origin=D[0]), reports=[report(D[3])])
+    assert (found.last_day, found.position, found.lag_days) == (D[3], D[3], 15)
+
+
+def test_without_the_offset_nobody_knows_the_position() -> None:
+    found = stream(reports=[report(D[10]), report(D[12])])
+    assert (found.last_day, found.position, found.lag_days) == (D[12], None, 6)
+    assert len(found.missing) == 0
+
+
+def test_lag_is_counted_in_the_source_s_zone() -> None:
+    now = dt.datetime(2026, 11, 20, 7, tzinfo=dt.UTC)  # the 19th, an hour before midnight in the source's zone
+    pacific = Pipeline(MixpanelSource(project_timezone="US/Pacific"), SINK)
+    done = offset(*D[:18], origin=D[0])
+    assert stream(now=now, pipeline=pacific, offset=done).lag_days == 0
+    assert stream(now=now, offset=done).lag_days == 1
+
+
+def test_a_day_shows_what_says_most_of_it() -> None:
+    reports = [report(day, NOW - ONE_DAY) for day in D[:5]]
+    runs = [run("failed", D[0], D[2]), run("running", D[1]), run("deferred", D[2])]
+    found = days_between(stream(reports=reports, runs=runs, offset=offset(*D[:5], D[7], origin=D[0])), D[0], D[8])
+    states = ["failed", "running", "waiting", "done", "done", "gap", "gap", "done", "none"]
+    assert [each.state for each in found] == states
+    assert [each.report is not None for each in found] == [True] * 5 + [False] * 4
+
+
+days_sets = st.sets(st.sampled_from(D))
+
+
+@given(days_sets, days_sets, days_sets, st.sampled_from(D), st.sampled_from(D))
+def test_a_calendar_has_each_day_of_its_window_once_and_agrees_with_the_stream(
+    done: set[dt.date], told: set[dt.date], failed: set[dt.date], first: dt.date, last: dt.date
+) -> None:
+    runs = [run("failed", day) for day in failed]
+    known = stream(offset=offset(*done, origin=D[0]), reports=[report(day) for day in told], runs=runs)
+    found = days_between(known, first, last)
+    assert [each.day for each in found] == [day for day in D if first <= day <= last]
+    for each in found:
+        is_failed = each.day in failed and (each.day in told or each.day not in done)
+        assert (each.state == "failed") == is_failed
+        assert (each.state == "done") == (each.day in done | told and not is_failed)
+        assert (each.state == "gap") == (each.day in known.missing and not is_failed)
+
+
+def test_days_of_a_run_are_those_of_its_interval_or_its_key() -> None:
+    local = {"data_interval_start": "2026-11-01T07:00:00Z", "data_interval_end": "2026-11-02T08:00:00Z"}
+    assert days_of_run(local, "US/Pacific") == (D[0], D[0]), "an hour longer"
+    assert days_of_run(local, "UTC") is None
+    assert days_of_run({"partition_key": "2026-11-05T00:00:00"}, "US/Pacific") == (D[4], D[4])
+    assert days_of_run({"partition_key": "2026-11-05T08:00:00+00:00"}, "US/Pacific") == (D[4], D[4])
+    assert days_of_run({"partition_key": "eu"}, "UTC") is None
+    assert days_of_run({}, "UTC") is None
+
+
+def test_a_dag_without_a_next_run_expects_nothing() -> None:
+    assert expected({}, "UTC", NOW, ONE_DAY) is None
+
+
+def test_a_task_without_a_state_counts_while_its_run_goes_on() -> None:
+    interval = {"data_interval_start": "2026-11-05T00:00:00Z", "data_interval_end": "2026-11-06T00:00:00Z"}
+    waiting = run("none")
+    assert waiting.within(interval | {"state": "failed"}, "UTC") is None
+    found = waiting.within(interval | {"state": "queued"}, "UTC")
+    assert found is not None
+    assert (found.days, found.standing) == ((D[4], D[4]), "running")
