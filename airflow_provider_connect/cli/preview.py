@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.printing import cut, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks.variables import VariableStore
@@ -19,8 +19,6 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import Poller
 from airflow_provider_connect.window import Day
-
-_CELL_CHARACTERS = 60
 
 
 @command
@@ -33,7 +31,7 @@ def show_rows(args: Namespace) -> None:
     pipeline = task.rendered(day)
     rows = first_rows(pipeline, pipeline.connections(), day, args.rows)
     whole = args.output in ("json", "yaml")
-    show(rows if whole else [{name: _cut(value) for name, value in row.items()} for row in rows], args.output)
+    show(rows if whole else [{name: cut(value) for name, value in row.items()} for row in rows], args.output)
 
 
 def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
@@ -90,8 +88,3 @@ def _reserved(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
         yield
     finally:
         turns.settle(got, tally.sent)
-
-
-def _cut(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"

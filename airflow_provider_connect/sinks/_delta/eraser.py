@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
+ERASES = "erase"
+"""How the names of its attempts begin; a task's begin with a token, which is hex."""
 _BATCH_BYTES = 8 * 1024 * 1024
 _TRIES = 20
 _PAUSES = doubling(0.05, 2.0)
@@ -135,7 +137,7 @@ class TableEraser:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             view = self._view()
-            attempt = f"erase{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
+            attempt = f"{ERASES}{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
             polled = self._staged(view, day, erased, attempt, softly=self.options.deletes_softly(kind))
             if not (gone := polled.rows_read - polled.rows_written):
                 return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -18,6 +18,7 @@ from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
+from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.soft import require_published_keys, require_soft_deletes
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems, soft_columns
@@ -25,6 +26,7 @@ from airflow_provider_connect.stage.deleted import with_marks
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -114,6 +116,11 @@ class DeltaPublisher(Publisher):
         Older versions of the table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
         """
         return self._eraser(column).erase(values, kind)
+
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+        """Yield what the source set aside of each published day, from the files beside the table."""
+        folder = Folder(self._path)
+        return rejects_of(LedgerView(folder, open_table(self._path), self._key), folder, first, last)
 
     def not_searched(self) -> str | None:
         """Name the files of rejects beside the table."""

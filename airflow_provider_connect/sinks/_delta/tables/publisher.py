@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -12,10 +13,12 @@ from airflow_provider_connect.sinks._delta.create import create, probe
 from airflow_provider_connect.sinks._delta.log import LOG, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import locking_problems
+from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems
 from airflow_provider_connect.sinks._delta.tables.commit import TablesCommit
 from airflow_provider_connect.sinks._delta.tables.head import HeadView, TablesLedger, open_head
 from airflow_provider_connect.sinks._delta.tables.sweep import TablesSweeper
+from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Tables
 from airflow_provider_connect.window import Day, SourceKind
@@ -98,6 +101,12 @@ class TablesPublisher(Publisher):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Replace the day in every table by the staged files, under one row of the head's ledger."""
         return TablesCommit(self._options, publish).run()
+
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+        """Yield what the source set aside of each published day, from the files beside the tables."""
+        options = self._options
+        view = HeadView(Folder(options.ledger_path), open_head(options), self._key)
+        return rejects_of(view, Folder(options.root), first, last)
 
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``, in every table."""
