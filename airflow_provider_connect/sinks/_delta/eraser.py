@@ -19,7 +19,7 @@ from airflow_provider_connect.sinks._delta.late import erased_counts, late_count
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.soft import columns_of
+from airflow_provider_connect.sinks._delta.soft import DELETED_ROWS, columns_of
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.deleted import IN_ALL, is_deleted
 from airflow_provider_connect.stage.digest import Digest
@@ -138,7 +138,9 @@ class TableEraser:
         while True:
             view = self._view()
             attempt = f"{ERASES}{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
-            polled = self._staged(view, day, erased, attempt, softly=self.options.deletes_softly(kind))
+            # The table may hold deleted rows although its next snapshot is to delete them hard.
+            softly = self.options.deletes_softly(kind) or bool(view.transaction(day.date, DELETED_ROWS))
+            polled = self._staged(view, day, erased, attempt, softly=softly)
             if not (gone := polled.rows_read - polled.rows_written):
                 return 0
             before = view.before(day.date, kind, replaces_whole=self.options.replaces_whole(kind))

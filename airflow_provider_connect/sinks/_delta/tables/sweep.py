@@ -80,7 +80,7 @@ class TablesSweeper(Sweeper):
             if attempt in dead:
                 self._bury(attempt, files)
             else:
-                self._settle(attempt, files)
+                self._settle(head, attempt, files)
         return self.deleted
 
     def _sweeper(self, name: str, head: HeadView) -> _OfTable:
