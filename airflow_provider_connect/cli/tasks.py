@@ -68,7 +68,7 @@ class Task:
         return days[0]
 
     def rendered(self, day: Day) -> Pipeline:
-        """Return source and sink with their templates rendered as a run for this day would.
+        """Return source, sink and staging with their templates rendered as a run for this day would.
 
         :raises ConfigError: with all that is wrong with either.
         """
@@ -76,9 +76,10 @@ class Task:
         context, jinja = _context(operator, self.dag, day), operator.get_template_env()
         found: dict[str, Any] = {}
         problems = []
-        for name in ("source", "sink"):
+        for name in ("source", "sink", "staging"):
             try:
-                found[name] = operator.render_template(getattr(operator, name), context, jinja).checked()
+                rendered = operator.render_template(getattr(operator, name), context, jinja)
+                found[name] = rendered if name == "staging" else rendered.checked()
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -88,16 +89,20 @@ class Task:
                 problems.append(f"task {self.name}: {error}")
         if problems:
             raise ConfigError("\n".join(problems))
-        return Pipeline(self, found["source"], found["sink"])
+        return Pipeline(self, found["source"], found["sink"], found["staging"])
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The source and the sink of a task, ready to be opened."""
+    """The source and the sink of a task, ready to be opened.
+
+    :param staging: the operator's option.
+    """
 
     task: Task
     source: Source
     sink: Sink
+    staging: str | None
 
     @property
     def key(self) -> StreamKey:
@@ -117,7 +122,7 @@ class Pipeline:
 
         :param connections: by default the sink's alone are looked up.
         """
-        found = self._of_sink() if connections is None else connections
+        found = self.sink_connections() if connections is None else connections
         with closing_quietly(self.sink.open(self.key, found), note) as publisher:
             yield publisher
 
@@ -127,7 +132,11 @@ class Pipeline:
         with closing_quietly(self.source.open(connections[self.source.conn_id]), note) as poller:
             yield poller
 
-    def _of_sink(self) -> Connections:
+    def sink_connections(self) -> Connections:
+        """Return the connections of the sink alone.
+
+        :raises ConfigError: with every problem found.
+        """
         found = {conn_id: credentials.resolve(conn_id) for conn_id in self.sink.connection_ids}
         if problems := self.sink.check(found):
             raise ConfigError("\n".join(problems))

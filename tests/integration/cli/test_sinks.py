@@ -1,16 +1,19 @@
-"""What a check asks of Kafka and BigQuery makes nothing there, and finds what preflight finds."""
+"""What a person's questions find in Kafka and BigQuery: a check makes nothing there, and rejects are those of a day."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
+from airflow_provider_connect.stage.rows import POSITION_BITS
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.bench import bench_of
 from tests.equipment.bigquery.fixtures import Target
-from tests.equipment.frozen import MONDAY, SCHEMA
+from tests.equipment.frozen import MONDAY, SCHEMA, TUESDAY, events
 from tests.equipment.kafka.scene import scene_of
 
 pytestmark = pytest.mark.slow
@@ -37,7 +40,64 @@ def test_no_table_is_made(bigquery_target: Target, tmp_path: Path) -> None:
         assert lost.preflight()
 
 
+def digest(record: bytes) -> str:
+    return hashlib.blake2b(record, digest_size=16).hexdigest()
+
+
 def tables(publisher: object) -> set[str]:
     target = publisher.tables.target  # type: ignore[attr-defined]
     client = publisher.api.client  # type: ignore[attr-defined]
     return {table.table_id for table in client.list_tables(f"{target.project}.{target.dataset}")}
+
+
+def test_dead_letters_of_a_topic_are_those_of_the_newest_answer(broker: KafkaBroker, tmp_path: Path) -> None:
+    columns = pa.schema([pa.field("event", pa.string()), pa.field("x", pa.float64())])
+    scene = scene_of(broker.bootstrap, tmp_path).having(columns, errors_tolerance="all")
+
+    def numbers(*given: float) -> pa.Table:
+        return pa.table([[f"e{at}" for at in range(len(given))], given], schema=columns)
+
+    nan = float("nan")
+    assert scene.preflight() == []
+    assert list(scene.publisher.rejects(MONDAY, MONDAY, 10)) == []
+    scene.publish(scene.stage(MONDAY, numbers(1.0, nan), rejects=[b"{old", b"{older"]))
+    scene.publish(scene.stage(MONDAY, numbers(1.0, nan), numbers(nan), rejects=[b"{new"], order=2))
+    scene.publish(scene.stage(TUESDAY, numbers(1.0), order=3))
+    [day] = scene.publisher.rejects(MONDAY, TUESDAY, 2)
+    found = list(day.records)
+    assert (day.day, day.generation, day.counted, len(found)) == (MONDAY, 2, 3, 3)
+    assert scene.sink.dead_letters in day.where
+    [source] = [each for each in found if each.origin == "source"]
+    assert (source.position, source.digest) == (0, digest(b"{new"))
+    assert {each.position for each in found if each.origin == "sink"} == {1, 1 << POSITION_BITS}
+    assert sum(each.record is not None for each in found) == 2
+    assert all(each.reason for each in found)
+    missing = scene.having(dead_letter_topic=f"{scene.name}.elsewhere")
+    assert [(day.counted, list(day.records)) for day in missing.publisher.rejects(MONDAY, MONDAY, 2)] == [(3, [])]
+
+
+def test_dead_letters_of_a_table_are_those_of_the_newest_answer(bigquery_target: Target, tmp_path: Path) -> None:
+    bench = bench_of(bigquery_target, tmp_path).having(errors_tolerance="all")
+    assert bench.preflight() == []
+    bench.publish(bench.stage(MONDAY, events("a"), rejects=[b"{old", b"{older"]))
+    bench.publish(bench.stage(MONDAY, events("a"), rejects=[b"{new", b"", b"{newer"], order=2))
+    bench.publish(bench.stage(TUESDAY, events("a"), order=3))
+    with bench.open() as publisher:
+        [day] = publisher.rejects(MONDAY, TUESDAY, 2)
+        assert (day.day, day.generation, day.counted) == (MONDAY, 2, 3)
+        assert [(each.origin, each.record) for each in day.records] == [
+            ("source", b"{new"),
+            ("source", None),
+            ("source", None),
+        ]
+        assert next(iter(day.records)).digest == digest(b"{new")
+        [day] = publisher.rejects(MONDAY, MONDAY, 0)
+        assert [each.record for each in day.records] == [None, None, None]
+    bench.publish(bench.stage(MONDAY, events("a"), order=4))
+    with bench.open() as publisher:
+        assert list(publisher.rejects(MONDAY, TUESDAY, 2)) == []
+    bench.publish(bench.stage(MONDAY, events("a"), rejects=[b"{last"], order=5))
+    with bench.open() as publisher:
+        assert publisher.erase("event", ["a"], "day").rows == {MONDAY: 1, TUESDAY: 1}
+        [day] = publisher.rejects(MONDAY, TUESDAY, 1)
+        assert [each.record for each in day.records] == [b"{last"]

@@ -110,5 +110,12 @@ class TablesPublisher(Publisher):
 
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``, in every table."""
-        root, silent = Folder(self._options.root), self._options.sweep_after
-        return TablesSweeper(root, self._key, silent, options=self._options).run()
+        return self._sweeper().run()
+
+    def leftovers(self) -> list[str]:
+        """Return the unpublished files that :meth:`sweep` would delete."""
+        return self._sweeper().listed()
+
+    def _sweeper(self) -> TablesSweeper:
+        options = self._options
+        return TablesSweeper(Folder(options.root), self._key, options.sweep_after, options=options)
