@@ -26,6 +26,14 @@ SILENT = ONE_DAY
 """An attempt silent for this long counts as dead; a live one keeps writing its progress."""
 
 
+def stage_name(key: object, target: str) -> str:
+    """Return what :func:`local_stage` calls the days of a stream on their way to a target.
+
+    :param key: of the stream; its text counts.
+    """
+    return f"{key} {target}"
+
+
 def local_stage(name: str) -> str:
     """Return a private folder under the system's temporary folder; every try gets the same one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from pathlib import Path
 
@@ -38,6 +39,21 @@ def test_no_table_is_made(bigquery_target: Target, tmp_path: Path) -> None:
     with lost.open() as publisher:
         assert publisher.inspect(bench.schema, DAYS, "day") == lost.preflight()
         assert lost.preflight()
+
+
+def test_a_listing_names_the_staging_tables_that_a_sweep_drops(
+    bigquery_target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = bench_of(bigquery_target, tmp_path)
+    assert bench.preflight() == []
+    with bench.open() as publisher:
+        token = publisher.begin(bench.stage(MONDAY, events("a")))
+        assert publisher.leftovers() == []  # it may still live
+        monkeypatch.setattr("airflow_provider_connect.sinks._bigquery.publisher.SWEPT_AFTER", -dt.timedelta(minutes=5))
+        assert publisher.leftovers() == [token.table.id]
+        assert token.table.table in tables(publisher)
+        assert publisher.sweep() == 1
+        assert publisher.leftovers() == []
 
 
 def digest(record: bytes) -> str:
