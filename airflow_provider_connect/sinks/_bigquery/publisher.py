@@ -119,7 +119,7 @@ class BigQueryPublisher(Publisher):
             return [str(error)]
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
-        """Find what would fail the publish, as far as columns and what is there tell; try no rights to make tables."""
+        """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
         try:
             return seen(self.api, self.tables, schema, kind=kind, probes=False)
         except (ConfigError, DataError) as error:

@@ -11,7 +11,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
-from airflow_provider_connect.sinks._delta.create import create, probe, require_parent
+from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
 from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
@@ -80,19 +80,25 @@ class DeltaPublisher(Publisher):
         return []
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return what would fail the publish; whether anything can be written there, only the first job finds out."""
+        """Return what would fail the publish; whether a store can be written, only the first job finds out."""
         try:
             if problems := locking_problems(self._path):
                 return problems
-            columns = delta_columns(schema)
+            columns, softly = delta_columns(schema), self._options.deletes == "soft"
+            if softly:
+                require_soft_deletes(schema, kind)
+            require_writable(self._path)
             if (table := open_table(self._path)) is None:
-                require_parent(self._path)
                 return []
             if problems := ownership_problems(table, self._key, self._path):
                 return problems
-            merged(table, columns, self._options.schema_contract, self._path)
+            own = soft_columns() if softly else {}
+            merged(table, columns, self._options.schema_contract, self._path, own)
+            view = LedgerView(Folder(self._path), table, self._key)
             if self._options.replaces_whole(kind):
-                require_only_newest(LedgerView(Folder(self._path), table, self._key))
+                require_only_newest(view)
+            if softly:
+                require_published_keys(view)
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []

@@ -12,8 +12,9 @@ import pytest
 from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.stage.rows import POSITION_BITS
 from airflow_provider_connect.window import Day
-from tests.equipment.bigquery.bench import bench_of
-from tests.equipment.bigquery.fixtures import Target
+from tests.equipment.bigquery.bench import SinkBench, bench_of
+from tests.equipment.bigquery.fixtures import Target, connection_to
+from tests.equipment.bigquery.proxy import BigQueryProxy, Refuse
 from tests.equipment.frozen import MONDAY, SCHEMA, TUESDAY, events
 from tests.equipment.kafka.scene import scene_of
 
@@ -64,6 +65,21 @@ def tables(publisher: object) -> set[str]:
     target = publisher.tables.target  # type: ignore[attr-defined]
     client = publisher.api.client  # type: ignore[attr-defined]
     return {table.table_id for table in client.list_tables(f"{target.project}.{target.dataset}")}
+
+
+def test_the_right_to_make_a_table_is_asked_for_without_making_one(
+    bigquery_target: Target, proxy: BigQueryProxy, tmp_path: Path
+) -> None:
+    bench = bench_of(bigquery_target, tmp_path)
+    fronted = SinkBench(bench.sink, connection_to(proxy), bench.reader, bench.root)
+    made = proxy.count("POST .*/tables$")
+    with fronted.open() as publisher:
+        assert publisher.inspect(bench.schema, DAYS, "day") == []
+        proxy.breaks("POST .*/jobs$", Refuse(403, "accessDenied"))
+        [problem] = publisher.inspect(bench.schema, DAYS, "day") or ()
+    assert "try to make table" in problem
+    assert "the right it lacks" in problem
+    assert proxy.count("POST .*/tables$") == made
 
 
 def test_dead_letters_of_a_topic_are_those_of_the_newest_answer(broker: KafkaBroker, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
-from airflow_provider_connect.sinks._delta.create import create, probe
+from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
 from airflow_provider_connect.sinks._delta.log import LOG, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import locking_problems
@@ -66,6 +66,23 @@ class TablesPublisher(Publisher):
             folder = Folder(path)
             secure(folder, table)
             self._warn_of_halves(HeadView(folder, table, self._key))
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+        return []
+
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Return what would fail the publish; whether a store can be written, only the first job finds out."""
+        options, path = self._options, self._options.ledger_path
+        try:
+            if problems := self._problems(schema, kind):
+                return problems
+            columns = delta_columns(schema)
+            require_writable(options.root)
+            if (table := open_head(options)) is None:
+                return []
+            if problems := ownership_problems(table, self._key, path, self._tables.template):
+                return problems
+            merged(table, columns, options.schema_contract, path)
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
