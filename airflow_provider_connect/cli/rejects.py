@@ -127,13 +127,15 @@ def _ends(task: Task, text: str | None) -> tuple[dt.date, dt.date]:
     return days[0].date, days[-1].date
 
 
-def reasons_of(counted: Mapping[str, int], output: str) -> dict[str, int]:
-    """Return how often each reason was given, the most frequent first; all of them for a program alone."""
+def reasons_of(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
+    """Return how often each reason was given: all of them for a program, the most frequent as a text for people."""
     most = Counter(counted)
-    reasons = dict(most.most_common(None if output in ("json", "yaml") else _REASONS))
-    if others := most.total() - sum(reasons.values()):
-        reasons["others"] = others
-    return reasons
+    if output in ("json", "yaml"):
+        return dict(most.most_common())
+    shown = most.most_common(_REASONS)
+    others = most.total() - sum(count for _, count in shown)
+    texts = [f"{count:,} x {reason}" for reason, count in shown] + [f"{others:,} x others"] * bool(others)
+    return "; ".join(texts)
 
 
 def _line(task: Task, counted: Counted, output: str) -> dict[str, Any]:

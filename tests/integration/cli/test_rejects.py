@@ -84,7 +84,8 @@ def test_a_day_with_rejects_is_listed_shown_and_replayed(run: Run, lake: Path, m
     assert line["from"] == {"source": "3"}
     assert sum(int(count) for count in line["reasons"].values()) == 3
     assert run("rejects", "list", "cli_bad", "events", "--days", "2026-03-03", "-o", "json")[:2] == (0, "[]\n")
-    assert "source=3" in run("rejects", "list", "cli_bad", "events", "--days", str(DAY), "-o", "plain")[1]
+    plain = run("rejects", "list", "cli_bad", "events", "--days", str(DAY), "-o", "plain")[1]
+    assert ("source=3" in plain, "3 x invalid JSON" in plain) == (True, True)
 
     code, out, err = run("rejects", "show", "cli_bad", "events", str(DAY), "--rows", "2", "-o", "json")
     found = lines(out)
