@@ -20,6 +20,8 @@ from tests.equipment.kafka.scene import scene_of
 
 pytestmark = pytest.mark.slow
 DAYS = [Day(date=MONDAY)]
+NUMBERS = pa.schema([pa.field("event", pa.string()), pa.field("x", pa.float64())])
+NAN = float("nan")
 
 
 def test_no_topic_is_made(broker: KafkaBroker, tmp_path: Path) -> None:
@@ -57,6 +59,10 @@ def test_a_listing_names_the_staging_tables_that_a_sweep_drops(
         assert publisher.leftovers() == []
 
 
+def numbers(*given: float) -> pa.Table:
+    return pa.table([[f"e{at}" for at in range(len(given))], given], schema=NUMBERS)
+
+
 def digest(record: bytes) -> str:
     return hashlib.blake2b(record, digest_size=16).hexdigest()
 
@@ -83,17 +89,11 @@ def test_the_right_to_make_a_table_is_asked_for_without_making_one(
 
 
 def test_dead_letters_of_a_topic_are_those_of_the_newest_answer(broker: KafkaBroker, tmp_path: Path) -> None:
-    columns = pa.schema([pa.field("event", pa.string()), pa.field("x", pa.float64())])
-    scene = scene_of(broker.bootstrap, tmp_path).having(columns, errors_tolerance="all")
-
-    def numbers(*given: float) -> pa.Table:
-        return pa.table([[f"e{at}" for at in range(len(given))], given], schema=columns)
-
-    nan = float("nan")
+    scene = scene_of(broker.bootstrap, tmp_path).having(NUMBERS, errors_tolerance="all")
     assert scene.preflight() == []
     assert list(scene.publisher.rejects(MONDAY, MONDAY, 10)) == []
-    scene.publish(scene.stage(MONDAY, numbers(1.0, nan), rejects=[b"{old", b"{older"]))
-    scene.publish(scene.stage(MONDAY, numbers(1.0, nan), numbers(nan), rejects=[b"{new"], order=2))
+    scene.publish(scene.stage(MONDAY, numbers(1.0, NAN), rejects=[b"{old", b"{older"]))
+    scene.publish(scene.stage(MONDAY, numbers(1.0, NAN), numbers(NAN), rejects=[b"{new"], order=2))
     scene.publish(scene.stage(TUESDAY, numbers(1.0), order=3))
     [day] = scene.publisher.rejects(MONDAY, TUESDAY, 2)
     found = list(day.records)
@@ -106,6 +106,18 @@ def test_dead_letters_of_a_topic_are_those_of_the_newest_answer(broker: KafkaBro
     assert all(each.reason for each in found)
     missing = scene.having(dead_letter_topic=f"{scene.name}.elsewhere")
     assert [(day.counted, list(day.records)) for day in missing.publisher.rejects(MONDAY, MONDAY, 2)] == [(3, [])]
+
+
+def test_a_letter_that_was_sent_twice_is_one(broker: KafkaBroker, tmp_path: Path) -> None:
+    options = {"delivery": "at_least_once", "errors_tolerance": "all"}
+    scene = scene_of(broker.bootstrap, tmp_path).having(NUMBERS, **options)
+    assert scene.preflight() == []
+    staged = scene.stage(MONDAY, numbers(1.0, NAN), rejects=[b"{"])
+    scene.put(scene.begin(staged), staged)  # by a task that Spark then lost
+    scene.publish(staged)
+    assert len(scene.records(scene.sink.dead_letters)) == 3
+    [day] = scene.publisher.rejects(MONDAY, MONDAY, 9)
+    assert (day.counted, sorted(each.origin for each in day.records)) == (2, ["sink", "source"])
 
 
 def test_dead_letters_of_a_table_are_those_of_the_newest_answer(bigquery_target: Target, tmp_path: Path) -> None:
