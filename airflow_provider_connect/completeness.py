@@ -8,6 +8,9 @@ The driver asks before each publish; nothing here reads anything. Four rules, th
 * ``row_bounds``: an answer far from the mean of the days before;
 * ``reconcile``: an answer far from the vendor's own count of the day.
 
+Rows that shapes have left out count with the others: what is compared is what the source answered, whatever of it is
+published.
+
 The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts. None of
 the first three counts as lost what the erase list took out of the answer and the published rows still have: an erase
 that is not done yet, or was killed, must not stop the loads of its stream.
@@ -29,6 +32,7 @@ from pydantic import Field
 
 from airflow_provider_connect.sink import LedgerRow, OnEmpty
 from airflow_provider_connect.source import VendorCount
+from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import ONE_DAY
 from airflow_provider_connect.wire import Wire
@@ -106,7 +110,7 @@ def findings(
     :param earlier: the same; for the first snapshot of a day, the one of the day before.
     :param before: what the ledger has of the days before, for ``row_bounds``.
     """
-    rows = polled.rows_written
+    rows = answered(polled)
     found = [all_ignored(day, polled, on_empty)]
     if replaced is not None and not any(found):
         found.append(emptied(day, polled, replaced, on_empty))
@@ -117,12 +121,22 @@ def findings(
     return [each for each in found if each is not None]
 
 
+def answered(of: Polled | LedgerRow) -> int:
+    """Return how many rows the source answered, those among them that shapes have left out."""
+    return (of.rows_written if isinstance(of, Polled) else of.rows) + of.counts.get(FILTERED, 0)
+
+
+def emptiness(polled: Polled, on_empty: OnEmpty) -> OnEmpty:
+    """Return what a day without a row means to its sink: one whose rows shapes have left out is meant to have none."""
+    return "accept" if not polled.rows_written and answered(polled) else on_empty
+
+
 def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
     """Refuse to replace rows by nothing, unless the operator accepts it.
 
     :param earlier: what the answer would replace.
     """
-    if on_empty == "accept" or polled.rows_written or earlier.rows <= _newly_erased(polled, earlier):
+    if on_empty == "accept" or answered(polled) or earlier.rows <= _newly_erased(polled, earlier):
         return None
     read = max(polled.rows_read, polled.counts.get("rejected", 0))
     answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
@@ -157,14 +171,16 @@ def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased:
     :param earlier: the day's newest publish, or the snapshot before this one.
     :param erased: how many rows the erase list took out of the answer that ``earlier`` still has.
     """
-    lost = earlier.rows - rows - erased
-    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * earlier.rows:
+    published = answered(earlier)
+    lost = published - rows - erased
+    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * published:
         return None
+    shaped = ", with those that shapes leave out" if published > earlier.rows else ""
     text = (
         f"day {day}: the source answered with {rows:,} rows"
-        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {earlier.rows:,} are published of "
-        f"{earlier.day} (generation {earlier.generation}): {_percent(lost, earlier.rows)} fewer, and shrink_percent "
-        f"allows {rules.shrink_percent:g} %: check whether the answer was cut; "
+        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {published:,} are published of "
+        f"{earlier.day} (generation {earlier.generation}{shaped}): {_percent(lost, published)} fewer, and "
+        f"shrink_percent allows {rules.shrink_percent:g} %: check whether the answer was cut; "
     )
     advice = "if it is right, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
     if rules.on_shrink == "fail":
@@ -181,8 +197,8 @@ def out_of_bounds(
     :param erased: how many rows the erase list took out of the answer. Those beyond the mean of the days before, which
         lack theirs, too, are not missing.
     """
-    compared = [row for row in before if row.rows]
-    counts = [row.rows for row in compared]
+    compared = [row for row in before if answered(row)]
+    counts = [answered(row) for row in compared]
     if len(counts) < bounds.least_days:
         return Finding(
             f"day {day}: row_bounds says nothing about its {rows:,} rows: the ledger has rows of {len(counts)} of the "

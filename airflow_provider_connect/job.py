@@ -11,6 +11,7 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Intent, OnEmpty
 from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
@@ -57,6 +58,8 @@ class JobConfig(Wire):
     :param allowance: how many requests the job may send; None if the source has no quota.
     :param count_allowance: the same for the vendor's own counts, if they have a quota of their own.
     :param rules: what an answer with rows must pass.
+    :param shape: the shapes that rows pass in the poll, as :meth:`.Chain.serialize` returns them.
+    :param rejects_keep: what the source's rejects keep of their records.
     :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
     """
 
@@ -74,6 +77,8 @@ class JobConfig(Wire):
     allowance: Allowance | None = None
     count_allowance: Allowance | None = None
     rules: Rules = Field(default_factory=Rules)
+    shape: tuple[dict[str, Any], ...] = ()
+    rejects_keep: RejectsKeep = "record"
     sealed_connections: SealedConnections | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     progress_seconds: float = Field(default=5.0, gt=0)
@@ -225,6 +230,7 @@ class JobReport(Wire):
     :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
     :param columns: of the source's rows, with their types as Spark names them; for lineage alone, so not of more than a
         thousand.
+    :param staged_columns: the same of the rows that are published, where shapes made others of them.
     """
 
     attempt: str
@@ -242,6 +248,7 @@ class JobReport(Wire):
     alone: tuple[dt.date, ...] = ()
     count_said: tuple[int, int, float] | None = None
     columns: dict[str, str] = Field(default_factory=dict)
+    staged_columns: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:

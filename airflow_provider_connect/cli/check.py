@@ -82,6 +82,7 @@ def look(task: Task, text: str | None, report: Report) -> None:
     schema = report.of("source", lambda: _schema(pipeline, connections))
     if schema is not None:
         report.add("source", FINE, f"{len(schema)} columns")
+        schema = _shaped(pipeline, schema, report)
     report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
     report.of("quota", lambda: _quota(pipeline, connections, day, report))
 
@@ -91,10 +92,20 @@ def _schema(pipeline: Pipeline, connections: Connections) -> pa.Schema:
         return poller.schema()
 
 
+def _shaped(pipeline: Pipeline, schema: pa.Schema, report: Report) -> pa.Schema | None:
+    """Return the columns behind the shapes; None if they do not fit the source's."""
+    if not pipeline.chain:
+        return schema
+    after = report.of("shapes", lambda: pipeline.chain.schema(schema))
+    if after is not None:
+        report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(after)} columns behind them")
+    return after
+
+
 def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None, day: Day, report: Report) -> None:
     with pipeline.publisher(connections) as publisher:
         if schema is None:
-            report.add("sink", UNKNOWN, "the source's columns are not known")
+            report.add("sink", UNKNOWN, "the columns that it would get are not known")
         else:
             problems = publisher.inspect(schema, [day], pipeline.source.kind)
             if problems is None:

@@ -1,12 +1,13 @@
-"""``airflow connect preview``: the first rows of a day, polled in this process, without Spark. Nothing is written."""
+"""``airflow connect preview``: the first rows of a day as the sink would get them, without Spark. Writes nothing."""
 
 from __future__ import annotations
 
 import secrets
 from argparse import Namespace
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import cut, note, show
@@ -16,9 +17,15 @@ from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import Poller
 from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Shape = Callable[["pa.RecordBatch", Counter[str]], "pa.RecordBatch"]
 
 
 @command
@@ -57,15 +64,17 @@ def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int
             if (limit := source.count_quota(connections[source.conn_id])) is not None:
                 stack.enter_context(_reserved(limit, source.requests_to_count([day]), counted))
             poller.count(day, counted)
-        return _rows(poller, day, most, tally)
+        shape = Shaping.of(pipeline.chain, connections).bind(poller.schema())
+        return _rows(poller, day, most, tally, shape)
 
 
-def _rows(poller: Poller, day: Day, most: int, tally: Tally) -> list[dict[str, Any]]:
+def _rows(poller: Poller, day: Day, most: int, tally: Tally, shape: _Shape) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for part in poller.plan([day]):
         with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator
             for _, batch in batches:
-                found += batch.slice(0, most - len(found)).to_pylist()
+                shaped = shape(batch, tally.for_day(day).counts)
+                found += shaped.slice(0, most - len(found)).to_pylist()
                 if len(found) >= most:
                     return found
     return found

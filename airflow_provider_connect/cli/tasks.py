@@ -19,6 +19,7 @@ from airflow_provider_connect.config import has_template, nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
@@ -68,18 +69,18 @@ class Task:
         return days[0]
 
     def rendered(self, day: Day) -> Pipeline:
-        """Return source, sink and staging with their templates rendered as a run for this day would.
+        """Return source, sink, shapes and staging with their templates rendered as a run for this day would.
 
-        :raises ConfigError: with all that is wrong with either.
+        :raises ConfigError: with all that is wrong with any of them.
         """
         operator = self.declared()
         context, jinja = _context(operator, self.dag, day), operator.get_template_env()
         found: dict[str, Any] = {}
         problems = []
-        for name in ("source", "sink", "staging"):
+        for name in ("source", "sink", "shape", "staging"):
             try:
-                rendered = operator.render_template(getattr(operator, name), context, jinja)
-                found[name] = rendered if name == "staging" else rendered.checked()
+                made = operator.render_template(getattr(operator, name), context, jinja)
+                found[name] = _checked(name, made)
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -89,12 +90,12 @@ class Task:
                 problems.append(f"task {self.name}: {error}")
         if problems:
             raise ConfigError("\n".join(problems))
-        return Pipeline(self, found["source"], found["sink"], found["staging"])
+        return Pipeline(self, found["source"], found["sink"], found["shape"], found["staging"])
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The source and the sink of a task, ready to be opened.
+    """The source and the sink of a task, ready to be opened, and the shapes in between.
 
     :param staging: the operator's option.
     """
@@ -102,6 +103,7 @@ class Pipeline:
     task: Task
     source: Source
     sink: Sink
+    chain: Chain
     staging: str | None
 
     @property
@@ -110,11 +112,11 @@ class Pipeline:
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def connections(self) -> Connections:
-        """Return the connections of both.
+        """Return the connections of all of them.
 
         :raises ConfigError: with every problem found.
         """
-        return credentials.resolve_all(self.source, self.sink, self.task.declared()._conn_id)
+        return credentials.resolve_all(self.source, self.sink, self.task.declared()._conn_id, self.chain.conn_ids)
 
     @contextmanager
     def publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
@@ -184,6 +186,13 @@ def _is_ours(task: Any) -> bool:
 def _operator(task: Any) -> ConnectOperator | None:
     """Return what can be looked at outside of a run: not a task that is mapped, nor one of a mapped group."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
+
+
+def _checked(name: str, made: Any) -> Any:
+    """Return what an operator's argument was rendered to, checked."""
+    if name == "staging":
+        return made
+    return Chain.of(checked(made)) if name == "shape" else made.checked()
 
 
 class _Values:

@@ -20,6 +20,7 @@ from airflow.sdk.bases.operator import get_merged_defaults
 from airflow.sdk.definitions._internal.contextmanager import DagContext, TaskGroupContext
 from airflow.sdk.definitions.context import context_merge
 
+from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.operators.arguments import require_known, require_sound
 from airflow_provider_connect.operators.connect import ConnectOperator
@@ -117,6 +118,13 @@ class ConnectDecoratedOperator(DecoratedOperator):
         )
         if self.options.get("asset_events", "task") == "day" and asset is None:
             raise ConfigError("@task.connect: asset_events='day' needs an asset known before: give asset=Asset(…)")
+
+    def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
+        """Render a templated field; of a shape, its text options."""
+        if not isinstance(content, Options):
+            return super().render_template(content, context, jinja_env, seen_oids)
+        render = super().render_template
+        return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Call the function, and move the days; return the short report.
@@ -270,5 +278,12 @@ def _arguments(name: str, given: Any) -> dict[str, Any]:
 
 
 def _digest(moving: ConnectOperator) -> str:
-    parts = [moving.source.name, moving.source.serialize(), moving.sink.name, moving.sink.serialize(), moving.days]
+    parts: list[Any] = [
+        moving.source.name,
+        moving.source.serialize(),
+        moving.sink.name,
+        moving.sink.serialize(),
+        moving.days,
+    ]
+    parts.append([{shape.name: shape.serialize()} for shape in moving.shape])
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

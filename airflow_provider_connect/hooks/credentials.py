@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -67,15 +67,16 @@ def _found(conn_id: str) -> Any:
     return Stored.get_connection_from_secrets(conn_id)
 
 
-def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
-    """Return the connections of a source and a sink by their ids, after source and sink have checked them.
+def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shapes: Sequence[str] = ()) -> Connections:
+    """Return the connections of a source, a sink and shapes by their ids, after source and sink have checked them.
 
     :param spark_conn_id: must exist too: if it did not, the Spark hook would silently take master yarn.
+    :param shapes: the ids of those that shapes need.
     :raises ConfigError: with every problem found, before anything is started.
     """
     connections: Connections = {}
     problems: list[str] = []
-    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, *sink.connection_ids)):
+    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, *sink.connection_ids, *shapes)):
         try:
             connections[conn_id] = resolve(conn_id)
         except ConfigError as error:
@@ -92,7 +93,7 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str) -> Connections:
         problems += sink.check(connections)
     if problems:
         raise ConfigError("\n".join(problems))
-    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids)}
+    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids, *shapes)}
 
 
 def _of_other_types(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:

@@ -12,8 +12,10 @@ from airflow.sdk import Asset
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import OnEmpty, Sink
 from airflow_provider_connect.source import Source
+from airflow_provider_connect.stage.rejects import RejectsKeep
 
 AssetEvents = Literal["task", "day"]
 LookbackDays = int | Literal["measured"]
@@ -51,6 +53,8 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
     checks = {
         "source": lambda value: _of_contract(value, Source),
         "sink": lambda value: _of_contract(value, Sink),
+        "shape": _shape,
+        "rejects_keep": lambda value: None if value is None else _one_of(value, get_args(RejectsKeep)),
         "asset_events": lambda value: _one_of(value, get_args(AssetEvents)),
         "on_empty": lambda value: _one_of(value, get_args(OnEmpty)),
         "on_shrink": lambda value: _one_of(value, get_args(OnShrink)),
@@ -140,6 +144,13 @@ def _of_contract(value: object, contract: type) -> str | None:
         return None
     what = contract.__name__
     return f"needs a {what}, such as one of our {what.lower()}s/, not a {_kind(value)}"
+
+
+def _shape(value: object) -> str | None:
+    if not isinstance(value, (list, tuple)):
+        return f"needs a list of shapes, such as [Drop(columns=['ip'])], not a {_kind(value)}"
+    wrong = [f"[{index}] is a {_kind(each)}" for index, each in enumerate(value) if not isinstance(each, Shape)]
+    return f"needs shapes from airflow_provider_connect.shapes: {', '.join(wrong)}" if wrong else None
 
 
 def _asset(value: object) -> str | None:

@@ -31,6 +31,7 @@ from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of,
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import remove, run_folder
 from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
+from airflow_provider_connect.shapes.chain import Chain, checked
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from airflow_provider_connect.operators.lineage import Way
     from airflow_provider_connect.operators.quota import Attempt, Left
     from airflow_provider_connect.operators.run import Order, Submission
+    from airflow_provider_connect.shapes.shape import Shape
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
+    from airflow_provider_connect.stage.rejects import RejectsKeep
 
 
 FAILED_REPORT = "report"
@@ -59,6 +62,12 @@ class ConnectOperator(SparkSubmitOperator):
 
     :param source: where the days come from. Text options of source and sink may be templates.
     :param sink: where they go.
+    :param shape: what becomes of the rows in between, one after the other, before anything is written: a list of
+        shapes (:mod:`airflow_provider_connect.shapes`), such as ``[Drop(columns=["ip"])]``. Their text options may be
+        templates, too.
+    :param rejects_keep: what the records that the source could not read leave: ``record`` keeps them beside the
+        reason, ``digest`` a digest alone. By default ``digest`` if a shape drops or masks something, for what it hides
+        would stand there in plain text, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
         (templated). If missing or empty, the run's partition key counts, else its data interval.
     :param staging: path or URL where polled days wait until they are published, for a sink that has no place of its own
@@ -108,11 +117,12 @@ class ConnectOperator(SparkSubmitOperator):
     template_fields: Sequence[str] = (
         "source",
         "sink",
+        "shape",
         "days",
         "staging",
         *(name for name in SparkSubmitOperator.template_fields if name not in OWNED),
     )
-    template_fields_renderers = {"source": "json", "sink": "json"}
+    template_fields_renderers = {"source": "json", "sink": "json", "shape": "json"}
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
@@ -122,6 +132,8 @@ class ConnectOperator(SparkSubmitOperator):
         *,
         source: Source,
         sink: Sink,
+        shape: Sequence[Shape] = (),
+        rejects_keep: RejectsKeep | None = None,
         days: str | None = None,
         staging: str | None = None,
         on_empty: OnEmpty = "fail",
@@ -147,6 +159,8 @@ class ConnectOperator(SparkSubmitOperator):
         own: dict[str, Any] = {
             "source": source,
             "sink": sink,
+            "shape": shape,
+            "rejects_keep": rejects_keep,
             "on_empty": on_empty,
             "progress_seconds": progress_seconds,
         }
@@ -159,6 +173,8 @@ class ConnectOperator(SparkSubmitOperator):
         super().__init__(retries=retries, retry_policy=retry_policy, **spark, **kwargs)
         self.source = source
         self.sink = sink
+        self.shape = shape
+        self.rejects_keep = rejects_keep
         self.days = days
         self.staging = staging
         self.on_empty = on_empty
@@ -260,7 +276,7 @@ class ConnectOperator(SparkSubmitOperator):
         """Tell Airflow's OpenLineage provider what was moved; of a task that failed, what it had published by then."""
         from airflow_provider_connect.operators.lineage import facets  # noqa: PLC0415  # not for DAG files
 
-        return facets(self._way, self._report)
+        return facets(self._way, self._report, self.shape)
 
     def on_kill(self) -> None:
         """Stop Spark, and remove what the task left on disk."""
@@ -272,9 +288,9 @@ class ConnectOperator(SparkSubmitOperator):
                 remove(self._folder)
 
     def _take_rendered(self) -> None:
-        """Validate source and sink again, now that their templates are rendered.
+        """Validate source, sink and shapes again, now that their templates are rendered.
 
-        :raises ConfigError: with everything that is wrong with either.
+        :raises ConfigError: with everything that is wrong with any of them.
         """
         problems = []
         for name in ("source", "sink"):
@@ -282,6 +298,10 @@ class ConnectOperator(SparkSubmitOperator):
                 setattr(self, name, getattr(self, name).checked())
             except ConfigError as error:
                 problems.append(str(error))
+        try:
+            self.shape = checked(self.shape)
+        except ConfigError as error:
+            problems.append(str(error))
         if problems:
             raise ConfigError("\n".join(problems))
         require_countable(self.source, self.rules.reconcile)
@@ -297,7 +317,7 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
 
-        now = dt.datetime.now(dt.UTC)
+        now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
         days = resolve_days(self.days, context["dag_run"], self.source.timezone, now)
         self.days = as_text(days)
         if (moment := ready_at(days, self.ready_after, now)) is not None:
@@ -305,14 +325,16 @@ class ConnectOperator(SparkSubmitOperator):
         order = Order(
             source=self.source,
             sink=self.sink,
+            chain=chain,
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,
+            rejects_keep=self.rejects_keep or ("digest" if chain.hides else "record"),
             rules=self.rules,
             progress_seconds=self.progress_seconds,
             origin=self.origin,
             conn_id=self._conn_id,
-            connections=credentials.resolve_all(self.source, self.sink, self._conn_id),
+            connections=credentials.resolve_all(self.source, self.sink, self._conn_id, chain.conn_ids),
             deploy_mode=self._deploy_mode,
             conf=self.conf or {},
             env_vars=self.env_vars or {},

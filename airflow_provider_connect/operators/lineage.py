@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.connection import Dataset
 from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.shapes.chain import Chain
+from airflow_provider_connect.shapes.shape import Columns, Shape
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -19,16 +21,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.job import JobReport
     from airflow_provider_connect.operators.run import Order
-
-Columns = Mapping[str, Sequence[str]]
-"""By column of the target, the columns of the source that it is made of."""
-
-
-class Shape(Protocol):
-    """Something between source and target that changes columns."""
-
-    def columns(self, made_of: Columns) -> Columns:
-        """Return the columns behind it, given those before it."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +43,20 @@ class Way:
 
 def columns(names: Iterable[str], shapes: Sequence[Shape] = ()) -> Columns:
     """Return what each column of the target is made of: the column of the same name, unless shapes say otherwise."""
-    made_of: Columns = {name: (name,) for name in names}
-    for shape in shapes:
-        made_of = shape.columns(made_of)
-    return made_of
+    return Chain.of(shapes).columns({name: (name,) for name in names})
 
 
-def facets(way: Way | None, report: JobReport | None) -> OperatorLineage[Any, Any]:
+def facets(way: Way | None, report: JobReport | None, shapes: Sequence[Shape] = ()) -> OperatorLineage[Any, Any]:
     """Return what the provider puts into its event.
 
     :param report: of what was done; None if nothing was, as the task failed before.
+    :param shapes: what rows pass on their way.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415  # an extra of the package
 
     if way is None:
         return OperatorLineage()
-    return OperatorLineage(inputs=[_input(way, report)], outputs=[_output(way, report)])
+    return OperatorLineage(inputs=[_input(way, report)], outputs=[_output(way, report, shapes)])
 
 
 def _input(way: Way, report: JobReport | None) -> InputDataset:
@@ -84,7 +74,7 @@ def _input(way: Way, report: JobReport | None) -> InputDataset:
     return InputDataset(*way.source, facets=_schema(types, types), inputFacets=told)
 
 
-def _output(way: Way, report: JobReport | None) -> OutputDataset:
+def _output(way: Way, report: JobReport | None, shapes: Sequence[Shape]) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import column_lineage_dataset as lineage  # noqa: PLC0415
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics  # noqa: PLC0415
@@ -97,7 +87,7 @@ def _output(way: Way, report: JobReport | None) -> OutputDataset:
             rowCount=sum(day.rows_written for day in written), size=sum(day.stage_bytes for day in written)
         )
     types = report.columns if report is not None else {}
-    made_of = columns(types)
+    made_of = columns(types, shapes) if types else {}
     of_columns = {
         name: lineage.Fields(
             inputFields=[
@@ -108,7 +98,8 @@ def _output(way: Way, report: JobReport | None) -> OutputDataset:
         for name, sources in made_of.items()
     }
     about = {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=of_columns)} if of_columns else {}
-    return OutputDataset(*way.sink, facets=_schema(made_of, types) | about, outputFacets=told)
+    staged = (report.staged_columns if report is not None else {}) or types
+    return OutputDataset(*way.sink, facets=_schema(made_of, staged) | about, outputFacets=told)
 
 
 def _transformation(name: str, source: str) -> Any:

@@ -25,9 +25,11 @@ from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
+from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from airflow_provider_connect.submit import launch, sealed
@@ -45,16 +47,19 @@ class Order:
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
     :param conn_id: the Spark connection.
-    :param connections: of source and sink, resolved once for all that the task does with them.
+    :param chain: the shapes between source and sink.
+    :param connections: of source, sink and shapes, resolved once for all that the task does with them.
     :param log: the task's log; ``metrics`` its metrics.
     :param allowance: the part of the source's quota that the job may use; ``count_allowance`` that for its counts.
     """
 
     source: Source
     sink: Sink
+    chain: Chain
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
+    rejects_keep: RejectsKeep
     rules: Rules
     progress_seconds: float
     origin: dt.date | None
@@ -152,6 +157,8 @@ class Run:
             sealed_connections=halves,
             labels=_labels(context),
             on_empty=order.on_empty,
+            shape=tuple(order.chain.serialize()),
+            rejects_keep=order.rejects_keep,
             rules=order.rules,
             progress_seconds=order.progress_seconds,
         )

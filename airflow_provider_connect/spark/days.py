@@ -212,7 +212,7 @@ class Days:
             stage=self.root.url,
             kind=self.source.kind,
             labels=self.job.labels,
-            on_empty=self.job.on_empty,
+            on_empty=completeness.emptiness(polled, self.job.on_empty),
             answer=self.freezer.answer(manifest),
         )
         confirms = self._confirms(publish, frozen.newest)
@@ -264,9 +264,9 @@ class Days:
         """
         found = [] if confirms else self._findings(manifest, newest)
         if self.counts is not None and not any(finding.is_fatal for finding in found):
-            polled = manifest.polled
-            # The vendor counts those whom we leave out, too.
-            counted = self.counts.finding(manifest.day, polled.rows_written + polled.counts.get("erased", 0))
+            polled = manifest.polled  # the vendor counts those whom we leave out, too
+            rows = completeness.answered(polled) + polled.counts.get("erased", 0)
+            counted = self.counts.finding(manifest.day, rows)
             found += [counted] if counted is not None else []
         fatal = [finding.text for finding in found if finding.is_fatal]
         if fatal:

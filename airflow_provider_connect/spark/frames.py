@@ -19,8 +19,9 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.source import InputPartition, Poller, Source
-from airflow_provider_connect.spark.poll import PAUSES, PollOutcome, PollTask, poll_once
+from airflow_provider_connect.spark.poll import PAUSES, UNSHAPED, PollOutcome, PollTask, poll_once
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
@@ -68,7 +69,9 @@ def _use_utc(sc: SparkContext) -> None:
         )
 
 
-def pollster(poller: Poller, schema: pa.Schema, connection: Connection) -> Callable[[list[str]], list[str]]:
+def pollster(
+    poller: Poller, schema: pa.Schema, connection: Connection, shaping: Shaping = UNSHAPED
+) -> Callable[[list[str]], list[str]]:
     """Return what polls partitions, all at once; tasks come and outcomes go as JSON."""
     # The rows come from the JVM: a task needs no secret.
     public = connection.model_copy(update={"login": None, "password": None, "extra": {}})
@@ -77,13 +80,13 @@ def pollster(poller: Poller, schema: pa.Schema, connection: Connection) -> Calla
         if not tasks:
             return []
         with ThreadPoolExecutor(len(tasks), thread_name_prefix="frame") as pool:
-            polled = functools.partial(_polled, poller, schema=schema, connection=public)
+            polled = functools.partial(_polled, poller, schema=schema, connection=public, shaping=shaping)
             return [outcome.model_dump_json() for outcome in pool.map(polled, tasks)]
 
     return poll
 
 
-def _polled(poller: Poller, text: str, *, schema: pa.Schema, connection: Connection) -> PollOutcome:
+def _polled(poller: Poller, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping) -> PollOutcome:
     """Poll one partition; after a retriable error again, within the budget."""
     task = PollTask.model_validate_json(text)
     source: Source = registry.source_class(task.source_name).of(task.source)
@@ -91,7 +94,7 @@ def _polled(poller: Poller, text: str, *, schema: pa.Schema, connection: Connect
     retries: list[str] = []
     while True:
         try:
-            outcome = _read(poller, task, text, schema, connection)
+            outcome = _read(poller, task, text, schema=schema, connection=connection, shaping=shaping)
             if outcome.failure is not None:
                 raise outcome.failure.error()
         except RetriableError as error:
@@ -106,9 +109,11 @@ def _polled(poller: Poller, text: str, *, schema: pa.Schema, connection: Connect
             return outcome.model_copy(update={"retries": tuple(retries)})
 
 
-def _read(poller: Poller, task: PollTask, text: str, schema: pa.Schema, connection: Connection) -> PollOutcome:
+def _read(
+    poller: Poller, task: PollTask, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping
+) -> PollOutcome:
     def freeze(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({_OUTCOME: [frozen(text, batches, schema, connection)]})
+        yield pa.RecordBatch.from_pydict({_OUTCOME: [frozen(text, batches, schema, connection, shaping)]})
 
     frame = poller.frame(task.part)
     try:
@@ -120,7 +125,13 @@ def _read(poller: Poller, task: PollTask, text: str, schema: pa.Schema, connecti
     return PollOutcome.model_validate_json(rows[0][0])
 
 
-def frozen(text: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, connection: Connection) -> str:
+def frozen(
+    text: str,
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    connection: Connection,
+    shaping: Shaping = UNSHAPED,
+) -> str:
     """Freeze what Spark read of a partition. Executor; a task comes and its outcome goes as JSON.
 
     What it says holds only if Spark does not fail the task: the batches of a read that breaks just end.
@@ -131,7 +142,7 @@ def frozen(text: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, conn
         with closing_quietly(source.open(connection), say) as poller:
             tally = Tally(task.part.days, task.polled_before)
             handed = _Handed(poller, batches)
-            polled = poll_once(handed, Folder(task.root), task, schema, tally=tally, retries=[])
+            polled = poll_once(handed, Folder(task.root), task, schema, shaping=shaping, tally=tally, retries=[])
         outcome = PollOutcome(polled=polled)
     except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
         outcome = PollOutcome(failure=Failure.of(error))

@@ -278,6 +278,7 @@ class Freezer:
             soft_deletes=self.sink.stages_marks(self.source.kind),
             ends_late=ends_late,
             polls_at_once=polls_at_once,
+            rejects_keep=self.job.rejects_keep,
             **hand.limits(part),
         ).model_dump_json()
 
@@ -366,15 +367,13 @@ class Freezer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of all that decides what a poll yields and where it goes: code, options, connection, columns, target.
-
-        The target is in it because sinks with different ledgers may share one stage.
-        """
-        place = self.connection.model_dump(include={"conn_id", "host", "port", "path"})
-        place |= {name: self.connection.extra.get(name) for name in self.source.connection_fields}
+        """Digest of all that decides what a poll yields and where it goes: options, shapes, place, columns, target."""
+        extra = {name: self.connection.extra.get(name) for name in self.source.connection_fields}
+        place = self.connection.model_dump(include={"conn_id", "host", "port", "path"}) | extra
+        # Sinks with different ledgers may share one stage.
         into = [self.job.sink_name, self.sink.target, self.sink.stages_marks(self.source.kind)]
-        columns = self.schema.serialize().to_pybytes().hex()
-        asked = [__version__, self.job.source_name, self.job.source, place, into, columns]
+        told = self.job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
+        asked = [__version__, told, place, into, self.schema.serialize().to_pybytes().hex()]
         text = json.dumps(asked, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 

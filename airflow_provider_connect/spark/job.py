@@ -27,6 +27,7 @@ from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection, read_connections
 from airflow_provider_connect.errors import ConfigError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
+from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.spark import watchdog
@@ -84,12 +85,14 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
     sink: Sink = registry.sink_class(job.sink_name).of(job.sink)
     key = StreamKey(connector=job.source_name, stream=source.stream_key)
     connection = connections[source.conn_id]
+    shaping = Shaping.of(Chain.of(job.shape), connections)
     with (
         closing_quietly(source.open(connection), say) as poller,
         closing_quietly(sink.open(key, connections), say) as publisher,
     ):
         poller.spark = functools.cache(lambda: _sql_session(starting()))
-        schema = poller.schema()
+        read = poller.schema()
+        schema = shaping.chain.schema(read)
         if problems := publisher.preflight(schema, job.all_days, source.kind):
             raise ConfigError("; ".join(problems))
         own = sink.stage_root(connections)
@@ -116,7 +119,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 schema=schema,
                 root=root,
                 progress=progress,
-                poll_parts=_pollster(sc, poller, schema, connection),
+                poll_parts=_pollster(sc, poller, read, connection, shaping),
                 dealer=dealer,
                 counts=counts,
                 parts_at_once=max(1, dealer.width // max(1, plans)),
@@ -147,8 +150,10 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         if own is None:
             swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
     _hush(sc)
-    columns = types_by_column(schema)
-    report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept, columns=columns)
+    columns = {"columns": types_by_column(read)}
+    if shaping.chain:
+        columns["staged_columns"] = types_by_column(schema)
+    report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept, **columns)
     waits = report.failure is not None and report.failure.type == QuotaError.__name__
     late = freezer.deadlines
     return report.model_copy(update={"to_count": late.dates, "alone": late.alone}) if waits else report
@@ -252,14 +257,16 @@ def _sql_session(sc: SparkContext) -> Any:
     return sql_session(sc)
 
 
-def _pollster(sc: SparkContext, poller: Poller, schema: Any, connection: Connection) -> Callable[..., list[str]]:
+def _pollster(
+    sc: SparkContext, poller: Poller, schema: Any, connection: Connection, shaping: Shaping
+) -> Callable[..., list[str]]:
     if poller.is_read_by_spark:
         from airflow_provider_connect.spark.frames import pollster  # noqa: PLC0415
 
-        return pollster(poller, schema, connection)
+        return pollster(poller, schema, connection, shaping)
     from airflow_provider_connect.spark import poll  # noqa: PLC0415
 
-    run = functools.partial(poll.run, schema=schema, connection=connection)
+    run = functools.partial(poll.run, schema=schema, connection=connection, shaping=shaping)
     return lambda tasks: _collect(sc, tasks, run)
 
 

@@ -26,6 +26,7 @@ from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
 from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
 from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
@@ -34,11 +35,12 @@ from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.erasing import EraseList, Eraser
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import GROUP_BYTES, RowWriter
-from airflow_provider_connect.stage.rejects import write_rejects
+from airflow_provider_connect.stage.rejects import RejectsKeep, write_rejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Share, SplitWriter, Tables, staged_rows
 
 PAUSES = doubling(1.0, 60.0)
+UNSHAPED = Shaping()
 _PENDING_BYTES = 4 * GROUP_BYTES
 """How much of several days' rows may wait in memory for their row groups."""
 
@@ -56,6 +58,7 @@ class PollTask(BaseModel):
     :param tables: which table a row belongs to; None where they share one.
     :param polls_at_once: how many partitions of the job may be polled at the same time.
     :param soft_deletes: whether each staged row says that it is not deleted.
+    :param rejects_keep: what rejects keep of their records.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,6 +79,7 @@ class PollTask(BaseModel):
     tables: Tables | None = None
     polls_at_once: int | None = None
     soft_deletes: bool = False
+    rejects_keep: RejectsKeep = "record"
 
 
 class PollOutcome(BaseModel):
@@ -95,7 +99,9 @@ class PollOutcome(BaseModel):
     sent: tuple[float, ...] = ()
 
 
-def run(tasks: Iterable[str], *, schema: pa.Schema, connection: Connection) -> Iterator[str]:
+def run(
+    tasks: Iterable[str], *, schema: pa.Schema, connection: Connection, shaping: Shaping = UNSHAPED
+) -> Iterator[str]:
     """Poll partitions, for ``mapPartitions``: tasks come and outcomes go as JSON."""
     for text in tasks:
         task = PollTask.model_validate_json(text)
@@ -103,7 +109,8 @@ def run(tasks: Iterable[str], *, schema: pa.Schema, connection: Connection) -> I
         sent: list[float] = []
         try:
             _require_first_run(task)
-            outcome = PollOutcome(polled=freeze(task, schema, connection, retries=retries, sent=sent))
+            polled = freeze(task, schema, connection, shaping=shaping, retries=retries, sent=sent)
+            outcome = PollOutcome(polled=polled)
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             outcome = PollOutcome(failure=Failure.of(error))
         outcome = outcome.model_copy(update={"retries": tuple(retries), "sent": tuple(sent)})
@@ -115,6 +122,7 @@ def freeze(
     schema: pa.Schema,
     connection: Connection,
     *,
+    shaping: Shaping = UNSHAPED,
     retries: list[str] | None = None,
     sent: list[float] | None = None,
     clock: Clock | None = None,
@@ -122,6 +130,7 @@ def freeze(
     """Poll one partition into immutable files; after a retriable error start again, within the budget.
 
     :param schema: of the source's rows.
+    :param shaping: what becomes of them before they are written.
     :param retries: gets a line for each retry.
     :param sent: gets the time of each request.
     :raises QuotaError: it may send no more requests.
@@ -141,7 +150,7 @@ def freeze(
             _require_time(task)
             tally = Tally(task.part.days, task.polled_before)
             try:
-                polled = poll_once(poller, root, task, schema, tally=tally, retries=notes)
+                polled = poll_once(poller, root, task, schema, shaping=shaping, tally=tally, retries=notes)
             except RetriableError as error:
                 sent += tally.sent
                 if _is_no_use(task, error):
@@ -204,12 +213,21 @@ def _require_first_run(task: PollTask) -> None:
 
 
 def poll_once(
-    poller: Poller, root: Folder, task: PollTask, schema: pa.Schema, *, tally: Tally, retries: list[str]
+    poller: Poller,
+    root: Folder,
+    task: PollTask,
+    schema: pa.Schema,
+    *,
+    shaping: Shaping = UNSHAPED,
+    tally: Tally,
+    retries: list[str],
 ) -> dict[dt.date, Polled]:
     """Poll one partition into immutable files, with no second try; the parameters are those of :func:`freeze`."""
     copy = secrets.token_hex(4)
     index = task.part.index
     attempts = dict(zip(task.part.days, task.attempts, strict=True))
+    shape = shaping.bind(schema)
+    schema = shaping.chain.schema(schema)
     eraser = Eraser(task.erased, schema)
     with ExitStack() as stack:
         stack.enter_context(_Progress(root, task, tally, retries))
@@ -224,9 +242,10 @@ def poll_once(
         digests = {day: Digest(schema) for day in attempts}
         contents = {day: Contents(schema) for day in attempts}
         for day, batch in stack.enter_context(closing(prefetch(polled_rows(poller, task.part, tally), depth=1))):
-            kept = eraser.without(batch)
-            if kept.num_rows < batch.num_rows:
-                tally.for_day(day).counts["erased"] += batch.num_rows - kept.num_rows
+            shaped = shape(batch, tally.for_day(day).counts)
+            kept = eraser.without(shaped)
+            if kept.num_rows < shaped.num_rows:
+                tally.for_day(day).counts["erased"] += shaped.num_rows - kept.num_rows
             writers[day].write(kept)
             digests[day].add(kept)
             contents[day].add(kept)
@@ -235,7 +254,7 @@ def poll_once(
     bytes_of = zip(shared_out(tally.wire_bytes, rows), shared_out(tally.raw_bytes, rows), strict=True)
     polled = {}
     for (day, attempt), (wire_bytes, raw_bytes) in zip(attempts.items(), bytes_of, strict=True):
-        rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects)
+        rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects, task.rejects_keep)
         contents[day].add_rejects((reject.reason, reject.record) for reject in tally.for_day(day).rejects)
         polled[day.date] = _polled(tally.for_day(day), writers[day].files, rejects).model_copy(
             update={

@@ -26,13 +26,18 @@ _OF_NOTHING = hashlib.blake2b(b"", digest_size=16).hexdigest()
 """The digest of an empty record: one with another digest is empty because it is not kept."""
 
 
+RejectsKeep = Literal["record", "digest"]
+"""What a source's reject keeps of its record: all of it, or no more than a digest."""
+
+
 @dataclass(frozen=True)
 class Reject:
     """A bad record.
 
     :param position: a source's: where it starts, in bytes of the decoded answer; a sink's: its row in the staged day.
     :param reason: what is wrong with it, without its values.
-    :param record: its bytes, or the row as JSON: for a file, table or topic of rejects alone, never logged.
+    :param record: its bytes, or the row as JSON: for a file, table or topic of rejects alone, never logged. Empty where
+        rejects keep a digest alone.
     :param column: the first column that is to blame, as the source calls it; empty where it is the whole record.
     """
 
@@ -51,12 +56,12 @@ def rejects_schema() -> pa.Schema:
             pa.field("position", pa.int64(), metadata={"comment": "where it starts, in bytes of the decoded answer"}),
             pa.field("reason", pa.string()),
             pa.field("digest", pa.string(), metadata={"comment": "BLAKE2b-128 of the record's bytes, hex"}),
-            pa.field("record", pa.binary()),
+            pa.field("record", pa.binary(), metadata={"comment": "NULL where a digest is all that is kept"}),
         ]
     )
 
 
-def write_rejects(folder: Folder, path: str, rejects: list[Reject]) -> StagedFile | None:
+def write_rejects(folder: Folder, path: str, rejects: list[Reject], keep: RejectsKeep = "record") -> StagedFile | None:
     """Write a partition's rejects beside the data; None when there are none. Executor."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -68,7 +73,7 @@ def write_rejects(folder: Folder, path: str, rejects: list[Reject]) -> StagedFil
             [reject.position for reject in rejects],
             [reject.reason for reject in rejects],
             [hashlib.blake2b(reject.record, digest_size=16).hexdigest() for reject in rejects],
-            [reject.record for reject in rejects],
+            [reject.record if keep == "record" else None for reject in rejects],
         ],
         schema=rejects_schema(),
     )
@@ -82,7 +87,7 @@ def write_rejects(folder: Folder, path: str, rejects: list[Reject]) -> StagedFil
 def read_rejects(stage: str, file: StagedFile, batch_bytes: int) -> Iterator[list[Reject]]:
     """Yield the rejects of a file, as many at a time as make about ``batch_bytes``. Driver and executor."""
     for _, batch in batches(stage, file.path, batch_bytes):
-        yield [Reject(row["position"], row["reason"], row["record"]) for row in batch.to_pylist()]
+        yield [Reject(row["position"], row["reason"], row["record"] or b"") for row in batch.to_pylist()]
 
 
 @dataclass(frozen=True)

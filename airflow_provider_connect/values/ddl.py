@@ -5,6 +5,8 @@ The names are those of https://spark.apache.org/docs/4.0.0/sql-ref-datatypes.htm
 
 from __future__ import annotations
 
+import difflib
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -84,3 +86,44 @@ def _plain_names() -> dict[pa.DataType, str]:
         pa.date32(): "DATE",
         pa.timestamp("us"): "TIMESTAMP_NTZ",
     }
+
+
+_DECIMAL = re.compile(r"DECIMAL *\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
+_MAX_DIGITS = 38
+PLAIN_TYPES = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BINARY", "DATE", "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+)  # fmt: skip
+"""Names of Spark's types without parts; DECIMAL(p,s) is one more."""
+
+
+def plain_type_name(text: str) -> str:
+    """Return a type without parts as Spark's DDL has it, such as ``BIGINT`` or ``DECIMAL(10,2)``; case does not matter.
+
+    DAG files ask this, without Arrow.
+
+    :raises ValueError: it is none.
+    """
+    name = text.strip().upper()
+    if (match := _DECIMAL.fullmatch(name)) is not None:
+        precision, scale = int(match[1]), int(match[2])
+        if 0 < precision <= _MAX_DIGITS and scale <= precision:
+            return f"DECIMAL({precision},{scale})"
+        raise ValueError(f"a DECIMAL has up to {_MAX_DIGITS} digits, and no more of them behind the point")
+    if name not in PLAIN_TYPES:
+        close = difflib.get_close_matches(name, (*PLAIN_TYPES, "DECIMAL(38,9)"), n=1, cutoff=0.5)
+        known = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(PLAIN_TYPES)}, DECIMAL(p,s)"
+        raise ValueError(f"unknown type; {known}")
+    return name
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """Return the Arrow type that :func:`plain_type_name` names."""
+    import pyarrow as pa
+
+    if (match := _DECIMAL.fullmatch(name)) is not None:
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if name == "TIMESTAMP":
+        return pa.timestamp("us", tz="UTC")
+    large = (pa.large_string(), pa.large_binary())
+    return next(kind for kind, own in _plain_names().items() if own == name and kind not in large)

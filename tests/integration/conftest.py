@@ -117,6 +117,7 @@ class Submitter:
         sink: dict[str, Any] | None = None,
         connection: Connection | None = None,
         lookback: Sequence[str] = (),
+        **more: Any,
     ) -> tuple[Path, JobConfig, dict[str, Connection]]:
         zone = (source or {}).get("project_timezone", "UTC")
         folder = self.tmp / f"run-{next(ATTEMPTS)}"
@@ -134,6 +135,7 @@ class Submitter:
             report=str(folder / "report.json"),
             staging=str(self.staging),
             progress_seconds=0.5,
+            **more,
         )
         return folder, job, {options["conn_id"]: connection or self.connection(), **self.sink_connections}
 

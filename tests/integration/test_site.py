@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+
+from tests.equipment.browser import browser
 
 pytestmark = pytest.mark.slow
 
@@ -42,9 +42,8 @@ def site(tmp_path: Path) -> Iterator[str]:
 
 def test_search_finds_and_nothing_comes_from_elsewhere(site: str) -> None:
     asked: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page()
+    with browser() as opened:
+        page = opened.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{site}/index.html")
         page.keyboard.press("/")
@@ -54,6 +53,5 @@ def test_search_finds_and_nothing_comes_from_elsewhere(site: str) -> None:
         assert "Late data and reloads" in found.all_inner_texts()
         found.get_by_text("Late data and reloads").first.click()
         page.wait_for_url(re.compile("late.html"))
-        browser.close()
     assert len(asked) > 5
     assert [url for url in asked if not url.startswith((site, "data:", "blob:"))] == []

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry_after_seconds
 from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment, Then, TimeFormat
-from airflow_provider_connect.polling.places import MISSING, found, steps
 from airflow_provider_connect.secrets import Secrets
+from airflow_provider_connect.values.json.places import MISSING, found, steps
 
 LONGEST_WAIT_SECONDS = 3600.0
 """The most that an answer may ask to be left alone for, in one go."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from airflow_provider_connect.polling.places import Place
+from airflow_provider_connect.values.json.places import Place
 
 Then = Literal["retry", "wait", "refuse", "ignore", "empty"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]

@@ -17,7 +17,7 @@ from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.increments import increment_transaction
-from airflow_provider_connect.sinks._delta.late import erased_transactions, late_transactions
+from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
 from airflow_provider_connect.sinks._delta.ledger import (
     LedgerView,
     app_id,
@@ -164,7 +164,7 @@ class Commit:
         """Return the application transactions of this publish: id to version."""
         recorded = transactions(row, self.publish.key)
         app = app_id(self.publish.key, row.day)
-        for counted in (late_transactions, erased_transactions, deleted_transactions):
+        for counted in (late_transactions, kept_out_transactions, deleted_transactions):
             recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
         if self.replaces_whole:
             recorded |= snapshot_transaction(row, self.publish.key)

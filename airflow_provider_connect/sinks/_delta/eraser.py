@@ -15,7 +15,7 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.erase_list import erase_version, read_erase_list, write_erase_list
-from airflow_provider_connect.sinks._delta.late import erased_counts, late_counts
+from airflow_provider_connect.sinks._delta.late import kept_out_counts, late_counts
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.others import require_only_newest
@@ -188,10 +188,10 @@ class TableEraser:
             parts.append(self._copied(view, path, data_file(day, attempt, part, secrets.token_hex(4)), erased, softly))
         total = Polled.total(parts)
         # A reload must find how many rows are kept out in all, or it would take a cut answer for the work of an erase.
-        before = erased_counts(view.transaction, day.date).get("erased", 0)
+        before = kept_out_counts(view.transaction, day.date)
         # How late the rows came must stay known, too: a measured lookback goes by it.
-        erased_now = {"erased": before + total.counts.get("erased", 0)}
-        counts = total.counts | erased_now | late_counts(view.transaction, day.date)
+        erased_now = {"erased": before.get("erased", 0) + total.counts.get("erased", 0)}
+        counts = total.counts | before | erased_now | late_counts(view.transaction, day.date)
         return total.model_copy(update={"counts": counts})
 
     def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList, softly: bool) -> Polled:  # noqa: FBT001

@@ -1,7 +1,8 @@
-"""How late a day's rows came, and how many an erase keeps out, as application transactions.
+"""How late a day's rows came, and how many erases and shapes keep out, as application transactions.
 
 They outlive the clean-up of the log, and are read without its history. ``…/<day>/late`` is 1 where the source of the
-newest publish could tell, ``…/<day>/late_3_days`` and ``…/<day>/erased`` are counts.
+newest publish could tell, ``…/<day>/late_3_days`` ``…/<day>/erased`` and
+``…/<day>/shape_filtered`` are counts.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import datetime as dt
 from collections.abc import Callable
 
 from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.late import LATE_COUNTS
 
 _KNOWN = "/late"
-_ERASED = "/erased"
+_KEPT_OUT = ("erased", FILTERED)
 
 Transaction = Callable[[dt.date, str], int | None]
 """Returns the version of a day's application transaction, None if there is none."""
@@ -29,16 +31,16 @@ def late_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int
     return {what: version for what, version in found.items() if version or transaction(row.day, what)}
 
 
-def erased_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int]:
-    """Return what records how many of a day's rows are kept out, in the same form."""
-    erased = row.counts.get("erased", 0)
-    return {_ERASED: erased} if erased or transaction(row.day, _ERASED) else {}
+def kept_out_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int]:
+    """Return what records how many of a day's rows erases and shapes keep out, in the same form."""
+    found = {f"/{name}": row.counts.get(name, 0) for name in _KEPT_OUT}
+    return {what: rows for what, rows in found.items() if rows or transaction(row.day, what)}
 
 
-def erased_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:
-    """Return how many rows the newest publish of a day keeps out; {} if none."""
-    erased = transaction(day, _ERASED)
-    return {"erased": erased} if erased else {}
+def kept_out_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:
+    """Return how many rows the newest publish of a day keeps out, by what keeps them; {} if none."""
+    found = {name: transaction(day, f"/{name}") for name in _KEPT_OUT}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def late_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:

@@ -14,7 +14,7 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
 from airflow_provider_connect.sinks._delta.increments import recorded_spans, span_transaction
-from airflow_provider_connect.sinks._delta.late import erased_counts, late_counts
+from airflow_provider_connect.sinks._delta.late import kept_out_counts, late_counts
 from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.table import OWNER
 from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
@@ -238,7 +238,7 @@ class LedgerView:
             run=run if is_this_run else None,
             clear_number=self.transaction(day, "/clear") or 0,
             answer=self.answer(day, generation),
-            counts=erased_counts(self.transaction, day),
+            counts=kept_out_counts(self.transaction, day),
             span=self.spans.get(day),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from airflow_provider_connect.polling.places import MISSING
+from airflow_provider_connect.values.json.places import MISSING
 
 _Attributes = tuple[str, ...]
 

@@ -15,7 +15,6 @@ from airflow_provider_connect.polling.asking.asker import Asker
 from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.paging import SeenRows, pages
-from airflow_provider_connect.polling.places import MISSING
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, VendorCount
@@ -29,6 +28,7 @@ from airflow_provider_connect.sources._rest.rows import RowMaker, Rows
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
 from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.values.json.places import MISSING
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.polling.places import MISSING, probably_meant, steps
 from airflow_provider_connect.sources._rest.declared.records import Records
 from airflow_provider_connect.sources._rest.frame import Frame
+from airflow_provider_connect.values.json.places import MISSING, probably_meant, steps
 from airflow_provider_connect.values.json.slices import elements, members
 
 _TOLERANT = json.JSONDecoder(strict=False)

@@ -9,9 +9,9 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.polling.places import MISSING, steps
 from airflow_provider_connect.sources._rest.declared.records import Records, decimal_digits
 from airflow_provider_connect.sources._rest.reading import Cut, Slices
+from airflow_provider_connect.values.json.places import MISSING, steps
 from airflow_provider_connect.values.json.slices import NotJsonError, no_constant, not_json
 
 _MOST_OTHERS = 64

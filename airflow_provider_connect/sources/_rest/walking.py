@@ -10,7 +10,6 @@ from urllib.parse import urljoin
 from airflow_provider_connect.clients.http.client import form_body, json_body
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.asking.call import Call
-from airflow_provider_connect.polling.places import MISSING, steps
 from airflow_provider_connect.sources._rest.declared.ends import Flag, ShortPage, Total
 from airflow_provider_connect.sources._rest.declared.paging import (
     Cursor,
@@ -23,6 +22,7 @@ from airflow_provider_connect.sources._rest.declared.paging import (
     Single,
 )
 from airflow_provider_connect.sources._rest.filling import Asked
+from airflow_provider_connect.values.json.places import MISSING, steps
 
 EMPTY_PAGES = 10
 """How many pages without records may follow each other while a total or a flag says that there are more."""

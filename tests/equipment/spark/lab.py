@@ -12,12 +12,15 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.shapes import Chain
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.spark.freezer import Freezer
 from airflow_provider_connect.spark.lanes import PollParts
 from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
@@ -47,6 +50,8 @@ class Lab:
         target: str | None = None,
         window: tuple[Day, ...] = (DAY,),
         lookback: tuple[Day, ...] = (),
+        shape: tuple[dict[str, Any], ...] = (),
+        rejects_keep: RejectsKeep = "record",
     ) -> JobConfig:
         return JobConfig(
             source_name="tiny",
@@ -61,6 +66,8 @@ class Lab:
             staging=str(self.stage),
             on_empty=on_empty,
             rules=rules or Rules(on_shrink="accept"),
+            shape=shape,
+            rejects_keep=rejects_keep,
             progress_seconds=1,
         )
 
@@ -69,7 +76,9 @@ class Lab:
         job, root = self.job(**options), Folder(str(self.stage))
         source, sink = registry.source_class("tiny").of(job.source), registry.sink_class("tiny").of(job.sink)
         poller, progress = source.open(CONNECTION), Progress(root, 60, len(job.days))
-        schema = poller.schema()
+        read, shaping = poller.schema(), Shaping(Chain.of(job.shape))
+        schema = shaping.chain.schema(read)
+        poll_parts = functools.partial(poll.run, schema=read, connection=CONNECTION, shaping=shaping)
         send = functools.partial(put.run, sink_name="tiny", sink=job.sink, key=KEY, stage=root.url, connections={})
         return Days(
             job=job,
@@ -90,7 +99,7 @@ class Lab:
                 schema=schema,
                 root=root,
                 progress=progress,
-                poll_parts=lambda tasks: list(poll.run(tasks, schema=schema, connection=CONNECTION)),
+                poll_parts=lambda tasks: list(poll_parts(tasks)),
             ),
             put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
             task_lives=lambda: task_lives,

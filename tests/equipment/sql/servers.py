@@ -1,17 +1,11 @@
-"""Real database servers of this session's own: a free port, an own folder, no right but an ordinary user's.
-
-The programs come from the system's packages. Where they are missing, root gets them with apt-get, once; anybody else is
-told what to install, and the tests fail.
-"""
+"""Real database servers of this session's own: a free port, an own folder, no right but an ordinary user's."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -23,6 +17,7 @@ import psutil
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo import server
+from tests.equipment.programs import program
 from tests.equipment.stores.nobody import NOBODY
 
 START_SECONDS = 60
@@ -30,39 +25,6 @@ STOP_SECONDS = 20
 READER, PASSWORD = "reader", "p:w/ö'r\"d \\@%"
 """Who reads, and may do no more."""
 ADMIN_PASSWORD = "admin's own"
-
-
-def program(name: str, package: str) -> str:
-    """Return the path of a server's program.
-
-    :raises RuntimeError: it is not there, and this user may not install it.
-    """
-    found = _found(name)
-    if found is None:
-        with (Path(sys.prefix) / "databases.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            found = _found(name) or _installed(name, package)
-    return found
-
-
-def _found(name: str) -> str | None:
-    debian = sorted(str(folder) for folder in Path("/usr/lib/postgresql").glob("*/bin"))
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *reversed(debian)]))
-
-
-def _installed(name: str, package: str) -> str:
-    install = f"apt-get install --no-install-recommends {package}"
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise RuntimeError(f"the tests need {name}, and it is not on this machine: {install}")
-    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # no service is started
-    print(f"installing {package} (once)", flush=True)
-    with contextlib.suppress(RuntimeError):  # the lists may be fresh enough
-        server.run(["apt-get", "update", "-qq"], "fetching the lists of packages", env=env)
-    server.run([*install.split(), "-y", "-qq"], f"installing {package}", env=env)
-    found = _found(name)
-    if found is None:
-        raise RuntimeError(f"{package} is installed, and there is no {name}")
-    return found
 
 
 def _as_ordinary_user(command: Sequence[str]) -> list[str]:

@@ -51,6 +51,7 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
                 )
             )
             session.add(Connection(conn_id="cli_spark", conn_type="spark", host="local"))
+            session.add(Connection(conn_id="cli_key", conn_type="generic", password=CANARY * 3))
         Variable.set("cli_lake", str(lake))
         yield lake
         with create_session() as session:

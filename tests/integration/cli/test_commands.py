@@ -29,6 +29,7 @@ DAGS = """
 import datetime as dt
 from airflow.sdk import DAG, Asset
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.shapes import Drop, Mask
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
@@ -40,6 +41,23 @@ with DAG("cli_one", params={"name": "events"}, **start):
         source=MixpanelSource(**SOURCE),
         sink=DeltaSink(path="{{ var.value.cli_lake }}/{{ params.name }}"),
         asset=Asset("x-lake://one"),
+        conn_id="cli_spark",
+    )
+with DAG("cli_shaped", **start):
+    ConnectOperator(
+        task_id="events",
+        source=MixpanelSource(**SOURCE),
+        sink=DeltaSink(path="{{ var.value.cli_lake }}/shaped"),
+        shape=[Drop(columns=["properties"]), Mask(columns=["distinct_id"], conn_id="cli_key")],
+        asset=Asset("x-lake://shaped"),
+        conn_id="cli_spark",
+    )
+    ConnectOperator(
+        task_id="misfits",
+        source=MixpanelSource(**SOURCE),
+        sink=DeltaSink(path="{{ var.value.cli_lake }}/misfits"),
+        shape=[Drop(columns=["propertis"])],
+        asset=Asset("x-lake://misfits"),
         conn_id="cli_spark",
     )
 with DAG("cli_odd", **start):
@@ -83,6 +101,20 @@ def test_a_check_finds_the_problems_of_all_tasks_at_once(run: Run) -> None:
         line["found"] for line in lines(out) if (line["task"], line["what"]) == ("cli_odd.nowhere", "connections")
     ]
     assert len(missing) == 2
+
+
+def test_shapes_are_checked_against_the_columns_and_shown_by_a_preview(run: Run) -> None:
+    code, out, _ = run("check", "cli_shaped", "-o", "json")
+    found = {(line["task"].partition(".")[2], line["what"]): line for line in lines(out)}
+    assert code == 1
+    assert "2 shapes" in found["events", "shapes"]["found"]
+    assert found["events", "sink"]["state"] == "ok"
+    assert "shape[0] (drop): no column 'propertis'; did you mean 'properties'?" in found["misfits", "shapes"]["found"]
+    code, out, err = run("preview", "cli_shaped", "events", "--day", "2026-10-05", "--rows", "3", "-o", "json")
+    assert code == 0, err
+    rows = lines(out)
+    assert len(rows) == 3
+    assert all("properties" not in row and len(row["distinct_id"]) == 64 for row in rows)
 
 
 def test_what_is_not_there_is_named_with_what_is(run: Run) -> None:

@@ -13,6 +13,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow_provider_connect.decorators.connect import connect_task
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.retry import ConnectRetryPolicy
+from airflow_provider_connect.shapes import Constant, Drop
 from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource
 from tests.unit.operators.conftest import (  # noqa: F401  # fixtures
     DONE,
@@ -92,6 +93,25 @@ def test_a_dict_has_more_of_the_operator_s_arguments(ledger: TinyLedger, spark_s
     assert made.run()["days"]
     assert spark_submit.seen["job"]["on_empty"] == "accept"
     assert made.operator.outlets == []
+
+
+def test_shapes_are_given_to_either_and_may_be_templates(
+    ledger: TinyLedger,  # noqa: F811
+    spark_submit: SparkSubmit,  # noqa: F811
+) -> None:
+    def load() -> Any:
+        return pair(ledger)
+
+    Decorated(load, shape=[Constant(column="run", value="{{ dag_run.run_id }}"), Drop(columns=["ip"])]).run()
+    shaped = [{"constant": {"column": "run", "value": "scheduled__2026-10-06"}}, {"drop": {"columns": ["ip"]}}]
+    assert spark_submit.seen["job"]["shape"] == shaped
+
+    def shapes() -> Any:
+        source, sink = pair(ledger)
+        return {"source": source, "sink": sink, "shape": [Drop(columns=["email"])]}
+
+    Decorated(shapes).run()
+    assert spark_submit.seen["job"]["shape"] == [{"drop": {"columns": ["email"]}}]
 
 
 def test_the_sink_s_own_asset_comes_through_an_alias(ledger: TinyLedger) -> None:  # noqa: F811

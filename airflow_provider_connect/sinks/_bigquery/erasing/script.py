@@ -19,6 +19,7 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.ledger import NEWEST_FIRST, of_stream, span_values
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
+from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.deleted import DELETED
 from airflow_provider_connect.stage.late import LATE_COUNTS
 
@@ -251,13 +252,13 @@ def _ledger_values(target: Place, key: StreamKey, row: LedgerRow) -> dict[str, s
 def generation_without(before: LedgerRow, counted: Counted, *, token: str, run: str) -> LedgerRow:
     """Return the ledger row of a day whose rows of some people are taken out.
 
-    The source was not asked: when it was last polled, and how late its rows came, stay as they are. What was published
-    is another content now, so neither digest nor answer stays. Its rows are those that were counted: a table that was
-    restored has others than the ledger says.
+    The source was not asked: when it was last polled, how late its rows came and how many shapes left out stay as they
+    are. What was published is another content now, so neither digest nor answer stays. Its rows are those that were
+    counted: a table that was restored has others than the ledger says.
 
     :param before: the day's newest row.
     """
-    late = {name: before.counts[name] for name in LATE_COUNTS if name in before.counts}
+    kept = {name: before.counts[name] for name in (*LATE_COUNTS, FILTERED) if name in before.counts}
     return before.model_copy(
         update={
             "generation": before.generation + 1,
@@ -269,7 +270,7 @@ def generation_without(before: LedgerRow, counted: Counted, *, token: str, run: 
             "digest": None,
             "answer": None,
             "checks": 0,
-            "counts": {"erased": before.counts.get("erased", 0) + counted.gone - counted.gone_deleted} | late,
+            "counts": {"erased": before.counts.get("erased", 0) + counted.gone - counted.gone_deleted} | kept,
         }
     )
 

@@ -14,7 +14,7 @@ from airflow_provider_connect.publishing import next_generation, overtaken, row_
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.commit import add_action, secured, until_done
 from airflow_provider_connect.sinks._delta.create import create
-from airflow_provider_connect.sinks._delta.late import late_transactions
+from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
 from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, attempt_id, details, transactions
 from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.sweep import claim
@@ -158,7 +158,8 @@ class TablesCommit:
         row = row_of(self.publish, generation, rows=rows)
         recorded = transactions(row, self.publish.key)
         app = app_id(self.publish.key, day)
-        recorded |= {app + what: version for what, version in late_transactions(row, view.transaction).items()}
+        for counted in (late_transactions, kept_out_transactions):
+            recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
         recorded |= completing(view, self.publish, reserved.number, self._files)
         told = details(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files))}
         return row if self._record(view, recorded, told) else None

@@ -7,8 +7,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from airflow_provider_connect.polling.asking.rules import Declared
-from airflow_provider_connect.polling.places import Place
 from airflow_provider_connect.sources._rest.declared.request import Request
+from airflow_provider_connect.values.json.places import Place
 
 Snapshot = Literal["replace", "daily"]
 

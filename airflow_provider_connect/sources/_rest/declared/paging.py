@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from airflow_provider_connect.polling.asking.rules import Declared
-from airflow_provider_connect.polling.places import Place
 from airflow_provider_connect.sources._rest.declared.ends import Ends
+from airflow_provider_connect.values.json.places import Place
 
 _COUNTED = ("empty_page", "short_page", "flag", "total")
 _TOKENS = ("no_token", "empty_page", "flag", "total")

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.polling.asking.rules import Declared
-from airflow_provider_connect.polling.places import Place
+from airflow_provider_connect.values.json.places import Place
 from airflow_provider_connect.values.json.typed import MAX_DIGITS
 from airflow_provider_connect.window import zone as known_zone
 

@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.utils.state import TaskInstanceState
 
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.operators.lineage import Columns, columns
+from airflow_provider_connect.operators.lineage import columns
+from airflow_provider_connect.shapes import Drop
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
@@ -90,16 +91,9 @@ def test_a_task_that_begins_has_its_asset_by_the_same_name(ledger: TinyLedger, t
     assert Dataset(target["namespace"], target["name"]) == task.operator.sink.dataset({})
 
 
-class Renames:
-    """A shape that renames one column, and makes another one of two."""
-
-    def columns(self, made_of: Columns) -> Columns:
-        return {"who": made_of["name"], "both": [*made_of["id"], *made_of["name"]]}
-
-
 def test_shapes_say_what_columns_are_made_of() -> None:
     assert columns(["id", "name"]) == {"id": ("id",), "name": ("name",)}
-    assert columns(["id", "name"], [Renames()]) == {"who": ("name",), "both": ["id", "name"]}
+    assert columns(["id", "name"], [Drop(columns=("id",))]) == {"name": ("name",)}
 
 
 def connection(kind: str, **fields: Any) -> Connection:

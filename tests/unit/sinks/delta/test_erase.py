@@ -53,14 +53,15 @@ def test_every_day_with_such_rows_gets_a_generation_without_them(lab: Lab) -> No
     assert lab.publisher.find("event", ["a"]) == {}
 
 
-def test_how_late_a_day_came_stays_known(lab: Lab) -> None:
-    late = {"late_1_days": 5, "late_2_days": 1}
+def test_how_late_a_day_came_and_what_shapes_left_out_stay_known(lab: Lab) -> None:
+    late = {"late_1_days": 5, "late_2_days": 1, "shape_filtered": 7}
     publish = lab.stage(MAY, ["a", "b"], "t4")
     polled = publish.manifest.polled.model_copy(update={"counts": late})
     lab.commit(replace(publish, manifest=publish.manifest.model_copy(update={"polled": polled})))
     erased(lab, "a")
     (row,) = lab.ledger.between(MAY, MAY)
     assert (row.generation, row.counts) == (3, late | {"erased": 1})
+    assert lab.ledger.newest(MAY, "day").counts["shape_filtered"] == 7, "what the next answer is compared with"
 
 
 def test_the_list_holds_no_id(lab: Lab) -> None:

@@ -1,0 +1,180 @@
+"""Values of one type as values of another: exactly, or NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from airflow_provider_connect.shapes.texts import as_text
+from airflow_provider_connect.values.arrays import without_dictionary
+from airflow_provider_connect.values.arrow import shape_of
+from airflow_provider_connect.values.ddl import arrow_type
+from airflow_provider_connect.values.json.typed import dates, decimals, instants
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TimeFormat = Literal["iso", "epoch_s", "epoch_ms", "epoch_us"]
+
+Cast = Callable[["pa.Array", "pa.Field", "pa.DataType"], "pa.Array"]
+"""Returns a column as another type; NULL is NULL, and so is what does not fit."""
+
+_INTEGER = r"\A-?[0-9]+\z"
+_NUMBER = r"\A-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
+_BOOLEAN = r"(?i)\A(true|false|1|0)\z"
+_WITH_OFFSET = r"[T ].*[Zz+-]"
+_UNITS = {"epoch_s": "s", "epoch_ms": "ms", "epoch_us": "us"}
+_MICROS = {"epoch_s": 10**6, "epoch_ms": 10**3, "epoch_us": 1}
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Microseconds of the years 1 to 9999."""
+
+
+def cast_of(kind: pa.DataType, name: str, form: TimeFormat) -> Cast | None:
+    """Return what casts a type to another; None if nothing does.
+
+    :param name: of the type, as :func:`..values.ddl.plain_type_name` has it.
+    :param form: how numbers tell a time.
+    """
+    target = arrow_type(name)
+    before, after = shape_of(kind), shape_of(target)
+    if "timestamp" in (before, after) and "integer" in (before, after):
+        if form == "iso":
+            return None
+        return _from_epoch(form) if after == "timestamp" else _to_epoch(form)
+    if before is None:
+        return None
+    if before == "null":
+        return lambda array, _, to: array.cast(to)
+    if after == "text":
+        return lambda array, field, _: as_text(array, field)
+    return _casts().get((before, after or ""))
+
+
+def _casts() -> dict[tuple[str, str], Cast]:
+    plain = {
+        ("boolean", "boolean"), ("boolean", "integer"), ("integer", "integer"), ("integer", "float"),
+        ("float", "integer"), ("decimal", "integer"), ("decimal", "decimal"), ("binary", "binary"), ("text", "binary"),
+        ("date", "date"),
+    }  # fmt: skip
+    return dict.fromkeys(plain, lambda array, _, to: safely(array, to)) | {
+        ("integer", "boolean"): _zero_or_one,
+        ("integer", "decimal"): lambda array, _, to: _decimals(array.cast("string"), to),
+        ("float", "decimal"): lambda array, _, to: _decimals(array.cast("string"), to),
+        ("float", "float"): lambda array, _, to: _finite(array, array.cast(to)),
+        ("decimal", "float"): lambda array, _, to: array.cast("string").cast(to),
+        ("text", "boolean"): lambda array, _, to: _matching(array, _BOOLEAN).cast(to),
+        ("text", "integer"): lambda array, _, to: safely(_matching(array, _INTEGER), to),
+        ("text", "float"): lambda array, _, to: _numbers(array, to),
+        ("text", "decimal"): lambda array, _, to: _decimals(array, to),
+        ("text", "date"): lambda array, _, to: dates(array.to_pylist())[0],
+        ("text", "timestamp"): _times,
+        ("date", "timestamp"): lambda array, _, to: safely(array, to),
+        ("timestamp", "timestamp"): lambda array, _, to: safely(_in_utc(array), _unzoned(to)).cast(to),
+        ("timestamp", "date"): lambda array, _, to: _in_utc(array).cast(to),
+    }
+
+
+def cast_values(cast: Cast, array: pa.Array, field: pa.Field, to: pa.DataType) -> tuple[pa.Array, int]:
+    """Return a column as another type, and how many values did not fit and are NULL."""
+    plain = without_dictionary(array)
+    made = cast(plain, field, to)
+    return made, made.null_count - plain.null_count
+
+
+def safely(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """Return Arrow's own cast, with NULL for each value that it refuses."""
+    import pyarrow as pa
+
+    try:
+        return array.cast(to)
+    except pa.ArrowInvalid:
+        if len(array) == 1:
+            return pa.nulls(1, to)
+        middle = len(array) // 2
+        return pa.concat_arrays([safely(array[:middle], to), safely(array[middle:], to)])
+
+
+def _matching(array: pa.Array, pattern: str) -> pa.Array:
+    """Return texts, with NULL for those that do not fit: Arrow reads ``0x1f``, ``nan`` and more, which are no JSON."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = array.cast(pa.large_string())
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, texts.type))
+
+
+def _numbers(array: pa.Array, to: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    made = _matching(array, _NUMBER).cast(to)
+    return pc.if_else(pc.is_finite(made), made, pa.scalar(None, to))
+
+
+def _finite(array: pa.Array, made: pa.Array) -> pa.Array:
+    """Return floats, with NULL for those that became infinite."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    overflown = pc.and_(pc.is_finite(array), pc.invert(pc.is_finite(made)))
+    return pc.if_else(overflown, pa.scalar(None, made.type), made)
+
+
+def _zero_or_one(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    fits = pc.and_(pc.greater_equal(array, pa.scalar(0, array.type)), pc.less_equal(array, pa.scalar(1, array.type)))
+    return pc.if_else(fits, array, pa.scalar(None, array.type)).cast(to)
+
+
+def _decimals(array: pa.Array, to: pa.DataType) -> pa.Array:
+    """Read numbers digit for digit; of a float the shortest text that is it."""
+    texts = _matching(array, _NUMBER).to_pylist()
+    marks = [None if text is None else 0.0 for text in texts]
+    sources = {row: text for row, text in enumerate(texts) if text is not None}
+    return decimals(marks, sources, to.precision, to.scale)[0]
+
+
+def _times(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if to.tz is None:  # what a clock shows has no offset
+        texts = array.cast(pa.large_string())
+        has_offset = pc.match_substring_regex(texts, _WITH_OFFSET)
+        array = pc.if_else(has_offset, pa.scalar(None, texts.type), texts)
+    return instants(array.to_pylist())[0].cast(to)
+
+
+def _in_utc(array: pa.Array) -> pa.Array:
+    """Return instants as what a clock in UTC shows; what a clock showed as it is."""
+    return array.cast(_unzoned(array.type))
+
+
+def _unzoned(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.timestamp(kind.unit)
+
+
+def _from_epoch(form: TimeFormat) -> Cast:
+    def times(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        per, numbers = _MICROS[form], safely(array, pa.int64())
+        fits = pc.and_(pc.greater_equal(numbers, -(-_FIRST // per)), pc.less_equal(numbers, _LAST // per))
+        fitting = pc.if_else(fits, numbers, pa.scalar(None, pa.int64()))
+        return pc.multiply(fitting, per).cast(pa.timestamp("us")).cast(to)
+
+    return times
+
+
+def _to_epoch(form: TimeFormat) -> Cast:
+    def numbers(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
+        import pyarrow as pa
+
+        return safely(safely(_in_utc(array), pa.timestamp(_UNITS[form])).cast(pa.int64()), to)
+
+    return numbers

@@ -1,0 +1,178 @@
+"""The shapes of a task, one behind the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes.cast import Cast
+from airflow_provider_connect.shapes.choice import Drop, Select
+from airflow_provider_connect.shapes.constant import Constant
+from airflow_provider_connect.shapes.extract import Extract
+from airflow_provider_connect.shapes.filter import Filter
+from airflow_provider_connect.shapes.flatten import Flatten
+from airflow_provider_connect.shapes.mask import Mask
+from airflow_provider_connect.shapes.rename import Rename
+from airflow_provider_connect.shapes.route import Route
+from airflow_provider_connect.shapes.shape import Columns, Shape, require
+from airflow_provider_connect.stage.counts import FILTERED
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ALL: tuple[type[Shape], ...] = (Select, Drop, Rename, Cast, Mask, Filter, Flatten, Extract, Constant, Route)
+SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in _ALL}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The shapes of a task, in order. One without shapes is false, and changes nothing."""
+
+    shapes: tuple[Shape, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Sequence[Shape | Mapping[str, Any]]) -> Chain:
+        """Return the chain of shapes, or of what :meth:`serialize` and files have: ``{"drop": {"columns": ["a"]}}``.
+
+        :raises ConfigError: naming everything that is wrong in any of them, each with its position.
+        """
+        made, problems = [], []
+        for index, entry in enumerate(entries):
+            try:
+                made.append(entry if isinstance(entry, Shape) else _shape_of(entry))
+            except ConfigError as error:
+                problems.append(f"shape[{index}]: {error}")
+        if problems:
+            raise ConfigError("; ".join(problems))
+        return cls(tuple(made))
+
+    def __bool__(self) -> bool:
+        """Tell whether there is any shape."""
+        return bool(self.shapes)
+
+    def serialize(self) -> list[dict[str, Any]]:
+        """Return the shapes as plain JSON, as :meth:`of` takes them, without options that have their default."""
+        return [{shape.name: shape.serialize()} for shape in self.shapes]
+
+    @property
+    def hides(self) -> bool:
+        """Whether some value is taken away or made unreadable, so that rejects must not keep records."""
+        return any(shape.hides for shape in self.shapes)
+
+    @property
+    def conn_ids(self) -> tuple[str, ...]:
+        """The connections that shapes need, each once."""
+        return tuple(dict.fromkeys(conn_id for shape in self.shapes for conn_id in shape.conn_ids))
+
+    def schema(self, before: pa.Schema) -> pa.Schema:
+        """Return the schema behind the last shape.
+
+        :raises ConfigError: with the position and name of the first shape that does not fit, and all that it says.
+        """
+        for index, shape in enumerate(self.shapes):
+            with _told_of(index, shape):
+                before = shape.after(before)
+        return before
+
+    def columns(self, made_of: Columns) -> Columns:
+        """Return what the columns behind the last shape are made of, given those before the first."""
+        for shape in self.shapes:
+            made_of = shape.lineage(made_of)
+        return made_of
+
+    def bind(
+        self, schema: pa.Schema, connections: Mapping[str, Connection]
+    ) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
+        """Return what changes each batch of a poll, in one thread, and counts what it did.
+
+        The counts are ``shape_<position>_<name>`` for each shape, that with ``_null`` for values that did not fit and
+        are NULL, and ``shape_filtered`` for the rows of all filters.
+
+        :param schema: before the first shape.
+        :raises ConfigError: as :meth:`schema`, or a connection lacks something.
+        """
+        steps = []
+        for index, shape in enumerate(self.shapes):
+            with _told_of(index, shape):
+                steps.append((f"shape_{index}_{shape.name}", shape.bind(schema, connections)))
+                schema = shape.after(schema)
+
+        def shaped(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
+            for name, step in steps:
+                rows = batch.num_rows
+                batch, values, misfits = step(batch)
+                counts[name] += values
+                if misfits:
+                    counts[f"{name}_null"] += misfits
+                if batch.num_rows < rows:
+                    counts[FILTERED] += rows - batch.num_rows
+            return batch
+
+        return shaped
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """What a poll does to each batch of rows before anything is written. Holds secrets; it is never printed.
+
+    :param connections: those of the shapes alone, by their ids.
+    """
+
+    chain: Chain = field(default_factory=Chain)
+    connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, chain: Chain, connections: Mapping[str, Connection]) -> Shaping:
+        """Take from all connections of a task what the shapes need."""
+        return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
+
+    def bind(self, schema: pa.Schema) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
+        """Return what changes each batch of a poll; without shapes, what changes nothing. Executor, once a poll.
+
+        :param schema: of the source's rows.
+        """
+        return self.chain.bind(schema, self.connections) if self.chain else _unchanged
+
+
+def checked(shapes: Sequence[Shape]) -> list[Shape]:
+    """Return shapes after validating what their templates became. Airflow, once a task.
+
+    :raises ConfigError: naming everything that is wrong in any of them, each with its position.
+    """
+    made, problems = [], []
+    for index, shape in enumerate(shapes):
+        try:
+            made.append(shape.checked())
+        except ConfigError as error:
+            problems.append(f"shape[{index}]: {error}")
+    require(problems)
+    return made
+
+
+def _unchanged(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
+    return batch
+
+
+def _shape_of(entry: Mapping[str, Any]) -> Shape:
+    if not isinstance(entry, Mapping) or len(entry) != 1:
+        raise ConfigError("is to be a shape, or one mapping with its name alone, such as {'drop': {'columns': […]}}")
+    ((name, options),) = entry.items()
+    if name not in SHAPES:
+        raise ConfigError(f"no shape is called {name!r}; {nearest(str(name), SHAPES)}")
+    if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
+        raise ConfigError(f"{name}: is to be a mapping of options")
+    return SHAPES[name].of(dict(options))
+
+
+@contextmanager
+def _told_of(index: int, shape: Shape) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"shape[{index}] ({shape.name}): {error}") from None

@@ -1,0 +1,196 @@
+"""Reads parts of JSON documents into typed columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_provider_connect.shapes.casting import TimeFormat, cast_of
+from airflow_provider_connect.values.arrow import shape_of
+from airflow_provider_connect.values.ddl import arrow_type
+from airflow_provider_connect.values.json.slices import elements, members, no_constant
+from airflow_provider_connect.values.json.typed import dates, decimals, instants, plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
+_PLAIN = {"text": "string", "integer": "bigint", "float": "double", "boolean": "boolean"}
+
+
+class Wanted(NamedTuple):
+    """A column, and the way to its value in a document."""
+
+    name: str
+    way: tuple[str, ...]
+    type: str
+    format: TimeFormat
+
+
+class _NoJson:
+    """Stands for a document that is none."""
+
+
+NO_JSON: Any = _NoJson()
+
+Read = Callable[["pa.Array"], "tuple[list[pa.Array], Mapping[str | None, int]]"]
+
+
+def reader(wanted: Sequence[Wanted], *, are_checked: bool) -> Read:
+    """Return what reads a column of documents: the wanted columns, and how many values do not fit, by column.
+
+    Those of None are the texts that are no JSON.
+
+    :param are_checked: whether every text is known to be JSON.
+    """
+    decoder = _Decoder([one.way for one in wanted], are_checked=are_checked)
+
+    def read(documents: pa.Array) -> tuple[list[pa.Array], Mapping[str | None, int]]:
+        texts = documents.cast("binary").to_pylist()
+        columns, none = decoder.columns(texts)
+        misfits: dict[str | None, int] = {None: none}
+        found = []
+        for one, values in zip(wanted, columns, strict=True):
+            array, misfits[one.name] = _typed(one, values, _sources(texts, one.way))
+            found.append(array)
+        return found, {name: bad for name, bad in misfits.items() if bad}
+
+    return read
+
+
+class _Decoder:
+    """Decodes of documents what is wanted: all documents of a batch in one go where that can be had."""
+
+    def __init__(self, ways: Sequence[tuple[str, ...]], *, are_checked: bool) -> None:
+        import msgspec
+
+        self._ways = ways
+        self._are_checked = are_checked
+        self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+        names = dict.fromkeys(way[0] for way in ways if way)
+        self._attributes = {name: f"f{at}" for at, name in enumerate(names)}
+        self._form: Any = msgspec.defstruct(
+            "Wanted",
+            [(attribute, Any, None) for attribute in self._attributes.values()],
+            rename={attribute: name for name, attribute in self._attributes.items()}.get,
+            gc=False,
+        )
+        form: Any = Any if () in ways else self._form
+        self._one = msgspec.json.Decoder(form)
+        self._all = msgspec.json.Decoder(list[form | None])
+
+    def columns(self, texts: Sequence[bytes | None]) -> tuple[list[list[Any]], int]:
+        """Return for each way the value in each document, None where there is none; and how many are no JSON."""
+        if self._are_checked:
+            try:
+                tops = self._all.decode(b"[" + b",".join([text or b"null" for text in texts]) + b"]")
+            except self._malformed:
+                pass
+            else:
+                return [self._quickly(tops, way) for way in self._ways], 0
+        tops = [None if text is None else self._document(text) for text in texts]
+        return [[self._inside(top, way) for top in tops] for way in self._ways], sum(top is NO_JSON for top in tops)
+
+    def _document(self, text: bytes) -> Any:
+        try:
+            return self._one.decode(text)
+        except self._malformed:
+            return _document(text)
+
+    def _quickly(self, tops: Sequence[Any], way: tuple[str, ...]) -> list[Any]:
+        if not way:
+            return list(tops)
+        attribute, rest = self._attributes[way[0]], way[1:]
+        values = [getattr(top, attribute, None) for top in tops]
+        return [_inside(value, rest) for value in values] if rest else values
+
+    def _inside(self, top: Any, way: tuple[str, ...]) -> Any:
+        if isinstance(top, self._form):
+            return _inside(getattr(top, self._attributes[way[0]]), way[1:])
+        return _inside(top, way)
+
+
+def _document(text: bytes) -> Any:
+    """Return what msgspec does not read: half a surrogate pair, a document that is no object."""
+    try:
+        return json.loads(text.decode(), parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        return NO_JSON
+
+
+def _inside(value: Any, way: tuple[str, ...]) -> Any:
+    for step in way:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isascii() and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return None if value is NO_JSON else value
+
+
+def _sources(texts: Sequence[bytes | None], way: tuple[str, ...]) -> Callable[[int], str]:
+    return lambda row: _source(texts[row] or b"", way)
+
+
+def _source(text: bytes, way: tuple[str, ...]) -> str:
+    """Return the JSON text of the value at the end of a way that is there."""
+    found = text.decode()
+    for step in way:
+        found = dict(members(found))[step] if found.lstrip().startswith("{") else [*elements(found)][int(step)]
+    return found.strip()
+
+
+def _typed(one: Wanted, values: list[Any], source: Callable[[int], str]) -> tuple[pa.Array, int]:
+    target = arrow_type(one.type)
+    shape = shape_of(target)
+    if shape == "decimal":
+        sources = {row: source(row) for row, value in enumerate(values) if type(value) is float}
+        return decimals(values, sources, target.precision, target.scale)
+    if shape == "date":
+        return dates(values)
+    if shape == "timestamp":
+        return _times(one, target, values)
+    types = set(map(type, values))
+    if shape == "text" and not types <= {str, type(None)}:
+        values = [_text(row, value, source) for row, value in enumerate(values)]
+        types = set(map(type, values))
+    if shape == "text":
+        values = _representable(values)
+    array, bad = plain(values, _PLAIN[str(shape)], types)
+    return _narrowed(array, bad, one, target)
+
+
+def _narrowed(array: pa.Array, bad: int, one: Wanted, target: pa.DataType) -> tuple[pa.Array, int]:
+    import pyarrow as pa
+
+    if array.type == target:
+        return array, bad
+    cast = cast_of(array.type, one.type, one.format)
+    assert cast is not None  # an integer, a double or a text
+    made = cast(array, pa.field(one.name, array.type), target)
+    return made, bad + made.null_count - array.null_count
+
+
+def _times(one: Wanted, target: pa.DataType, values: list[Any]) -> tuple[pa.Array, int]:
+    types = set(map(type, values))
+    if one.format == "iso" and target.tz is not None:
+        return instants(values)
+    return _narrowed(*plain(values, "string" if one.format == "iso" else "bigint", types), one, target)
+
+
+def _text(row: int, value: Any, source: Callable[[int], str]) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if type(value) is int else source(row)
+
+
+def _representable(values: list[Any]) -> list[Any]:
+    """Return texts with U+FFFD for half a surrogate pair, which no column holds."""
+    try:
+        "".join(value for value in values if value is not None).encode()
+    except UnicodeEncodeError:
+        return [None if value is None else _UNREPRESENTABLE.sub("\ufffd", value) for value in values]
+    return values

@@ -1,0 +1,133 @@
+"""The shape that makes typed columns of what JSON documents hold: ``extract``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.shapes.cast import OnError, fitting_error
+from airflow_provider_connect.shapes.casting import TimeFormat
+from airflow_provider_connect.shapes.condition import Condition
+from airflow_provider_connect.shapes.documents import Wanted, reader
+from airflow_provider_connect.shapes.holding import problems, rows_of
+from airflow_provider_connect.shapes.names import TypeName
+from airflow_provider_connect.shapes.shape import (
+    Columns,
+    Shape,
+    Shaped,
+    Step,
+    require,
+    taken,
+    unknown_columns,
+    values_in,
+)
+from airflow_provider_connect.values.arrays import without_dictionary
+from airflow_provider_connect.values.arrow import is_text, json_mark
+from airflow_provider_connect.values.ddl import arrow_type
+from airflow_provider_connect.values.json.places import Place, steps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Part(BaseModel):
+    """A new column, and where in the document its value stands."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    type: TypeName = Field(
+        description="Its type, as Spark's DDL has it. STRING takes any value: a text as it is, of others the JSON text."
+    )
+    at: Place | None = Field(
+        default=None,
+        description="Where it stands: a field's name, dots and all, or a JSON Pointer such as /utm/source. By default "
+        "the field is named as the column.",
+    )
+    format: TimeFormat = Field(default="iso", description="How a time is written: iso, epoch_s, epoch_ms or epoch_us.")
+
+    @field_validator("type")
+    @classmethod
+    def _is_in_json(cls, name: str) -> str:
+        if name == "BINARY":
+            raise ValueError("JSON has no bytes: take STRING")
+        return name
+
+
+def _spelled_out(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value
+
+
+class Extract(Shape):
+    """Adds typed columns made of JSON documents. Counts the values found, and those that do not fit their type.
+
+    The documents stay as they are: drop their column behind it. What is missing or null in a document is NULL.
+    """
+
+    name: ClassVar[str] = "extract"
+
+    column: str = Field(min_length=1, description="The column of texts that holds the documents.")
+    into: dict[str, Annotated[Part, BeforeValidator(_spelled_out, json_schema_input_type=str | Part)]] = Field(
+        min_length=1, description="The new columns by name: a type, or type and at, where it stands in the document."
+    )
+    on_error: OnError = Field(
+        default="null", description="What a value does that does not fit: become NULL and be counted, or fail the day."
+    )
+    when: Condition | None = Field(
+        default=None, description="Whose documents are read; all other rows have NULL. By default all are."
+    )
+
+    def after(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema with the new columns behind the others.
+
+        :raises ConfigError: the column is not there or no text, a new one is there, or the condition does not fit.
+        """
+        import pyarrow as pa
+
+        wrong = unknown_columns([self.column], schema) + taken([*self.into], schema.names) + problems(self.when, schema)
+        if self.column in schema.names and not is_text(schema.field(self.column).type):
+            kind = schema.field(self.column).type
+            hint = ": flatten makes columns of its fields" if pa.types.is_struct(kind) else ""
+            wrong.append(f"column {self.column!r} is {kind}, no text{hint}")
+        require(wrong)
+        for name, part in self.into.items():
+            comment = {"comment": f"{part.at or name!r} of {self.column!r}, where it is a {part.type}."}
+            schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=comment))
+        return schema
+
+    def lineage(self, made_of: Columns) -> Columns:
+        """Return the columns, and new ones that are made of what the documents were."""
+        return {**made_of, **dict.fromkeys(self.into, tuple(made_of.get(self.column, ())))}
+
+    def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
+        """Return what reads documents; with ``on_error="fail"`` it raises DataError, naming columns and how many."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        after, rows = self.after(schema), rows_of(self.when, schema)
+        at = schema.get_field_index(self.column)
+        wanted = [
+            Wanted(name, steps(name if part.at is None else part.at), part.type, part.format)
+            for name, part in self.into.items()
+        ]
+        read = reader(wanted, are_checked=json_mark(schema.field(at)) == "checked")
+
+        def step(batch: pa.RecordBatch) -> Shaped:
+            documents, where = without_dictionary(batch.column(at)), rows(batch)
+            if where is not None:
+                documents = pc.if_else(where, documents, pa.scalar(None, documents.type))
+            found, misfits = read(documents)
+            if misfits and self.on_error == "fail":
+                told = [f"{bad:,} {_told(name, self.column)}" for name, bad in misfits.items()]
+                raise DataError(fitting_error(told, batch.num_rows))
+            made = pa.RecordBatch.from_arrays([*batch.columns, *found], schema=after)
+            return Shaped(made, values_in(found), sum(misfits.values()))
+
+        return step
+
+
+def _told(name: str | None, column: str) -> str:
+    return f"texts of column {column!r} are no JSON" if name is None else f"values do not fit column {name!r}"

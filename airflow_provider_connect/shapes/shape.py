@@ -1,0 +1,102 @@
+"""What a shape is: one small change of rows on their way from source to sink, in Arrow."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from airflow_provider_connect.config import Options, nearest
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Columns = Mapping[str, Sequence[str]]
+"""By column, the source's columns that it is made of."""
+
+
+class Shaped(NamedTuple):
+    """What a shape made of a batch.
+
+    :param values: how many values it took away, changed or made; NULL does not count. Of a filter, how many rows.
+    :param misfits: how many values did not fit, and are NULL.
+    """
+
+    batch: pa.RecordBatch
+    values: int
+    misfits: int = 0
+
+
+Step = Callable[["pa.RecordBatch"], Shaped]
+
+
+class Shape(Options):
+    """One change of rows: what becomes of the schema, of the columns' lineage, and of each batch.
+
+    Pure data, safe and cheap to import in a DAG file. The same rows always give the same result: nothing depends on the
+    clock, on other rows or on their order.
+
+    :cvar name: as pipelines' files, messages and counts have it.
+    :cvar hides: whether values are taken away or made unreadable, so that they must be written nowhere.
+    """
+
+    name: ClassVar[str]
+    hides: ClassVar[bool] = False
+
+    @property
+    def conn_ids(self) -> tuple[str, ...]:
+        """The connections that it needs."""
+        return ()
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the options as plain JSON, without those that have their default: what a person would write."""
+        return self.model_dump(mode="json", exclude_defaults=True, warnings=not self.templates)
+
+    @abstractmethod
+    def after(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema behind it. Driver, once a job; and executors.
+
+        :raises ConfigError: naming everything that does not fit the schema.
+        """
+
+    @abstractmethod
+    def lineage(self, made_of: Columns) -> Columns:
+        """Return what the columns behind it are made of, given those before it. Airflow, once a task; pure."""
+
+    @abstractmethod
+    def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
+        """Return what changes batches. Executor, once a poll; what it returns is called for each batch, in one thread.
+
+        :param schema: of the batches; what comes out has the schema :meth:`after` it.
+        :param connections: by conn_id, at least :attr:`conn_ids`.
+        :raises ConfigError: a connection lacks something.
+        """
+
+
+def unknown_columns(wanted: Iterable[str], schema: pa.Schema) -> list[str]:
+    """Return a problem for each column that a schema does not have."""
+    known = set(schema.names)
+    return [f"no column {name!r}; {nearest(name, known)}" for name in wanted if name not in known]
+
+
+def require(problems: Sequence[str]) -> None:
+    """Raise what was found, if anything was.
+
+    :raises ConfigError: with all of it.
+    """
+    if problems:
+        raise ConfigError("; ".join(problems))
+
+
+def values_in(arrays: Iterable[pa.Array]) -> int:
+    """Return how many values arrays have; NULL does not count."""
+    return sum(len(array) - array.null_count for array in arrays)
+
+
+def taken(new: Sequence[str], others: Iterable[str]) -> list[str]:
+    """Return a problem for each new column whose name another one has; sinks do not tell case apart."""
+    lower = [name.lower() for name in (*others, *new)]
+    twice = [name for name in new if lower.count(name.lower()) > 1]
+    return [f"another column is called {name!r}, or so but for its case" for name in dict.fromkeys(twice)]

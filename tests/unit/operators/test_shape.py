@@ -1,0 +1,98 @@
+"""Shapes as the operator has them: checked with the DAG file, rendered for the run, sent with the job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes import Condition, Constant, Drop, Filter, Mask
+from tests.equipment.airflow.connectors import TinyLedger
+from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task
+
+BIG = Filter(where=Condition(column="amount", operator="at_least", value=100))
+MASK = Mask(columns=["email"], conn_id="mask_key")
+KEY = "a-key-that-nobody-guesses-0123456789"
+
+
+@pytest.fixture
+def ready(supervisor: Supervisor, spark_submit: SparkSubmit, monkeypatch: pytest.MonkeyPatch) -> SparkSubmit:
+    spark_submit.does(DONE)
+    monkeypatch.setenv("AIRFLOW_CONN_MASK_KEY", json.dumps({"conn_type": "generic", "password": KEY}))
+    return spark_submit
+
+
+@pytest.mark.parametrize(
+    ("options", "keep"),
+    [
+        ({}, "record"),
+        ({"shape": [BIG]}, "record"),
+        ({"shape": [BIG, Drop(columns=["ip"])]}, "digest"),
+        ({"shape": [Drop(columns=["ip"])], "rejects_keep": "record"}, "record"),
+        ({"rejects_keep": "digest"}, "digest"),
+    ],
+)
+def test_the_job_gets_them_and_what_they_hide_is_in_no_reject(
+    ready: SparkSubmit, ledger: TinyLedger, options: dict[str, Any], keep: str
+) -> None:
+    Task(ledger, **options).run()
+    job = ready.seen["job"]
+    assert job["shape"] == [{shape.name: shape.serialize()} for shape in options.get("shape", ())]
+    assert job["rejects_keep"] == keep
+
+
+def test_the_key_of_a_mask_goes_with_the_connections_alone(
+    ready: SparkSubmit, ledger: TinyLedger, supervisor: Supervisor
+) -> None:
+    Task(ledger, shape=[MASK]).run()
+    assert ready.seen["connections"]["mask_key"]["password"] == KEY
+    assert KEY not in json.dumps([ready.seen["job"], ready.seen["argv"]])
+    assert KEY in supervisor.masked
+
+
+def test_a_connection_that_is_missing_is_told_with_the_others(
+    ready: SparkSubmit, ledger: TinyLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_MASK_KEY")
+    monkeypatch.delenv("AIRFLOW_CONN_TINY_DEFAULT")
+    with pytest.raises(AirflowFailException, match=r"'tiny_default'(.|\n)*'mask_key'"):
+        Task(ledger, shape=[MASK]).run()
+
+
+def test_their_text_may_be_a_template_and_the_run_shows_what_it_became(ready: SparkSubmit, ledger: TinyLedger) -> None:
+    task = Task(ledger, shape=[Constant(column="loaded_by", value="{{ run_id }}", type="STRING"), BIG])
+    task.operator.render_template_fields({**task.context, "run_id": "scheduled__2026-10-06"})
+    shown = _serialize_rendered_fields(task.operator)["shape"]
+    task.run()
+    assert ready.seen["job"]["shape"][0]["constant"]["value"] == "scheduled__2026-10-06"
+    assert isinstance(shown, list)
+    assert shown[0]["value"] == "scheduled__2026-10-06"
+
+
+def test_what_a_template_became_is_checked_with_source_and_sink(ready: SparkSubmit, ledger: TinyLedger) -> None:
+    task = Task(ledger, shape=[Mask(columns=["email"], mode="{{ mode }}")])
+    task.operator.render_template_fields({**task.context, "mode": "hsh"})
+    with pytest.raises(AirflowFailException, match=r"shape\[0\]: Mask: mode"):
+        task.run()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"shape": Drop(columns=["a"])},
+            r"shape: needs a list of shapes, such as \[Drop\(columns=\['ip'\]\)\], not a Drop",
+        ),
+        ({"shape": [{"drop": {}}, 3]}, r"shape: needs shapes from .*: \[0\] is a dict, \[1\] is a int"),
+        ({"rejects_keep": "recod"}, "rejects_keep: cannot be 'recod'; did you mean 'record'?"),
+    ],
+)
+def test_what_is_no_shape_is_told_when_the_dag_file_is_read(
+    ledger: TinyLedger, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Task(ledger, **options)

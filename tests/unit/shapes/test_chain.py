@@ -1,0 +1,84 @@
+"""A list of shapes: made of data, checked against a schema, applied to batches, counted."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes import Chain, Drop, Select
+
+SCHEMA = pa.schema(
+    [pa.field("a", pa.int64(), nullable=False, metadata={"comment": "first"}), ("b", pa.string()), ("c", pa.bool_())],
+    metadata={"record_name": "connect.a.Row"},
+)
+BATCH = pa.record_batch([pa.array([1, 2, 3]), pa.array(["x", None, "z"]), pa.array([None, None, True])], schema=SCHEMA)
+
+
+def shaped(chain: Chain, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Counter[str]]:
+    counts: Counter[str] = Counter()
+    made = chain.bind(batch.schema, {})(batch, counts)
+    made.validate(full=True)
+    assert made.schema.equals(chain.schema(batch.schema), check_metadata=True)
+    return made, counts
+
+
+def test_an_empty_chain_is_false_and_changes_nothing() -> None:
+    made, counts = shaped(Chain(), BATCH)
+    assert not Chain.of([])
+    assert made.equals(BATCH, check_metadata=True)
+    assert counts == {}
+
+
+def test_drop_leaves_columns_out_and_counts_their_values() -> None:
+    made, counts = shaped(Chain.of([{"drop": {"columns": ["c", "b"]}}]), BATCH)
+    assert made.equals(BATCH.select(["a"]), check_metadata=True)
+    assert counts == {"shape_0_drop": 3}
+
+
+def test_select_keeps_columns_in_its_order() -> None:
+    made, counts = shaped(Chain.of([Select(columns=["c", "a"])]), BATCH.slice(1))
+    assert made.equals(BATCH.slice(1).select(["c", "a"]), check_metadata=True)
+    assert counts == {"shape_0_select": 1}
+
+
+def test_shapes_follow_one_another() -> None:
+    chain = Chain.of([Drop(columns=["a"]), {"select": {"columns": ["c"]}}])
+    made, counts = shaped(chain, BATCH)
+    assert made.schema.names == ["c"]
+    assert counts == {"shape_0_drop": 3, "shape_1_select": 2}
+    assert chain.columns({name: (name,) for name in "abc"}) == {"c": ("c",)}
+    assert chain.hides
+    assert chain.conn_ids == ()
+
+
+def test_data_makes_the_same_chain_again() -> None:
+    chain = Chain.of([Drop(columns=["a"]), Select(columns=["c"])])
+    assert chain.serialize() == [{"drop": {"columns": ["a"]}}, {"select": {"columns": ["c"]}}]
+    assert Chain.of(chain.serialize()) == chain == pickle.loads(pickle.dumps(chain))
+
+
+def test_everything_wrong_in_a_list_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        Chain.of([{"dorp": {}}, {"drop": {"colums": ["a"]}}, {"select": {"columns": ["a", "a"]}}, {}, {"drop": 3}])
+    assert str(error.value).split("; shape") == [
+        "shape[0]: no shape is called 'dorp'; did you mean 'drop'?",
+        "[1]: Drop: columns: required; colums: unknown option; did you mean 'columns'?",
+        "[2]: Select: columns: stands twice: 'a'",
+        "[3]: is to be a shape, or one mapping with its name alone, such as {'drop': {'columns': […]}}",
+        "[4]: drop: is to be a mapping of options",
+    ]
+
+
+def test_a_shape_that_does_not_fit_is_told_with_its_place_and_all_that_is_wrong() -> None:
+    chain = Chain.of([Drop(columns=["a"]), Select(columns=["a", "bb"])])
+    told = r"^shape\[1\] \(select\): no column 'a'; known: b, c; no column 'bb'; did you mean 'b'\?$"
+    with pytest.raises(ConfigError, match=told):
+        chain.schema(SCHEMA)
+    with pytest.raises(ConfigError, match=told):
+        chain.bind(SCHEMA, {})
+    with pytest.raises(ConfigError, match=r"^shape\[0\] \(drop\): no column would be left$"):
+        Chain.of([Drop(columns=["a", "b", "c"])]).schema(SCHEMA)
