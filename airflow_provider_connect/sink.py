@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
@@ -32,6 +32,7 @@ from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import EraseList, Erasure
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
+from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
@@ -281,11 +282,17 @@ class Publisher(Closable, ABC):
         return []
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
-        """Find what :meth:`preflight` finds, as far as that is known without making or writing anything.
-
-        For a person who asks; no job is running.
+        """Find what :meth:`preflight` finds, as far as that is known without making anything. For a person.
 
         :return: problems, [] when none are seen; None if the sink cannot tell.
+        """
+        return None
+
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects] | None:
+        """Yield what was set aside of each published day from ``first`` to ``last``, the oldest first. For a person.
+
+        Of a day's newest answer alone; a day of which nothing was set aside is left out. Reads the sink anew. None if
+        the sink keeps no rejects. The record itself is wanted of the first ``records`` of each day alone.
         """
         return None
 
@@ -346,9 +353,7 @@ class Publisher(Closable, ABC):
         one step the day's row becomes what :func:`.publishing.confirmed` returns, on the conditions of a commit. An
         intent that the ledger has already is answered from the ledger, and an error whose outcome is unknown is decided
         by reading it again. The staged files are not wanted any more: a sink whose stage stays deletes them, at the
-        latest in its sweep.
-
-        With a sink that does not define it, an unchanged day is published again.
+        latest in its sweep. With a sink that does not define it, an unchanged day is published again.
 
         :raises OvertakenError: somebody else has published or confirmed the day since this attempt began to poll.
         :raises RetriableError: the sink is away, or others kept winning the race.
@@ -380,10 +385,7 @@ class Publisher(Closable, ABC):
         raise NotImplementedError
 
     def not_searched(self) -> str | None:
-        """Say which records of the stream :meth:`erase` does not look into, and where; None if there are none.
-
-        Such as records that could not become rows: nobody can tell whose they are.
-        """
+        """Say where records are that :meth:`erase` does not look into, such as rejects; None if there are none."""
         return None
 
     def abort(self, publish: Publish, token: Any) -> None:

@@ -34,6 +34,10 @@ _DAYS = _arg("--days", required=True, help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-D
 _ROWS = _arg("--rows", type=int, default=10, help="How many rows at most (default: 10)")
 _OFFSET = _arg("offset", help="The offset as 'airflow connect offsets list' names it")
 _OFFSETS = _arg("offset", nargs="?", help="The offset as 'airflow connect offsets list' names it; all by default")
+_SOME_DAYS = _arg(
+    "--days", help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: 30 days until yesterday)"
+)
+_RECORDS = _arg("--records", action="store_true", help="Print the records themselves, which are your data")
 _DRY_RUN = _arg("--dry-run", action="store_true", help="List what would be deleted, and delete nothing")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
@@ -47,7 +51,7 @@ def get_commands() -> list[GroupCommand]:
         GroupCommand(
             name="connect",
             help="Look at, check and mend what ConnectOperator tasks load",
-            subcommands=(_OFFSET_COMMANDS, *_COMMANDS),
+            subcommands=(_OFFSET_COMMANDS, _REJECT_COMMANDS, *_COMMANDS),
         )
     ]
 
@@ -85,6 +89,31 @@ _OFFSET_COMMANDS = GroupCommand(
             help="Print all offsets as JSON that 'airflow variables import' reads",
             func=lazy_load_command(f"{_ROOM}.offsets.export_offsets"),
             args=(ARG_VERBOSE,),
+        ),
+    ),
+)
+
+_REJECT_COMMANDS = GroupCommand(
+    name="rejects",
+    help="Records that were set aside: look at them, and load their day again",
+    subcommands=(
+        ActionCommand(
+            name="list",
+            help="List the published days of which records were set aside, with the reasons",
+            func=lazy_load_command(f"{_ROOM}.rejects.list_rejects"),
+            args=(_DAG_ID, _TASK_ID, _SOME_DAYS, *_OF_A_DAG),
+        ),
+        ActionCommand(
+            name="show",
+            help="Show the records of one day: where they were, and what is wrong with them",
+            func=lazy_load_command(f"{_ROOM}.rejects.show_rejects"),
+            args=(_DAG_ID, _ONE_TASK_ID, _DAY, _ROWS, _RECORDS, *_OF_A_DAG),
+        ),
+        ActionCommand(
+            name="replay",
+            help="Load one day again with the DAG as it is now, and say what is still set aside",
+            func=lazy_load_command(f"{_ROOM}.replay.replay"),
+            args=(_DAG_ID, _ONE_TASK_ID, _DAY, *_OF_A_DAG),
         ),
     ),
 )

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.printing import cut, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks.variables import VariableStore
@@ -25,7 +25,6 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_CELL_CHARACTERS = 60
 _Shape = Callable[["pa.RecordBatch", Counter[str]], "pa.RecordBatch"]
 
 
@@ -39,7 +38,7 @@ def show_rows(args: Namespace) -> None:
     pipeline = task.rendered(day)
     rows = first_rows(pipeline, pipeline.connections(), day, args.rows)
     whole = args.output in ("json", "yaml")
-    show(rows if whole else [{name: _cut(value) for name, value in row.items()} for row in rows], args.output)
+    show(rows if whole else [{name: cut(value) for name, value in row.items()} for row in rows], args.output)
 
 
 def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
@@ -98,8 +97,3 @@ def _reserved(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
         yield
     finally:
         turns.settle(got, tally.sent)
-
-
-def _cut(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"

@@ -10,11 +10,19 @@ from typing import Any
 from airflow.cli.simple_table import AirflowConsole
 from rich.markup import escape
 
+_CELL_CHARACTERS = 60
+
 
 def show(rows: Sequence[Mapping[str, Any]], output: str) -> None:
     """Print rows as ``--output`` says."""
     seen = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
     AirflowConsole().print_as(data=seen, output=output)
+
+
+def cut(value: Any) -> str:
+    """Return as much of a value as a table has room for."""
+    text = "" if value is None else str(value)
+    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
 
 
 def note(text: str) -> None:

@@ -1,4 +1,4 @@
-"""``airflow connect sweep``: what dead attempts left in a sink, listed or deleted."""
+"""``airflow connect sweep``: what dead attempts left in a sink and in its stage, listed or deleted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from functools import partial
 
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import note, show
-from airflow_provider_connect.cli.tasks import Task, connect_tasks
+from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
+from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import SILENT, left_behind, local_stage_path, stage_name
+from airflow_provider_connect.stage.temporary import sweep as sweep_stage
 
 
 @partial(command, changes=True)
@@ -22,13 +26,33 @@ def sweep(args: Namespace) -> None:
 
 def _listed(task: Task) -> list[str]:
     pipeline = task.rendered(task.day(None))
-    with pipeline.publisher() as publisher:
+    connections = pipeline.sink_connections()
+    with pipeline.publisher(connections) as publisher:
         found = publisher.leftovers()
     if found is None:
         note(f"{task.name}: sink {pipeline.sink.name!r} cannot list what it would delete")
-    return found or []
+    stage = _stage(pipeline, connections)
+    if stage is None:
+        return found or []
+    staged = left_behind(stage, stage.now() - SILENT)
+    return [*(found or ()), *(f"{stage.url}/{name}" for names in staged.values() for name in names)]
 
 
 def _swept(task: Task) -> int:
-    with task.rendered(task.day(None)).publisher() as publisher:
-        return publisher.sweep()
+    pipeline = task.rendered(task.day(None))
+    connections = pipeline.sink_connections()
+    with pipeline.publisher(connections) as publisher:
+        deleted = publisher.sweep()
+    stage = _stage(pipeline, connections)
+    return deleted if stage is None else deleted + sweep_stage(stage, stage.now() - SILENT)
+
+
+def _stage(pipeline: Pipeline, connections: Connections) -> Folder | None:
+    """Return where a task stages days that its sink does not keep; None if the sink does, or nothing is there."""
+    if pipeline.sink.stage_root(connections) is not None:
+        return None
+    if pipeline.staging is not None:
+        return Folder(pipeline.staging)
+    note(f"{pipeline.task.name}: without staging=, days wait on the worker; looked at is this machine alone")
+    path = local_stage_path(stage_name(pipeline.key, pipeline.sink.target))
+    return Folder(str(path)) if path.is_dir() else None

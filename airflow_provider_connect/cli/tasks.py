@@ -69,7 +69,7 @@ class Task:
         return days[0]
 
     def rendered(self, day: Day) -> Pipeline:
-        """Return source, sink and shapes with their templates rendered as a run for this day would.
+        """Return source, sink, shapes and staging with their templates rendered as a run for this day would.
 
         :raises ConfigError: with all that is wrong with any of them.
         """
@@ -77,10 +77,10 @@ class Task:
         context, jinja = _context(operator, self.dag, day), operator.get_template_env()
         found: dict[str, Any] = {}
         problems = []
-        for name in ("source", "sink", "shape"):
+        for name in ("source", "sink", "shape", "staging"):
             try:
                 made = operator.render_template(getattr(operator, name), context, jinja)
-                found[name] = Chain.of(checked(made)) if name == "shape" else made.checked()
+                found[name] = _checked(name, made)
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -90,17 +90,21 @@ class Task:
                 problems.append(f"task {self.name}: {error}")
         if problems:
             raise ConfigError("\n".join(problems))
-        return Pipeline(self, found["source"], found["sink"], found["shape"])
+        return Pipeline(self, found["source"], found["sink"], found["shape"], found["staging"])
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The source and the sink of a task, ready to be opened, and the shapes in between."""
+    """The source and the sink of a task, ready to be opened, and the shapes in between.
+
+    :param staging: the operator's option.
+    """
 
     task: Task
     source: Source
     sink: Sink
     chain: Chain
+    staging: str | None
 
     @property
     def key(self) -> StreamKey:
@@ -120,7 +124,7 @@ class Pipeline:
 
         :param connections: by default the sink's alone are looked up.
         """
-        found = self._of_sink() if connections is None else connections
+        found = self.sink_connections() if connections is None else connections
         with closing_quietly(self.sink.open(self.key, found), note) as publisher:
             yield publisher
 
@@ -130,7 +134,11 @@ class Pipeline:
         with closing_quietly(self.source.open(connections[self.source.conn_id]), note) as poller:
             yield poller
 
-    def _of_sink(self) -> Connections:
+    def sink_connections(self) -> Connections:
+        """Return the connections of the sink alone.
+
+        :raises ConfigError: with every problem found.
+        """
         found = {conn_id: credentials.resolve(conn_id) for conn_id in self.sink.connection_ids}
         if problems := self.sink.check(found):
             raise ConfigError("\n".join(problems))
@@ -178,6 +186,13 @@ def _is_ours(task: Any) -> bool:
 def _operator(task: Any) -> ConnectOperator | None:
     """Return what can be looked at outside of a run: not a task that is mapped, nor one of a mapped group."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
+
+
+def _checked(name: str, made: Any) -> Any:
+    """Return what an operator's argument was rendered to, checked."""
+    if name == "staging":
+        return made
+    return Chain.of(checked(made)) if name == "shape" else made.checked()
 
 
 class _Values:

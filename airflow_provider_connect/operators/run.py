@@ -31,7 +31,7 @@ from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import normalised
-from airflow_provider_connect.stage.temporary import local_stage
+from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from airflow_provider_connect.submit import launch, sealed
 from airflow_provider_connect.window import Day
 
@@ -132,7 +132,7 @@ class Run:
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
         _check_mode(order.conn_id, master, deploy_mode)
-        staging = _staging(order, sink.stage_root(connections), master, f"{key} {sink.target}")
+        staging = _staging(order, sink.stage_root(connections), master, stage_name(key, sink.target))
         # The task reads the sink's ledger there. A mere stage may lie where only the cluster sees it.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
         report, halves = str(folder / "report.json"), None

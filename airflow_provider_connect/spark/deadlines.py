@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from airflow_provider_connect.errors import ConnectError, DeadlineError
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.stage.manifest import deadline_file
+from airflow_provider_connect.stage.manifest import day_of, deadline_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
@@ -51,10 +51,10 @@ class Deadlines:
         for attempt in attempts:
             try:
                 note = _Note.model_validate_json(self._root.read(deadline_file(attempt)))
-                date = dt.datetime.strptime(attempt.rpartition("-")[2], "%Y%m%d").date()  # noqa: DTZ007  # a date alone
             except (FileNotFoundError, ValueError):  # swept, or another version's
                 continue
-            if note.fingerprint == self._fingerprint:
+            date = day_of(attempt)
+            if note.fingerprint == self._fingerprint and date is not None:
                 self._parts[date] = max(note.parts, self._parts.get(date, 0))
 
     def tried(self, day: Day) -> int:

@@ -6,6 +6,7 @@ longer had it; it is NULL in a row that is there. A row that comes back is a row
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
@@ -32,7 +33,8 @@ SOFT_DELETED, RESTORED, IN_ALL = "soft_deleted", "restored", "soft_deleted_in_al
 """Names of counts: rows that vanished with this snapshot, deleted rows that came back, and all that are deleted."""
 
 _COPY = "deleted"
-"""What the random word in the name of a file of deleted rows begins with."""
+"""What the random word in the name of a file of deleted rows begins with; a number above 0 follows, in hex."""
+_DELETED_FILE = re.compile(rf"-{_COPY}([0-9a-f]{{8}})\.parquet$")
 
 
 def soft_delete_problems(columns: Sequence[str], kind: SourceKind, key: str = RECORD_KEY) -> list[str]:
@@ -93,12 +95,18 @@ class LiveWriter(RowWriter):
 
 def copy_name() -> str:
     """Return the random word in the name of a file of deleted rows."""
-    return f"{_COPY}{secrets.token_hex(4)}"
+    return f"{_COPY}{secrets.randbelow(0xFFFFFFFF) + 1:08x}"
 
 
 def holds_deleted(path: str) -> bool:
     """Tell whether a file's name says that it holds deleted rows."""
-    return path.rpartition("-")[2].startswith(_COPY)
+    return deleted_copy(path) is not None
+
+
+def deleted_copy(path: str) -> int | None:
+    """Return the random number in the name of a file of deleted rows; None of other files."""
+    found = _DELETED_FILE.search(path)
+    return None if found is None else int(found[1], 16)
 
 
 def is_deleted(batch: pa.RecordBatch) -> pa.BooleanArray:

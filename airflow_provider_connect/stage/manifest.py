@@ -168,6 +168,14 @@ def require_own_files(polled: Polled, day: Day, attempt: str) -> None:
             raise ValueError("it names a file of rejects that is not this attempt's")
 
 
+def day_of(attempt: str) -> dt.date | None:
+    """Return the day in an attempt's name, which ends with it; None if it has none."""
+    try:
+        return dt.datetime.strptime(attempt.rpartition("-")[2], "%Y%m%d").date()  # noqa: DTZ007  # a date alone
+    except ValueError:
+        return None
+
+
 def attempt_folder(attempt: str) -> str:
     """Return the folder of an attempt's own files, relative to the stage root."""
     return f"{CONTROL}/attempts/{attempt}"

@@ -1,14 +1,16 @@
 """Rejects: what could not become a row, or a record of the target, each with the reason.
 
-A source's are pieces of its answer, set aside beside the staged rows. A sink's are staged rows.
+A source's are pieces of its answer, set aside beside the staged rows. A sink's are staged rows. A person sees both as
+:class:`SetAside`, in the words of whatever keeps them.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.rows import batches
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.stage.storage import Folder
+
+Origin = Literal["source", "sink"]
+_BATCH_BYTES = 1_000_000
+_OF_NOTHING = hashlib.blake2b(b"", digest_size=16).hexdigest()
+"""The digest of an empty record: one with another digest is empty because it is not kept."""
 
 
 RejectsKeep = Literal["record", "digest"]
@@ -81,3 +88,57 @@ def read_rejects(stage: str, file: StagedFile, batch_bytes: int) -> Iterator[lis
     """Yield the rejects of a file, as many at a time as make about ``batch_bytes``. Driver and executor."""
     for _, batch in batches(stage, file.path, batch_bytes):
         yield [Reject(row["position"], row["reason"], row["record"] or b"") for row in batch.to_pylist()]
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """One record that was set aside.
+
+    :param origin: who refused it: the source while it was read, or the sink because the target cannot hold it.
+    :param position: a source's: where it starts, in bytes of the decoded answer; a sink's: its row in the staged day.
+    :param reason: what is wrong with it, without its values.
+    :param column: the column that is to blame; empty where it is the whole record.
+    :param digest: BLAKE2b-128 of the record's bytes, in hex; None where nobody noted it and the record was not read.
+    :param record: its bytes, or the row as JSON; None where it is not kept, or was not asked for.
+    """
+
+    origin: Origin
+    position: int
+    reason: str
+    column: str = ""
+    digest: str | None = None
+    record: bytes | None = None
+
+
+@dataclass(frozen=True)
+class DayRejects:
+    """What was set aside of a published day.
+
+    :param generation: the generation whose answer they are from. An erase makes a newer one without asking the source.
+    :param counted: how many the ledger counted; None if it does not tell any more.
+    :param where: where they lie, for people.
+    :param records: what is still there, in order; read while it is iterated, once.
+    """
+
+    day: dt.date
+    generation: int
+    counted: int | None
+    where: str
+    records: Iterable[SetAside]
+
+
+def of_source(stage: str, files: Iterable[StagedFile]) -> Iterator[SetAside]:
+    """Yield what a source set aside, from the files of a stage; a file that is gone yields nothing."""
+    for file in files:
+        try:
+            for _, batch in batches(stage, file.path, _BATCH_BYTES):
+                yield from (_read(row) for row in batch.to_pylist())
+        except FileNotFoundError:
+            continue
+
+
+def _read(row: dict[str, Any]) -> SetAside:
+    record, digest = row["record"], row["digest"]
+    if not record and digest != _OF_NOTHING:
+        record = None
+    return SetAside("source", row["position"], row["reason"], row.get("column") or "", digest, record)

@@ -26,20 +26,34 @@ SILENT = ONE_DAY
 """An attempt silent for this long counts as dead; a live one keeps writing its progress."""
 
 
+def stage_name(key: object, target: str) -> str:
+    """Return what :func:`local_stage` calls the days of a stream on their way to a target.
+
+    :param key: of the stream; its text counts.
+    """
+    return f"{key} {target}"
+
+
 def local_stage(name: str) -> str:
     """Return a private folder under the system's temporary folder; every try gets the same one.
 
     :param name: what is staged there; any text.
     :raises ConfigError: others can enter the folder, or own it.
     """
-    parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
+    folder = local_stage_path(name)
+    parent = folder.parent
     parent.mkdir(mode=0o700, exist_ok=True)
     status = parent.lstat()
     if parent.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise ConfigError(f"{parent} must be a folder that only this user can enter: remove it, or set staging=")
-    folder = parent / hashlib.sha256(name.encode()).hexdigest()[:16]
     folder.mkdir(mode=0o700, exist_ok=True)
     return str(folder)
+
+
+def local_stage_path(name: str) -> Path:
+    """Return what :func:`local_stage` makes, whether it is there or not."""
+    parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
+    return parent / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def forget(folder: Folder, manifest: Manifest) -> None:
@@ -53,6 +67,17 @@ def forget(folder: Folder, manifest: Manifest) -> None:
 
 def sweep(folder: Folder, silent_since: dt.datetime) -> int:
     """Delete the files of attempts that have been silent since then; return how many."""
+    files = left_behind(folder, silent_since)
+    for attempt, names in files.items():
+        # The manifest first, for the same reason as above.
+        for name in sorted(names, key=lambda name: not name.endswith(f"/{MANIFEST}")):
+            folder.delete(name)
+        folder.delete_folder(attempt_folder(attempt))
+    return sum(map(len, files.values()))
+
+
+def left_behind(folder: Folder, silent_since: dt.datetime) -> dict[str, list[str]]:
+    """Return the files of each attempt that has been silent since then. Changes nothing."""
     newest: dict[str, dt.datetime] = {}
     files: dict[str, list[str]] = {}
     for file in folder.files():
@@ -60,13 +85,7 @@ def sweep(folder: Folder, silent_since: dt.datetime) -> int:
         if attempt is not None and not folder.leads_out(file.name):
             newest[attempt] = max(newest.get(attempt, file.modified), file.modified)
             files.setdefault(attempt, []).append(file.name)
-    dead = [attempt for attempt, modified in newest.items() if modified < silent_since]
-    for attempt in dead:
-        # The manifest first, for the same reason as above.
-        for name in sorted(files[attempt], key=lambda name: not name.endswith(f"/{MANIFEST}")):
-            folder.delete(name)
-        folder.delete_folder(attempt_folder(attempt))
-    return sum(len(files[attempt]) for attempt in dead)
+    return {attempt: names for attempt, names in files.items() if newest[attempt] < silent_since}
 
 
 def _attempt_of(name: str) -> str | None:

@@ -237,6 +237,22 @@ class SinkConformance(
         assert bench.ledger.row(MONDAY).counts["rejected"] == 3
         assert bench.readable() == [(MONDAY, "a")]
 
+    def test_what_was_set_aside_is_seen_until_the_next_answer(self, bench: Bench) -> None:
+        """Whoever mends a reject has to see it, and none that is mended."""
+        bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
+        bench.publish(bench.stage(TUESDAY, ["a"], 2))
+        found = bench.publisher.rejects(MONDAY, TUESDAY, 2)
+        if found is None:
+            pytest.skip("the sink shows no rejects")
+        [day] = found
+        records = list(day.records)
+        assert (day.day, day.generation, day.counted) == (MONDAY, 1, 3)
+        assert sorted(each.position for each in records) == [0, 1, 2]
+        assert {(each.origin, each.reason) for each in records} == {("source", "no JSON")}
+        assert [each.record for each in records][:2] == [b"zzz"] * 2
+        bench.publish(bench.stage(MONDAY, ["a"], 3))
+        assert list(bench.publisher.rejects(MONDAY, TUESDAY, 2) or ()) == []
+
     # The newest answer wins
 
     def test_the_older_answer_of_two_is_refused_and_nothing_changes(self, bench: Bench) -> None:

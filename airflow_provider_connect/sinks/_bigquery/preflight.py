@@ -112,7 +112,7 @@ def preflight(
 def seen(api: Api, tables: Tables, schema: pa.Schema, *, kind: SourceKind = "day", probes: bool = True) -> list[str]:
     """Return the problems that options, columns, rights and what is there show.
 
-    :param probes: whether rights are tried, too, with a table that is made and dropped.
+    :param probes: whether rights are tried with a table that is made and dropped; else dry.
     :raises ConnectError: as :func:`preflight`.
     """
     options, target = tables.options, tables.target

@@ -48,14 +48,15 @@ _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 def problems(api: Api, tables: Tables, schema: pa.Schema, *, probes: bool = True) -> list[str]:
     """Return what a person has to mend, each with what to do; [] when nothing.
 
-    :param probes: whether rights are tried, too, with a table that is made and dropped.
+    :param probes: whether the right to make tables is tried with one that is made and dropped; else dry, which makes
+        nothing, and does not tell whether the key may be used.
     :raises RetriableError: BigQuery is away.
     """
     target, options = tables.target, tables.options
     if found := _dataset_problems(api, tables):
         return found
     table = find(api, target)
-    checks: list[Callable[[], list[str] | None]] = [lambda: _probe(api, tables)] if probes else []
+    checks: list[Callable[[], list[str] | None]] = [lambda: _probe(api, tables) if probes else _dry_probe(api, tables)]
     if table is None:
         checks.append(lambda: new_table_problems(target, options, columns(schema)))
     elif problem := kind_problem(table, target):
@@ -204,6 +205,15 @@ def _probe(api: Api, tables: Tables) -> None:
     place = stage_of(tables.staging, f"probe-{uuid.uuid4().hex}")
     make_staging(api, place, [DAY_FIELD])
     drop(api, place)
+
+
+def _dry_probe(api: Api, tables: Tables) -> None:
+    """Ask whether a staging table could be made: BigQuery refuses it dry as it would be refused.
+
+    Seen: https://github.com/mozilla/bigquery-etl/pull/1805 (2026-11).
+    """
+    place = stage_of(tables.staging, f"probe-{uuid.uuid4().hex}")
+    api.call(f"try to make table {place.id}", dry_run, api, f"CREATE TABLE {place.sql} ({DAY} DATE)")
 
 
 def _dry_delete(api: Api, table: Any, target: Place) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,13 +24,14 @@ from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
-from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_of
+from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day, rejects_of
 from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_END,
     Part,
     Staging,
+    abandoned,
     make_staging,
     new_stage,
     sweep,
@@ -43,6 +44,7 @@ from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file
 from airflow_provider_connect.stage.erasing import Erasure
+from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
@@ -117,11 +119,22 @@ class BigQueryPublisher(Publisher):
             return [str(error)]
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
-        """Find what would fail the publish, as far as columns and what is there tell; try no rights to make tables."""
+        """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
         try:
             return seen(self.api, self.tables, schema, kind=kind, probes=False)
         except (ConfigError, DataError) as error:
             return [str(error)]
+
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+        """Yield what the table of dead letters has of each published day; of all publishes, where they add."""
+        rows = self.ledger.between(first, last)
+        place = self.tables.rejects
+        found = rejects_by_day(self.api, place, self.key, (first, last), records) if rows else {}
+        adds = self.options.write_mode == "append"
+        for row in rows:
+            counted, kept = None if adds else row.counts.get("rejected"), found.get(row.day, [])
+            if counted or kept:
+                yield DayRejects(row.day, row.generation, counted, f"table {place.id}", kept)
 
     def begin(self, publish: Publish) -> Staging:
         """Bring the table to hold the source's columns, and make this attempt's staging tables."""
@@ -243,6 +256,12 @@ class BigQueryPublisher(Publisher):
         """Drop staging tables that nobody has changed for :data:`SWEPT_AFTER`."""
         with self.api.within(TIDY_SECONDS):
             return sweep(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
+
+    def leftovers(self) -> list[str]:
+        """Return the staging tables that :meth:`sweep` would drop."""
+        self.api.locate(self.tables.target)
+        old = abandoned(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
+        return sorted(place.id for place in old)
 
     def close(self) -> None:
         """Let go of the connections to BigQuery."""

@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from airflow_provider_connect.stage.rejects import SetAside
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -60,13 +62,48 @@ def ensure_rejects(api: Api, place: Place, target: Place) -> None:
 def rejects_of(api: Api, place: Place, key: StreamKey) -> int:
     """Count a stream's dead letters; 0 if there is no table of them."""
     api.locate(place)
-    own = f"connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
-    sql = f"SELECT COUNT(*) AS found FROM {place.sql} WHERE {own}"
+    sql = f"SELECT COUNT(*) AS found FROM {place.sql} WHERE {_of_stream(key)}"
     try:
         [answer], _ = api.query(sql, doing=f"count the rejects in {place.id}", labels={"connect": "erase"})
     except MissingError:
         return 0
     return int(answer["found"])
+
+
+def rejects_by_day(
+    api: Api, place: Place, key: StreamKey, days: tuple[dt.date, dt.date], records: int
+) -> dict[dt.date, list[SetAside]]:
+    """Read a stream's dead letters of some days, by one query; {} if there is no table of them.
+
+    :param days: the first and the last.
+    :param records: of how many of a day's the record itself is read; 0 leaves that column out.
+    """
+    api.locate(place)
+    sort = "`generation`, `origin` DESC, `position`"
+    nth = f"ROW_NUMBER() OVER (PARTITION BY `day` ORDER BY {sort})"
+    record = f"IF({nth} <= {records:d}, `record`, NULL)" if records else "CAST(NULL AS BYTES)"
+    sql = (
+        f"SELECT `day`, `origin`, `position`, `column`, `reason`, {record} AS `record` FROM {place.sql} "
+        f"WHERE {_of_stream(key)} AND `day` BETWEEN {literal(days[0])} AND {literal(days[1])} ORDER BY `day`, {sort}"
+    )
+    try:
+        rows, _ = api.query(sql, doing=f"read the rejects in {place.id}", labels={"connect": "rejects"})
+    except MissingError:
+        return {}
+    found: dict[dt.date, list[SetAside]] = {}
+    for row in rows:
+        found.setdefault(row["day"], []).append(_as_set_aside(row))
+    return found
+
+
+def _as_set_aside(row: dict[str, Any]) -> SetAside:
+    record: bytes | None = row["record"] or None
+    digest = None if record is None else hashlib.blake2b(record, digest_size=16).hexdigest()
+    return SetAside(row["origin"], row["position"], row["reason"], row["column"] or "", digest, record)
+
+
+def _of_stream(key: StreamKey) -> str:
+    return f"connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
 
 
 @dataclass(frozen=True)

@@ -173,13 +173,17 @@ def list_staging(api: Api, beginning: Place) -> list[Place]:
     return [place for place in places if place.table.startswith(beginning.table)]
 
 
-def sweep(api: Api, beginning: Place, older_than: dt.datetime) -> int:
-    """Drop the target's staging tables that nobody has changed since ``older_than``; return how many.
+def abandoned(api: Api, beginning: Place, older_than: dt.datetime) -> list[Place]:
+    """Return the target's staging tables that nobody has changed since ``older_than``.
 
-    What is missed BigQuery drops itself. Rows that wait in a pending stream are no change yet: ``older_than`` has to be
-    longer ago than a put may take.
+    Rows that wait in a pending stream are no change yet: ``older_than`` has to be longer ago than a put may take.
     """
-    old = [place for place, changed in staging_tables(api, beginning).items() if changed < older_than]
+    return [place for place, changed in staging_tables(api, beginning).items() if changed < older_than]
+
+
+def sweep(api: Api, beginning: Place, older_than: dt.datetime) -> int:
+    """Drop :func:`abandoned` staging tables; return how many. What is missed BigQuery drops itself."""
+    old = abandoned(api, beginning, older_than)
     for place in old:
         drop(api, place)
     return len(old)

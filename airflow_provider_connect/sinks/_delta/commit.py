@@ -34,7 +34,7 @@ from airflow_provider_connect.sinks._delta.log import (
     secure,
 )
 from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.soft import Deleting, deleted_transactions
+from airflow_provider_connect.sinks._delta.soft import Deleting, copy_transaction, deleted_transactions
 from airflow_provider_connect.sinks._delta.sweep import claim
 from airflow_provider_connect.sinks._delta.table import (
     allow_local_times,
@@ -109,10 +109,13 @@ class Commit:
             added: list[AddAction | RemoveAction] = [
                 add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files
             ]
+            recorded = self._recorded(view, row)
+            if deleted is not None:
+                recorded |= copy_transaction(self.publish.key, row.attempt or "", deleted)
             if deleted is not None and deleted.file is not None:
                 entry = folder.entries([deleted.file.path])[deleted.file.path]
                 added.append(add_action(deleted.file, self.publish, entry))
-            self._commit(view, table, row, fields, added)
+            self._commit(table, row, fields, added, recorded)
         secured(folder, table)
         return row
 
@@ -157,16 +160,8 @@ class Commit:
         seen = seen_in(newest, erase_version(view.table))
         return newest if seen == self.publish.manifest.seen else view.row(day, run)
 
-    def _commit(
-        self,
-        view: LedgerView,
-        table: DeltaTable,
-        row: LedgerRow,
-        fields: list[DeltaField],
-        added: list[AddAction | RemoveAction],
-    ) -> None:
-        from deltalake import CommitProperties, Schema, Transaction
-
+    def _recorded(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
+        """Return the application transactions of this publish: id to version."""
         recorded = transactions(row, self.publish.key)
         app = app_id(self.publish.key, row.day)
         for counted in (late_transactions, kept_out_transactions, deleted_transactions):
@@ -175,6 +170,18 @@ class Commit:
             recorded |= snapshot_transaction(row, self.publish.key)
         if row.span is not None and view.transaction(row.day) is None:
             recorded |= increment_transaction(row, app_prefix(self.publish.key))
+        return recorded
+
+    def _commit(
+        self,
+        table: DeltaTable,
+        row: LedgerRow,
+        fields: list[DeltaField],
+        added: list[AddAction | RemoveAction],
+        recorded: dict[str, int],
+    ) -> None:
+        from deltalake import CommitProperties, Schema, Transaction
+
         table.create_write_transaction(
             added,
             mode="overwrite",

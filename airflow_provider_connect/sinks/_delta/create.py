@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
@@ -72,3 +75,21 @@ def require_parent(path: str) -> None:
     parent = Folder(path.rpartition("/")[0] or "/")
     if Folder(path).local and not parent.exists():
         raise ConfigError(f"{parent.url} does not exist: make it, or correct path={path!r}")
+
+
+def require_writable(path: str) -> None:
+    """Refuse a local root in which this user could make nothing, without trying it. A store tells it only when tried.
+
+    :raises ConfigError: so it is, or its parent folder does not exist.
+    """
+    require_parent(path)
+    folder = Folder(path)
+    if not folder.local:
+        return
+    there = Path(folder.path(""))
+    there = there if there.exists() else there.parent
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{there} cannot be written by user {getpass.getuser()!r}, which this command runs as: give the user that "
+            "tasks run as the right, or choose another path"
+        )

@@ -19,7 +19,7 @@ from airflow_provider_connect.sinks._delta.late import kept_out_counts, late_cou
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.soft import columns_of
+from airflow_provider_connect.sinks._delta.soft import DELETED_ROWS, columns_of
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.deleted import IN_ALL, is_deleted
 from airflow_provider_connect.stage.digest import Digest
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
+ERASES = "erase"
+"""How the names of its attempts begin; a task's begin with a token, which is hex."""
 _BATCH_BYTES = 8 * 1024 * 1024
 _TRIES = 20
 _PAUSES = doubling(0.05, 2.0)
@@ -135,8 +137,10 @@ class TableEraser:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             view = self._view()
-            attempt = f"erase{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
-            polled = self._staged(view, day, erased, attempt, softly=self.options.deletes_softly(kind))
+            attempt = f"{ERASES}{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
+            # The table may hold deleted rows although its next snapshot is to delete them hard.
+            softly = self.options.deletes_softly(kind) or bool(view.transaction(day.date, DELETED_ROWS))
+            polled = self._staged(view, day, erased, attempt, softly=softly)
             if not (gone := polled.rows_read - polled.rows_written):
                 return 0
             before = view.before(day.date, kind, replaces_whole=self.options.replaces_whole(kind))

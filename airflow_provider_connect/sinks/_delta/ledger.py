@@ -58,6 +58,11 @@ def attempt_id(key: StreamKey, attempt: str) -> str:
     return f"{app_prefix(key)}attempt/{attempt}"
 
 
+def deleted_copy_id(key: StreamKey, attempt: str) -> str:
+    """Return the application id that records which file of deleted rows an attempt published."""
+    return f"{attempt_id(key, attempt)}/deleted"
+
+
 def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
     """Return the application transactions that record ``row``: id to version."""
     app = app_id(key, row.day)
@@ -173,6 +178,13 @@ class LedgerView:
     def attempt(self, attempt: str) -> int | None:
         """Return the generation that an attempt published, :data:`SWEPT`, or None if neither is recorded."""
         return self.recorded.get(attempt_id(self.key, attempt))
+
+    def deleted_copy(self, attempt: str) -> int | None:
+        """Return which file of deleted rows an attempt published: the number in its name, 0 for none of them.
+
+        None if that is not recorded: it deleted no row softly, or an earlier version of this package published it.
+        """
+        return self.recorded.get(deleted_copy_id(self.key, attempt))
 
     @cached_property
     def recorded(self) -> dict[str, int]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
-from airflow_provider_connect.sinks._delta.create import create, probe, require_parent
+from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
 from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
+from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.soft import require_published_keys, require_soft_deletes
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems, soft_columns
@@ -25,6 +26,7 @@ from airflow_provider_connect.stage.deleted import with_marks
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -78,19 +80,25 @@ class DeltaPublisher(Publisher):
         return []
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return what would fail the publish; whether anything can be written there, only the first job finds out."""
+        """Return what would fail the publish; whether a store can be written, only the first job finds out."""
         try:
             if problems := locking_problems(self._path):
                 return problems
-            columns = delta_columns(schema)
+            columns, softly = delta_columns(schema), self._options.deletes == "soft"
+            if softly:
+                require_soft_deletes(schema, kind)
+            require_writable(self._path)
             if (table := open_table(self._path)) is None:
-                require_parent(self._path)
                 return []
             if problems := ownership_problems(table, self._key, self._path):
                 return problems
-            merged(table, columns, self._options.schema_contract, self._path)
+            own = soft_columns() if softly else {}
+            merged(table, columns, self._options.schema_contract, self._path, own)
+            view = LedgerView(Folder(self._path), table, self._key)
             if self._options.replaces_whole(kind):
-                require_only_newest(LedgerView(Folder(self._path), table, self._key))
+                require_only_newest(view)
+            if softly:
+                require_published_keys(view)
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
@@ -114,6 +122,11 @@ class DeltaPublisher(Publisher):
         Older versions of the table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
         """
         return self._eraser(column).erase(values, kind)
+
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+        """Yield what the source set aside of each published day, from the files beside the table."""
+        folder = Folder(self._path)
+        return rejects_of(LedgerView(folder, open_table(self._path), self._key), folder, first, last)
 
     def not_searched(self) -> str | None:
         """Name the files of rejects beside the table."""

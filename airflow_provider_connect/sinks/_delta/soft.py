@@ -1,7 +1,9 @@
 """Soft deletes of a Delta table: the rows that a snapshot no longer has, in a file beside its own.
 
 They lie in the partition of the newest snapshot, like all rows, and every snapshot writes them anew. How many they are
-is the application transaction ``…/<day>/deleted``: the ledger's rows are those that are not deleted.
+is the application transaction ``…/<day>/deleted``: the ledger's rows are those that are not deleted. No manifest names
+their file, as each try of a commit may find other rows and write one of its own: the commit records which one it is, as
+``…/attempt/<attempt>/deleted``.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
-from airflow_provider_connect.stage.deleted import IN_ALL, MARKS, copy_name, soft_delete_problems
+from airflow_provider_connect.sinks._delta.ledger import deleted_copy_id
+from airflow_provider_connect.stage.deleted import IN_ALL, MARKS, copy_name, deleted_copy, soft_delete_problems
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.stage.missing import Deleted, write_deleted
@@ -87,6 +90,12 @@ def _deleted_by(view: LedgerView, publish: Publish, before: list[str]) -> Delete
         at=at,
         erased=read_erase_list(view.folder, view.table),
     )
+
+
+def copy_transaction(key: StreamKey, attempt: str, deleted: Deleted) -> dict[str, int]:
+    """Return what records which file of deleted rows is published: those of an attempt's other tries may be swept."""
+    copy = 0 if deleted.file is None else deleted_copy(deleted.file.path) or 0
+    return {deleted_copy_id(key, attempt): copy}
 
 
 def deleted_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int]:

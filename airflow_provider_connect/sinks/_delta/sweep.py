@@ -34,7 +34,7 @@ from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.ledger import SWEPT, LedgerView, attempt_id
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
-from airflow_provider_connect.stage.deleted import holds_deleted
+from airflow_provider_connect.stage.deleted import deleted_copy, holds_deleted
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
     DATA_FILE,
@@ -108,7 +108,7 @@ class Sweeper:
             if view.attempt(attempt) == SWEPT:
                 self._bury(attempt, [path for path in files if path not in live])
             elif view.attempt(attempt) is not None:
-                self._settle(attempt, [path for path in files if path not in live])
+                self._settle(view, attempt, [path for path in files if path not in live])
         return self.deleted
 
     def listed(self) -> list[str]:
@@ -124,7 +124,7 @@ class Sweeper:
                 found += [path for path in files if path not in live]
                 found.append(attempt_folder(attempt) + "/")
             elif view.attempt(attempt) is not None:
-                found += sorted(set(files) - live - self._kept(attempt, files))
+                found += sorted(set(files) - live - self._kept(view, attempt, files))
         return found
 
     def _view(self) -> LedgerView:
@@ -195,25 +195,27 @@ class Sweeper:
             ),
         )
 
-    def _settle(self, attempt: str, files: list[str]) -> None:
+    def _settle(self, view: LedgerView, attempt: str, files: list[str]) -> None:
         """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
-        kept = self._kept(attempt, files)
+        kept = self._kept(view, attempt, files)
         self._delete(path for path in files if path not in kept)
         control = attempt_folder(attempt)
         marks = (f"{control}/progress-", f"{control}/{PUBLISHING}", *marks_of(attempt))
         self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
         self.folder.write(f"{control}/{SETTLED}", b"{}")
 
-    def _kept(self, attempt: str, files: list[str]) -> set[str]:
+    def _kept(self, view: LedgerView, attempt: str, files: list[str]) -> set[str]:
         """Return which of a published attempt's files stay.
 
-        No manifest names the files of deleted rows, and older versions of the table may show them.
+        The manifest names its rows, and the log the file of deleted rows, which older versions of the table may show.
         """
         try:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
         except (FileNotFoundError, ValidationError):  # never finished, or cannot be read: it does not say what may go
             return {*files}
-        return {file.path for file in manifest.polled.files} | {path for path in files if holds_deleted(path)}
+        copy = view.deleted_copy(attempt)
+        deleted = {path for path in files if holds_deleted(path) and copy in (None, deleted_copy(path))}
+        return {file.path for file in manifest.polled.files} | deleted
 
     def _bury(self, attempt: str, files: list[str]) -> None:
         """Delete all of an attempt that the log has as swept; its manifest first, as nobody can publish the rest."""

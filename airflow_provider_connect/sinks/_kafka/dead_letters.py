@@ -6,17 +6,27 @@ the consumed topic, a batch source has the row's place in the staged day.
 
 from __future__ import annotations
 
+import datetime as dt
+import hashlib
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
+from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.records import Plan, Refused
-from airflow_provider_connect.stage.rejects import read_rejects
-from airflow_provider_connect.stage.rows import place_of
+from airflow_provider_connect.stage.rejects import DayRejects, SetAside, read_rejects
+from airflow_provider_connect.stage.rows import POSITION_BITS, place_of
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 _SINK_CLASS = "airflow_provider_connect.sinks.kafka.KafkaSink"
 _BATCH_BYTES = 1_000_000
 _HEADERS_BYTES = 4096
+_PREFIX, _CUT = "__connect.errors.", "connect.cut_from_bytes"
+_OF_SOURCE = "TASK_POLL"
+"""Connect's word for the stage in which a source sets something aside."""
 
 
 class Letter(NamedTuple):
@@ -60,7 +70,7 @@ class DeadLetters:
         for part, file in enumerate(publish.manifest.polled.rejects):
             for rejects in read_rejects(publish.stage, file, _BATCH_BYTES):
                 for reject in rejects:
-                    headers = self._headers(self.topic, part, reject.position, "TASK_POLL", reject.reason, origin)
+                    headers = self._headers(self.topic, part, reject.position, _OF_SOURCE, reject.reason, origin)
                     yield Letter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[Letter]) -> int:
@@ -74,7 +84,7 @@ class DeadLetters:
             if len(value) + len(key or b"") > room:
                 key = key if len(key or b"") <= room // 2 else None
                 value = value[: max(0, room - len(key or b""))]
-                headers = [*headers, ("connect.cut_from_bytes", str(len(letter.value)).encode())]
+                headers = [*headers, (_CUT, str(len(letter.value)).encode())]
             self.outbox.send(topic, key, value, headers)
             sent += 1
         return sent
@@ -94,5 +104,60 @@ class DeadLetters:
             "exception.class.name": "airflow_provider_connect.errors.DataError",
             "exception.message": reason,
         }
-        headers: Headers = [(f"__connect.errors.{name}", str(text).encode()) for name, text in texts.items()]
+        headers: Headers = [(f"{_PREFIX}{name}", str(text).encode()) for name, text in texts.items()]
         return [*headers, ("connect.day", str(publish.day).encode())]
+
+
+def letters_of(cluster: Cluster, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+    """Yield what was set aside of each published day, as far as the topic of dead letters still has it.
+
+    The topic is read once, from its beginning: no clock says where a day's letters begin.
+
+    :param records: of how many of a day's letters the record is kept in memory.
+    """
+    topic = cluster.options.dead_letters
+    counted = {
+        row.attempt: row
+        for row in cluster.ledger.between(first, last)
+        if row.attempt is not None and row.counts.get("rejected")
+    }
+    found: dict[str, dict[tuple[str, ...], SetAside]] = {attempt: {} for attempt in counted}
+    for headers, message in _letters(cluster, topic) if counted else ():
+        letters = found.get(headers.get("task.id", ""))
+        if letters is not None and headers.get("connector.name") == str(cluster.key):
+            # A retry without a transaction sends the same letters again.
+            place = tuple(headers.get(name, "") for name in ("stage", "topic", "partition", "offset"))
+            letters.setdefault(place, _as_set_aside(headers, message, whole=len(letters) < records))
+    for attempt, row in sorted(counted.items(), key=lambda each: each[1].day):
+        where = f"topic {topic!r}"
+        yield DayRejects(row.day, row.generation, row.counts["rejected"], where, found[attempt].values())
+
+
+def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
+    """Yield the committed records of a topic with the headers that Connect names; nothing if there is no such topic."""
+    with reading(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
+        bounds = {number: partitions.bounds(number) for number in partitions.numbers()}
+        starts, ends = ({number: each[at] for number, each in bounds.items()} for at in (0, 1))
+        for messages in partitions.batches(starts, ends) if bounds else ():
+            for message in messages:
+                headers = {
+                    name.removeprefix(_PREFIX): value.decode(errors="replace")
+                    for name, value in dict(message.headers() or {}).items()
+                    if isinstance(value, bytes)
+                }
+                yield headers, message
+
+
+def _as_set_aside(headers: dict[str, str], message: Message, *, whole: bool) -> SetAside:
+    value, is_source = message.value(), headers.get("stage") == _OF_SOURCE
+    record = value if isinstance(value, bytes) and value else None
+    is_cut = _CUT in headers
+    part, offset = (int(headers.get(name, "0")) for name in ("partition", "offset"))
+    reason = headers.get("exception.message", "")
+    return SetAside(
+        origin="source" if is_source else "sink",
+        position=offset if is_source else (part << POSITION_BITS) + offset,
+        reason=f"{reason} (the record is cut, from {headers[_CUT]} bytes)" if is_cut else reason,
+        digest=None if record is None or is_cut else hashlib.blake2b(record, digest_size=16).hexdigest(),
+        record=record if whole else None,
+    )

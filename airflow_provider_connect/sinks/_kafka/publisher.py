@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publi
 from airflow_provider_connect.sinks._kafka.acknowledged import AtLeastOnce
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
+from airflow_provider_connect.sinks._kafka.dead_letters import letters_of
 from airflow_provider_connect.sinks._kafka.erasing.eraser import KafkaEraser
 from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
@@ -27,6 +28,7 @@ from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
 from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
 from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -61,6 +63,10 @@ class KafkaPublisher(Publisher):
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish, as far as columns, topics and rights tell; take no transactional id."""
         return Preflight(self._cluster, schema, days, kind).seen()
+
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+        """Yield what the topic of dead letters has of each published day."""
+        return letters_of(self._cluster, first, last, records)
 
     def begin(self, publish: Publish) -> Plan:
         """Make the day's topics and schemas ready, and say in the ledger who publishes it now.
@@ -148,6 +154,10 @@ class KafkaPublisher(Publisher):
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
         hasty = self.options.model_copy(update={"timeout_seconds": seconds})
         self._delivery(Cluster(hasty, publish.key, self._cluster.connections), token).abort()
+
+    def leftovers(self) -> list[str]:
+        """Return nothing: a dead attempt's transaction ends by itself, or with the next try of its day."""
+        return []
 
     def close(self) -> None:
         """Let go of the clients."""

@@ -6,22 +6,13 @@ import dataclasses
 import datetime as dt
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from airflow.cli.cli_parser import get_parser
-from airflow.models.connection import Connection
 from airflow.models.log import Log
-from airflow.models.variable import Variable
-from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.polling.quota.limits import Want
@@ -30,10 +21,10 @@ from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.delta.lab import SCHEMA, staged
+from tests.integration.cli.conftest import Run, lines
 
 pytestmark = pytest.mark.slow
 
-CANARY = "canary-secret-9c1e"
 DAGS = """
 import datetime as dt
 from airflow.sdk import DAG, Asset
@@ -87,60 +78,6 @@ with DAG("cli_odd", **start):
         sink=[DeltaSink(path="/lake/a"), DeltaSink(path="/lake/b")]
     )
 """
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def mixpanel() -> Iterator[StandIn]:
-    with StandIn(Project(seed=5, events_per_day=50)) as standin:
-        yield standin
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, mixpanel: StandIn) -> Iterator[Path]:
-    """Make the database with what the DAGs need, and the folder of their file; return the lake's folder."""
-    lake, dags = tmp_path_factory.mktemp("lake"), tmp_path_factory.mktemp("dags")
-    (dags / "cli_dags.py").write_text(DAGS)
-    with pytest.MonkeyPatch.context() as patched:
-        bundle = {"classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {"path": str(dags)}}
-        patched.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle | {"name": "cli"}]))
-        initdb()
-        account = mixpanel.account
-        with create_session() as session:
-            session.add(
-                Connection(
-                    conn_id="cli_mixpanel",
-                    conn_type="mixpanel",
-                    host=mixpanel.url,
-                    login=account.username,
-                    password=account.secret,
-                    extra=json.dumps({"project_id": str(account.project_id), "proxy_token": CANARY}),
-                )
-            )
-            session.add(Connection(conn_id="cli_spark", conn_type="spark", host="local"))
-            session.add(Connection(conn_id="cli_key", conn_type="generic", password=CANARY * 3))
-        Variable.set("cli_lake", str(lake))
-        yield lake
-
-
-@pytest.fixture
-def run(lake: Path, mixpanel: StandIn, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Call a command; whatever it says, it shows no secret."""
-
-    def called(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["airflow", "connect", *arguments])
-        args = get_parser().parse_args(["connect", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            args.func(args)
-        out, err = capsys.readouterr()
-        assert not [secret for secret in (mixpanel.account.secret, CANARY) if secret in out + err]
-        return ended.value.code, out, err  # type: ignore[return-value]  # a number
-
-    return called
-
-
-def lines(out: str) -> list[dict[str, Any]]:
-    return json.loads(out)  # type: ignore[no-any-return]
 
 
 def test_a_check_makes_nothing_and_says_what_is_well(run: Run, lake: Path) -> None:

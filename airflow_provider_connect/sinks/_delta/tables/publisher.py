@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
-from airflow_provider_connect.sinks._delta.create import create, probe
+from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
 from airflow_provider_connect.sinks._delta.log import LOG, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import locking_problems
+from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems
 from airflow_provider_connect.sinks._delta.tables.commit import TablesCommit
 from airflow_provider_connect.sinks._delta.tables.head import HeadView, TablesLedger, open_head
 from airflow_provider_connect.sinks._delta.tables.sweep import TablesSweeper
+from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Tables
 from airflow_provider_connect.window import Day, SourceKind
@@ -67,6 +70,23 @@ class TablesPublisher(Publisher):
             return [str(error)]
         return []
 
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Return what would fail the publish; whether a store can be written, only the first job finds out."""
+        options, path = self._options, self._options.ledger_path
+        try:
+            if problems := self._problems(schema, kind):
+                return problems
+            columns = delta_columns(schema)
+            require_writable(options.root)
+            if (table := open_head(options)) is None:
+                return []
+            if problems := ownership_problems(table, self._key, path, self._tables.template):
+                return problems
+            merged(table, columns, options.schema_contract, path)
+        except (ConfigError, DataError) as error:
+            return [str(error)]
+        return []
+
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
         options, column = self._options, self._tables.column
         problems = locking_problems(options.root)
@@ -99,7 +119,20 @@ class TablesPublisher(Publisher):
         """Replace the day in every table by the staged files, under one row of the head's ledger."""
         return TablesCommit(self._options, publish).run()
 
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+        """Yield what the source set aside of each published day, from the files beside the tables."""
+        options = self._options
+        view = HeadView(Folder(options.ledger_path), open_head(options), self._key)
+        return rejects_of(view, Folder(options.root), first, last)
+
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``, in every table."""
-        root, silent = Folder(self._options.root), self._options.sweep_after
-        return TablesSweeper(root, self._key, silent, options=self._options).run()
+        return self._sweeper().run()
+
+    def leftovers(self) -> list[str]:
+        """Return the unpublished files that :meth:`sweep` would delete."""
+        return self._sweeper().listed()
+
+    def _sweeper(self) -> TablesSweeper:
+        options = self._options
+        return TablesSweeper(Folder(options.root), self._key, options.sweep_after, options=options)

@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.tables.head import RESERVED, HeadView, open_head
-from airflow_provider_connect.stage.manifest import TABLE_FILE, manifest_file
+from airflow_provider_connect.stage.manifest import TABLE_FILE, attempt_folder, manifest_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import table_of
 
@@ -42,6 +42,20 @@ class _OfTable(Sweeper):
             attempt: [path for path in files if path not in live]
             for attempt, files in attempts.items()
             if view.attempt(attempt) == SWEPT or (attempt not in dead and view.attempt(attempt) is not None)
+        }
+
+    def would_free(self, attempts: dict[str, list[str]], dead: set[str]) -> dict[str, list[str]]:
+        """Return what :meth:`free` would, and change nothing."""
+        view = self._view()
+        if not view.is_mine:
+            return attempts
+        live = {path for _, path, _ in view.files}
+        return {
+            attempt: [path for path in files if path not in live]
+            for attempt, files in attempts.items()
+            if self._is_undecided(view, attempt, live, files)
+            or view.attempt(attempt) == SWEPT
+            or (attempt not in dead and view.attempt(attempt) is not None)
         }
 
     def _view(self) -> LedgerView:
@@ -80,8 +94,26 @@ class TablesSweeper(Sweeper):
             if attempt in dead:
                 self._bury(attempt, files)
             else:
-                self._settle(attempt, files)
+                self._settle(head, attempt, files)
         return self.deleted
+
+    def listed(self) -> list[str]:
+        """Return the files that a sweep would delete now, and the folders of attempts that it would bury."""
+        head = self._view()
+        if not head.is_mine or not (attempts := self._silent_attempts()):
+            return []
+        dead = {attempt for attempt in attempts if head.attempt(attempt) in (None, RESERVED, SWEPT)}
+        free: dict[str, list[str]] = {attempt: [] for attempt in attempts}
+        for name, of_table in _by_table(self._data_files(attempts)).items():
+            for attempt, files in self._sweeper(name, head).would_free(of_table, dead).items():
+                free[attempt] += [f"{name}/{path}" for path in files]
+        found = []
+        for attempt, files in free.items():
+            if attempt in dead:
+                found += [*files, attempt_folder(attempt) + "/"]
+            else:
+                found += sorted(set(files) - self._kept(head, attempt, files))
+        return found
 
     def _sweeper(self, name: str, head: HeadView) -> _OfTable:
         folder = Folder(f"{self.folder.url}/{name}")

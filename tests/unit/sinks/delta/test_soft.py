@@ -232,6 +232,58 @@ def test_a_sweep_keeps_the_files_of_deleted_rows_that_older_versions_show(lab: L
     assert [event for event, _ in deleted(lab)] == ["a", "b"]
 
 
+@pytest.mark.parametrize("log", ["there", "cleaned"])
+def test_what_a_killed_try_wrote_of_deleted_rows_is_swept(lab: Lab, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
+    put(lab, DAYS[0], ["a", "b"])
+    publish = stage(lab, DAYS[1], ["b"])
+
+    def killed(self: Commit, *given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Commit, "_commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            lab.commit(publish)
+    (lost,) = lab.root.glob(f"day={DAYS[1]}/*-deleted*.parquet")
+    lab.commit(publish)
+    (kept,) = {*lab.root.glob(f"day={DAYS[1]}/*-deleted*.parquet")} - {lost}
+    older = lab.version
+    put(lab, DAYS[2], ["c"])
+    if log == "cleaned":
+        lab.clean_log()
+    age(lab.root)
+    assert str(lost.relative_to(lab.root)) in lab.publisher.leftovers()
+    lab.sweep()
+    assert (lost.exists(), kept.exists()) == (False, True)
+    if log == "there":
+        assert sorted(DeltaTable(str(lab.root), version=older).to_pyarrow_table()["event"].to_pylist()) == ["a", "b"]
+
+
+def test_a_killed_try_that_deleted_what_the_next_one_does_not(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(lab, DAYS[0], ["a"])
+    publish = stage(lab, DAYS[1], ["a"])
+    extra = lab.root / publish.manifest.polled.files[0].path.replace("-0.parquet", "-deleted00c0ffee.parquet")
+    extra.write_bytes(b"of a try that found other files")
+    lab.commit(publish)
+    age(lab.root)
+    lab.sweep()
+    assert not extra.exists()
+
+
+def test_an_erase_after_a_switch_to_hard_deletes_counts_no_deleted_row(lab: Lab) -> None:
+    put(lab, DAYS[0], ["a", "b", "c"])
+    put(lab, DAYS[1], ["b", "c"])
+    hard = Lab(lab.root)
+    assert dict(hard.publisher.erase("event", ["b"], "snapshot").rows) == {DAYS[1]: 1}
+    row = hard.ledger.row(DAYS[1])
+    assert (row.rows, row.counts["erased"], row.counts["soft_deleted_in_all"]) == (1, 1, 1)
+    assert (live(lab), [event for event, _ in deleted(lab)]) == (["c"], ["a"])
+    assert dict(hard.publisher.erase("event", ["a"], "snapshot").rows) == {DAYS[1]: 1}
+    row = hard.ledger.row(DAYS[1])
+    assert (row.rows, row.counts["erased"], row.counts["soft_deleted_in_all"]) == (1, 1, 0)
+    assert put(hard, DAYS[2], ["c"]).rows == 1
+
+
 def test_an_erase_takes_deleted_rows_too_and_only_them(lab: Lab) -> None:
     put(lab, DAYS[0], ["a", "b", "c"])
     put(lab, DAYS[1], ["c"])
