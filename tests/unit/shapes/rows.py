@@ -17,7 +17,9 @@ from airflow_provider_connect.shapes import Chain
 KEY = "0123456789abcdef0123456789abcdef"
 CONNECTIONS = {"key": Connection(conn_id="key", password=KEY)}
 
-MOMENTS = st.datetimes(dt.datetime.fromisoformat("0001-01-02"), dt.datetime.fromisoformat("9999-12-30"))
+MOMENTS = st.datetimes(dt.datetime.fromisoformat("0001-01-02"), dt.datetime.fromisoformat("9999-12-30")).map(
+    lambda one: one.replace(fold=0)
+)
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "boolean": (pa.bool_(), st.booleans()),
     "tiny": (pa.int8(), st.integers(-(2**7), 2**7 - 1)),
