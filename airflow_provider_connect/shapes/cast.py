@@ -66,7 +66,7 @@ class Cast(Shape):
         is_nullable = field.nullable or self.on_error == "null"
         return pa.field(field.name, arrow_type(wanted), is_nullable, metadata or None)
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns as they are."""
         return made_of
 

@@ -80,10 +80,15 @@ class Chain:
                 before = shape.after(before)
         return before
 
-    def columns(self, made_of: Columns) -> Columns:
-        """Return what the columns behind the last shape are made of, given those before the first."""
-        for shape in self.shapes:
-            made_of = shape.lineage(made_of)
+    def made_of(self, schema: pa.Schema) -> Columns:
+        """Return what the columns behind the last shape are made of: columns of the schema before the first.
+
+        :raises ConfigError: as :meth:`schema`.
+        """
+        made_of: Columns = {name: (name,) for name in schema.names}
+        for index, shape in enumerate(self.shapes):
+            with _told_of(index, shape):
+                made_of, schema = shape.lineage(schema, made_of), shape.after(schema)
         return made_of
 
     def bind(

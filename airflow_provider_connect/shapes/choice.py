@@ -33,7 +33,7 @@ class Drop(Shape):
         require([] if kept else ["no column would be left"])
         return _schema_of(schema, kept)
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the others."""
         return {name: made_of[name] for name in _others([*made_of], self.columns)}
 
@@ -58,9 +58,9 @@ class Select(Shape):
         require(unknown_columns(self.columns, schema))
         return _schema_of(schema, self.columns)
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return these columns."""
-        return {name: made_of[name] for name in self.columns if name in made_of}
+        return {name: made_of[name] for name in self.columns}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what keeps the columns."""

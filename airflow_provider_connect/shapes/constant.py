@@ -45,7 +45,7 @@ class Constant(Shape):
         few = {"few_values": "yes"} if self.type == "STRING" else None
         return schema.append(pa.field(self.column, arrow_type(self.type), self.when is not None, few))
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns, and the new one that is made of none."""
         return {**made_of, self.column: ()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.shapes.casting import TimeFormat, cast_of
@@ -48,12 +49,11 @@ def reader(wanted: Sequence[Wanted], *, are_checked: bool) -> Read:
     decoder = _Decoder([one.way for one in wanted], are_checked=are_checked)
 
     def read(documents: pa.Array) -> tuple[list[pa.Array], Mapping[str | None, int]]:
-        texts = documents.cast("binary").to_pylist()
-        columns, none = decoder.columns(texts)
+        columns, none = decoder.columns(documents)
         misfits: dict[str | None, int] = {None: none}
         found = []
         for one, values in zip(wanted, columns, strict=True):
-            array, misfits[one.name] = _typed(one, values, _sources(texts, one.way))
+            array, misfits[one.name] = _typed(one, values, _sources(documents, one.way))
             found.append(array)
         return found, {name: bad for name, bad in misfits.items() if bad}
 
@@ -81,16 +81,16 @@ class _Decoder:
         self._one = msgspec.json.Decoder(form)
         self._all = msgspec.json.Decoder(list[form | None])
 
-    def columns(self, texts: Sequence[bytes | None]) -> tuple[list[list[Any]], int]:
+    def columns(self, documents: pa.Array) -> tuple[list[list[Any]], int]:
         """Return for each way the value in each document, None where there is none; and how many are no JSON."""
         if self._are_checked:
             try:
-                tops = self._all.decode(b"[" + b",".join([text or b"null" for text in texts]) + b"]")
+                tops = self._all.decode(_listed(documents))
             except self._malformed:
                 pass
             else:
                 return [self._quickly(tops, way) for way in self._ways], 0
-        tops = [None if text is None else self._document(text) for text in texts]
+        tops = [None if text is None else self._document(text) for text in documents.cast("binary").to_pylist()]
         return [[self._inside(top, way) for top in tops] for way in self._ways], sum(top is NO_JSON for top in tops)
 
     def _document(self, text: bytes) -> Any:
@@ -103,7 +103,8 @@ class _Decoder:
         if not way:
             return list(tops)
         attribute, rest = self._attributes[way[0]], way[1:]
-        values = [getattr(top, attribute, None) for top in tops]
+        get = attrgetter(attribute)
+        values = [getattr(top, attribute, None) for top in tops] if None in tops else list(map(get, tops))
         return [_inside(value, rest) for value in values] if rest else values
 
     def _inside(self, top: Any, way: tuple[str, ...]) -> Any:
@@ -131,13 +132,23 @@ def _inside(value: Any, way: tuple[str, ...]) -> Any:
     return None if value is NO_JSON else value
 
 
-def _sources(texts: Sequence[bytes | None], way: tuple[str, ...]) -> Callable[[int], str]:
-    return lambda row: _source(texts[row] or b"", way)
+def _listed(documents: pa.Array) -> bytes:
+    """Return documents as one JSON list, without a Python object for each."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = documents.cast(pa.large_binary()).fill_null(b"null")
+    one = pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), texts)
+    joined = pc.binary_join(one, pa.scalar(b",", pa.large_binary()))[0]
+    return b"".join((b"[", memoryview(joined.as_buffer()), b"]"))
 
 
-def _source(text: bytes, way: tuple[str, ...]) -> str:
+def _sources(documents: pa.Array, way: tuple[str, ...]) -> Callable[[int], str]:
+    return lambda row: _source(documents[row].as_py(), way)
+
+
+def _source(found: str, way: tuple[str, ...]) -> str:
     """Return the JSON text of the value at the end of a way that is there."""
-    found = text.decode()
     for step in way:
         found = dict(members(found))[step] if found.lstrip().startswith("{") else [*elements(found)][int(step)]
     return found.strip()
@@ -157,9 +168,10 @@ def _typed(one: Wanted, values: list[Any], source: Callable[[int], str]) -> tupl
     if shape == "text" and not types <= {str, type(None)}:
         values = [_text(row, value, source) for row, value in enumerate(values)]
         types = set(map(type, values))
-    if shape == "text":
-        values = _representable(values)
-    array, bad = plain(values, _PLAIN[str(shape)], types)
+    try:
+        array, bad = plain(values, _PLAIN[str(shape)], types)
+    except UnicodeEncodeError:
+        array, bad = plain(_representable(values), _PLAIN[str(shape)], types)
     return _narrowed(array, bad, one, target)
 
 
@@ -189,8 +201,4 @@ def _text(row: int, value: Any, source: Callable[[int], str]) -> Any:
 
 def _representable(values: list[Any]) -> list[Any]:
     """Return texts with U+FFFD for half a surrogate pair, which no column holds."""
-    try:
-        "".join(value for value in values if value is not None).encode()
-    except UnicodeEncodeError:
-        return [None if value is None else _UNREPRESENTABLE.sub("\ufffd", value) for value in values]
-    return values
+    return [_UNREPRESENTABLE.sub("\ufffd", value) if isinstance(value, str) else value for value in values]

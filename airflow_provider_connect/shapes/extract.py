@@ -98,7 +98,7 @@ class Extract(Shape):
             schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=comment))
         return schema
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns, and new ones that are made of what the documents were."""
         return {**made_of, **dict.fromkeys(self.into, tuple(made_of.get(self.column, ())))}
 

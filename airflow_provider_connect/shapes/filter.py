@@ -31,7 +31,7 @@ class Filter(Shape):
         require(problems(self.where, schema))
         return schema
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns as they are."""
         return made_of
 

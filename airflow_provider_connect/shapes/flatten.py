@@ -72,11 +72,7 @@ class Flatten(Shape):
             made = made.with_nullable(child.nullable or field.nullable)
             yield from self._inside(made) if pa.types.is_struct(child.type) else [made]
 
-    def lineage(self, made_of: Columns) -> Columns:
-        """Return the columns as they are: which fields a struct has, its schema alone says (:meth:`lineage_in`)."""
-        return made_of
-
-    def lineage_in(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns; each field is made of what its struct was."""
         found: dict[str, tuple[str, ...]] = {}
         for field in schema:

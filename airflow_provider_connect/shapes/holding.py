@@ -44,7 +44,7 @@ def _comparison_problem(condition: Condition, kind: pa.DataType) -> str | None:
     return None if is_fit else f"{condition.operator} needs a value of its type, which is {kind}"
 
 
-def test_of(condition: Condition, schema: pa.Schema) -> Test:
+def holds_of(condition: Condition, schema: pa.Schema) -> Test:
     """Return what tells for each row of a batch whether a condition holds: true, false, or NULL for unknown.
 
     :param condition: without problems in the schema.
@@ -59,7 +59,7 @@ def rows_of(condition: Condition | None, schema: pa.Schema) -> Callable[[pa.Reco
     """Return what tells for each row whether a condition holds: true or false; None for all rows."""
     if condition is None:
         return lambda batch: None
-    test = test_of(condition, schema)
+    test = holds_of(condition, schema)
     return lambda batch: test(batch).fill_null(False)  # noqa: FBT003
 
 
@@ -67,9 +67,9 @@ def _whole(condition: Condition, schema: pa.Schema) -> Test:
     import pyarrow.compute as pc
 
     if condition.all:
-        return _together([test_of(part, schema) for part in condition.all], pc.and_kleene)
+        return _together([holds_of(part, schema) for part in condition.all], pc.and_kleene)
     if condition.any:
-        return _together([test_of(part, schema) for part in condition.any], pc.or_kleene)
+        return _together([holds_of(part, schema) for part in condition.any], pc.or_kleene)
     return _comparison(condition, schema)
 
 

@@ -92,7 +92,7 @@ class Mask(Shape):
             return f"{kind} has no text that could stay where the condition does not hold"
         return None
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns as they are: each is still made of what it was."""
         return made_of
 

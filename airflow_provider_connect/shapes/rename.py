@@ -47,7 +47,7 @@ class Rename(Shape):
         require(unknown_columns(self.columns, schema) + empty + taken([*self.columns.values()], others))
         return pa.schema(fields, metadata=schema.metadata)
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns under their new names."""
         return {self.columns.get(name, name): sources for name, sources in made_of.items()}
 

@@ -63,7 +63,7 @@ class Route(Shape):
         is_nullable = any(schema.field(name).nullable for name in parts)
         return schema.append(pa.field(self.column, pa.string(), is_nullable, {"few_values": "yes"}))
 
-    def lineage(self, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
         """Return the columns, and the new one that is made of those that its templates name."""
         parts = [name for template in self._templates_of_all for name in columns_in(template)]
         sources = dict.fromkeys(source for name in parts for source in made_of.get(name, ()))

@@ -62,8 +62,12 @@ class Shape(Options):
         """
 
     @abstractmethod
-    def lineage(self, made_of: Columns) -> Columns:
-        """Return what the columns behind it are made of, given those before it. Airflow, once a task; pure."""
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+        """Return what the columns behind it are made of. Driver, once a job.
+
+        :param schema: before it.
+        :param made_of: what its columns are made of.
+        """
 
     @abstractmethod
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:

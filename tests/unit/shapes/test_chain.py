@@ -50,7 +50,7 @@ def test_shapes_follow_one_another() -> None:
     made, counts = shaped(chain, BATCH)
     assert made.schema.names == ["c"]
     assert counts == {"shape_0_drop": 3, "shape_1_select": 2}
-    assert chain.columns({name: (name,) for name in "abc"}) == {"c": ("c",)}
+    assert chain.made_of(SCHEMA) == {"c": ("c",)}
     assert chain.hides
     assert chain.conn_ids == ()
 
