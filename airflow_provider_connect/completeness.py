@@ -8,6 +8,9 @@ The driver asks before each publish; nothing here reads anything. Four rules, th
 * ``row_bounds``: an answer far from the mean of the days before;
 * ``reconcile``: an answer far from the vendor's own count of the day.
 
+A transform's result is not an answer: the rules look at what was polled, but that ``row_bounds`` compares what is
+published, and ``on_empty`` speaks of a result without rows, too.
+
 The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts. None of
 the first three counts as lost what the erase list took out of the answer and the published rows still have: an erase
 that is not done yet, or was killed, must not stop the loads of its stream.
@@ -30,6 +33,7 @@ from pydantic import Field
 from airflow_provider_connect.sink import LedgerRow, OnEmpty
 from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import ONE_DAY
 from airflow_provider_connect.wire import Wire
 
@@ -99,21 +103,29 @@ def findings(
     replaced: LedgerRow | None,
     earlier: LedgerRow | None,
     before: Sequence[LedgerRow] = (),
+    result: Polled | None = None,
 ) -> list[Finding]:
     """Return what looks wrong with an answer.
+
+    Answers are compared with answers: where the ledger's rows were made by a transform, it knows how many were polled.
+    Only ``row_bounds`` compares what is published, for of earlier days no more may be known.
 
     :param replaced: what a publish would replace; None if nothing.
     :param earlier: the same; for the first snapshot of a day, the one of the day before.
     :param before: what the ledger has of the days before, for ``row_bounds``.
+    :param result: what a transform made of the answer; None without one.
     """
     rows = polled.rows_written
     found = [all_ignored(day, polled, on_empty)]
     if replaced is not None and not any(found):
         found.append(emptied(day, polled, replaced, on_empty))
+        if result is not None and not any(found):
+            found.append(made_nothing(day, polled, result, replaced, on_empty))
     if earlier is not None and not any(found) and (rows or on_empty == "fail"):
         found.append(shrunk(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
     if rules.row_bounds is not None:
-        found.append(out_of_bounds(day, rows, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
+        made = rows if result is None else result.rows_written
+        found.append(out_of_bounds(day, made, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
     return [each for each in found if each is not None]
 
 
@@ -122,7 +134,7 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
 
     :param earlier: what the answer would replace.
     """
-    if on_empty == "accept" or polled.rows_written or earlier.rows <= _newly_erased(polled, earlier):
+    if on_empty == "accept" or polled.rows_written or _answered(earlier) <= _newly_erased(polled, earlier):
         return None
     read = max(polled.rows_read, polled.counts.get("rejected", 0))
     answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
@@ -130,6 +142,21 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
         f"day {day}: the source answered {answer}, and would delete the {earlier.rows:,} published rows of "
         f"{earlier.day} (generation {earlier.generation}): check why the source sent nothing; if that is right, set "
         "the operator's on_empty='accept' and clear the task",
+        is_fatal=True,
+    )
+
+
+def made_nothing(day: dt.date, polled: Polled, result: Polled, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
+    """Refuse to replace rows by a transform's result that has none, unless the operator accepts it.
+
+    :param earlier: what the result would replace.
+    """
+    if on_empty == "accept" or result.rows_written or not polled.rows_written or not earlier.rows:
+        return None
+    return Finding(
+        f"day {day}: the transform made no row of the {polled.rows_written:,} that were polled, and would delete the "
+        f"{earlier.rows:,} published rows of {earlier.day} (generation {earlier.generation}): check the transform, and "
+        "the tables that it reads; if that is right, set the operator's on_empty='accept' and clear the task",
         is_fatal=True,
     )
 
@@ -157,13 +184,15 @@ def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased:
     :param earlier: the day's newest publish, or the snapshot before this one.
     :param erased: how many rows the erase list took out of the answer that ``earlier`` still has.
     """
-    lost = earlier.rows - rows - erased
-    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * earlier.rows:
+    there = _answered(earlier)
+    lost = there - rows - erased
+    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * there:
         return None
     text = (
         f"day {day}: the source answered with {rows:,} rows"
-        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {earlier.rows:,} are published of "
-        f"{earlier.day} (generation {earlier.generation}): {_percent(lost, earlier.rows)} fewer, and shrink_percent "
+        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {there:,} "
+        f"{'were polled for' if ROWS_POLLED in earlier.counts else 'are published of'} "
+        f"{earlier.day} (generation {earlier.generation}): {_percent(lost, there)} fewer, and shrink_percent "
         f"allows {rules.shrink_percent:g} %: check whether the answer was cut; "
     )
     advice = "if it is right, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
@@ -231,6 +260,11 @@ def disagreement(day: dt.date, rows: int, count: VendorCount, percent: float, mo
         advice = "if it is right, set the operator's reconcile='warn' or a higher reconcile_percent, and clear the task"
         return Finding(text + advice, is_fatal=True)
     return Finding(text + "it is published all the same, as reconcile='warn' says", is_fatal=False)
+
+
+def _answered(row: LedgerRow) -> int:
+    """Return how many rows the source had answered with for a publish: a transform makes more or fewer of them."""
+    return row.counts.get(ROWS_POLLED, row.rows)
 
 
 def _newly_erased(polled: Polled, earlier: LedgerRow) -> int:

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
-from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.stage.transform import problem as transform_problem
+from airflow_provider_connect.submit.functions import shipped
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -82,6 +85,8 @@ def look(task: Task, text: str | None, report: Report) -> None:
     schema = report.of("source", lambda: _schema(pipeline, connections))
     if schema is not None:
         report.add("source", FINE, f"{len(schema)} columns")
+    if pipeline.transform is not None:
+        report.of("transform", lambda: _transform(pipeline.transform, report))
     report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
     report.of("quota", lambda: _quota(pipeline, connections, day, report))
 
@@ -91,9 +96,18 @@ def _schema(pipeline: Pipeline, connections: Connections) -> pa.Schema:
         return poller.schema()
 
 
+def _transform(transform: str | Given | None, report: Report) -> None:
+    if isinstance(transform, str) and (problem := transform_problem(transform)) is not None:
+        raise ConfigError(f"transform: {problem}")
+    found = shipped(transform)
+    report.add("transform", UNKNOWN, f"{found} can be sent to Spark, which tries it first thing in a run")
+
+
 def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None, day: Day, report: Report) -> None:
     with pipeline.publisher(connections) as publisher:
-        if schema is None:
+        if pipeline.transform is not None:
+            report.add("sink", UNKNOWN, "the columns of the transform's result are known once Spark has tried it")
+        elif schema is None:
             report.add("sink", UNKNOWN, "the source's columns are not known")
         else:
             problems = publisher.inspect(schema, [day], pipeline.source.kind)

@@ -21,6 +21,7 @@ from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 
@@ -68,7 +69,7 @@ class Task:
         return days[0]
 
     def rendered(self, day: Day) -> Pipeline:
-        """Return source and sink with their templates rendered as a run for this day would.
+        """Return source, sink and transform with their templates rendered as a run for this day would.
 
         :raises ConfigError: with all that is wrong with either.
         """
@@ -88,16 +89,24 @@ class Task:
                 problems.append(f"task {self.name}: {error}")
         if problems:
             raise ConfigError("\n".join(problems))
-        return Pipeline(self, found["source"], found["sink"])
+        try:
+            transform = operator.render_template(operator.transform, context, jinja)
+        except TemplateError as error:
+            raise ConfigError(
+                f"task {self.name}: a template of its transform cannot be rendered outside of a run: "
+                f"{error.message or type(error).__name__}"
+            ) from None
+        return Pipeline(self, found["source"], found["sink"], transform)
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The source and the sink of a task, ready to be opened."""
+    """The source and the sink of a task, ready to be opened, and its transform."""
 
     task: Task
     source: Source
     sink: Sink
+    transform: str | Given | None = None
 
     @property
     def key(self) -> StreamKey:

@@ -271,4 +271,5 @@ def _arguments(name: str, given: Any) -> dict[str, Any]:
 
 def _digest(moving: ConnectOperator) -> str:
     parts = [moving.source.name, moving.source.serialize(), moving.sink.name, moving.sink.serialize(), moving.days]
+    parts.append(str(moving.transform))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -30,7 +30,8 @@ from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage
-from airflow_provider_connect.submit import launch, sealed
+from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.submit import functions, launch, sealed
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Order:
     staging: str | None
     on_empty: OnEmpty
     rules: Rules
+    transform: str | Given | None
     progress_seconds: float
     origin: dt.date | None
     conn_id: str
@@ -153,6 +155,7 @@ class Run:
             labels=_labels(context),
             on_empty=order.on_empty,
             rules=order.rules,
+            transform=functions.shipped(order.transform),
             progress_seconds=order.progress_seconds,
         )
         start = start_day(context["dag"].start_date, source.timezone)

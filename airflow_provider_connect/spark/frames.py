@@ -34,20 +34,28 @@ _TALKATIVE = ("executor.Executor", "scheduler.TaskSetManager", "scheduler.DAGSch
 """Loggers of Spark's that print an exception with its text, which may hold a value. Our message names it without."""
 
 
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.readSideCharPadding": "false",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
+}
+
+
 def sql_session(sc: SparkContext) -> Any:
     """Return the session that reads, set so that it changes no value."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
 
-    session = SparkSession(sc)
-    settings = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.readSideCharPadding": "false",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
-    }
-    for name, value in settings.items():
-        session.conf.set(name, value)
+    session = settled(SparkSession(sc))
     _use_utc(sc)
+    return session
+
+
+def settled(session: Any) -> Any:
+    """Return a session, set so that it changes no value, and prints none."""
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    sc = session.sparkContext
     jvm: Any = sc._jvm
     log4j = jvm.org.apache.logging.log4j
     for name in _TALKATIVE:
