@@ -96,6 +96,9 @@ def _output(way: Way, report: JobReport | None) -> OutputDataset:
         told["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
             rowCount=sum(day.rows_written for day in written), size=sum(day.stage_bytes for day in written)
         )
+    if report is not None and report.result_columns is not None:
+        # What a transform makes its columns of, only it knows.
+        return OutputDataset(*way.sink, facets=_schema(report.result_columns, report.result_columns), outputFacets=told)
     types = report.columns if report is not None else {}
     made_of = columns(types)
     of_columns = {

@@ -39,6 +39,8 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.readSideCharPadding": "false",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
+    # Over Parquet, Spark 4.2.0 runs a Python UDF in a way that never ends: SPARK-58241.
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
 }
 
 
@@ -60,7 +62,16 @@ def settled(session: Any) -> Any:
     log4j = jvm.org.apache.logging.log4j
     for name in _TALKATIVE:
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.{name}", log4j.Level.OFF)
+    _hush_python()
     return session
+
+
+def _hush_python() -> None:
+    """Keep PySpark itself from printing each exception of Spark SQL, with a stack and a text that may hold a value."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  # slow
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _use_utc(sc: SparkContext) -> None:

@@ -39,11 +39,13 @@ class PickledFunction(Wire):
 
     :param name: for people.
     :param python: the version whose bytecode it is, such as ``3.12``.
+    :param digest: the same for the same function, whichever process has pickled it.
     :param pickle: in base64. What the function closes over is in it.
     """
 
     name: str
     python: str
+    digest: str
     pickle: str = Field(repr=False)
 
 
@@ -62,7 +64,9 @@ class Transform(Wire):
     @property
     def digest(self) -> str:
         """Digest of what it does; of a function that is imported, of its name alone."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        if self.function is not None:
+            return self.function.digest
+        return hashlib.sha256(f"{self.reference or ''} {self.sql or ''}".encode()).hexdigest()
 
     def __str__(self) -> str:
         """Return what people call it."""

@@ -73,7 +73,7 @@ def _asked(error: Any, name: str) -> Any:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return _PLACE.sub("", lines[0] if lines else type(error).__name__)[:_MOST_CHARACTERS]
+    return _PLACE.sub("", lines[0] if lines else type(error).__name__)[:_MOST_CHARACTERS].rstrip(" ;")
 
 
 def _without_text(error: Exception) -> str:

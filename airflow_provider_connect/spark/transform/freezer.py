@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -116,11 +116,6 @@ class ResultFreezer(Freezer):
         with Waiting(self.polled.root) as waiting:
             waiting.tell(polled.attempt)
             return self._result(polled, self.job.attempt, erased, waiting)
-
-    def leftovers(self, day: Day) -> Iterator[Manifest]:
-        """Yield a day's results from earlier tries; what was polled of it is deleted."""
-        self._forget_polled(day)
-        return super().leftovers(day)
 
     @cached_property
     def fingerprint(self) -> str:
