@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import signal
@@ -11,19 +12,27 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from deltalake import DeltaTable
 
+from airflow_provider_connect.demo.sql.shop import Shop
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.submit.functions import shipped
 from tests.integration.spark.transform.test_sql import DAYS, requests
 from tests.unit.operators.conftest import Supervisor, dag_run, supervisor, task_instance  # noqa: F401  # a fixture
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # Airflow's hook leaves its pipe open, and whichever test comes next may be told.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
+DAGS = Path(__file__).parents[4] / "dags"
 PIPELINE = """\
 name: orders
 source: {sql: {conn_id: shop_db, table: orders, day_column: created_at}}
@@ -68,8 +77,21 @@ with DAG("made", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UT
 """
 
 
+def moved(dag: Any, task_id: str, run: Any) -> dict[str, Any]:
+    """Run a task of one day; return the day's report."""
+    task, events = dag.get_task(task_id), OutletEventAccessors()
+    ti = task_instance(dag_id=dag.dag_id, task_id=task_id)
+    context: Any = {"dag": dag, "dag_run": run, "ti": ti, "outlet_events": events}
+    task.render_template_fields(context)
+    report = task.execute(context)
+    (day,) = report["days"]
+    assert day["status"] == "published"
+    assert day["transform_seconds"] > 0
+    assert report["seconds"]["sql_session"] > 0
+    return dict(day)
+
+
 @pytest.mark.usefixtures("supervisor")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Airflow's hook leaves its pipe open
 def test_a_dag_file_s_function_and_a_pipeline_s_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database, file = tmp_path / "shop.db", tmp_path / "all.py"
     with closing(sqlite3.connect(database)) as shop, shop:
@@ -86,17 +108,7 @@ def test_a_dag_file_s_function_and_a_pipeline_s_sql(tmp_path: Path, monkeypatch:
     assert (sorted(bag.dags), bag.import_errors) == (["made", "orders"], {})
 
     def run(dag_id: str) -> dict[str, Any]:
-        task: Any = bag.dags[dag_id].get_task("load")
-        events = OutletEventAccessors()
-        ti = task_instance(dag_id=dag_id, task_id=task.task_id)
-        context: Any = {"dag": bag.dags[dag_id], "dag_run": dag_run(dag_id=dag_id), "ti": ti, "outlet_events": events}
-        task.render_template_fields(context)
-        report = task.execute(context)
-        (day,) = report["days"]
-        assert day["status"] == "published"
-        assert day["transform_seconds"] > 0
-        assert report["seconds"]["sql_session"] > 0
-        return dict(day)
+        return moved(bag.dags[dag_id], "load", dag_run(dag_id=dag_id))
 
     day = run("made")
     assert (day["counts"]["rows_polled"], day["rows_written"]) == (3, 2)
@@ -111,12 +123,39 @@ def test_a_dag_file_s_function_and_a_pipeline_s_sql(tmp_path: Path, monkeypatch:
     assert (row["cents"], str(row["loaded_for"]), row["run"]) == (600, "2026-10-05", dag_run(dag_id="x").run_id)
 
 
+@pytest.mark.usefixtures("supervisor")
+def test_the_example_dag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop, day = Shop(orders_per_day=500, customers=20), dt.date(2026, 10, 5)
+    shop.write(tmp_path / "shop.db", [day])
+    names = pa.table({"id": list(range(19)), "name": [f"Customer {number}" for number in range(19)]})
+    pq.write_table(names, tmp_path / "lake_customers.parquet")
+    monkeypatch.setenv("CONNECT_DEMO_TABLE", str(tmp_path / "lake"))
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_DB", json.dumps({"conn_type": "sqlite", "host": str(tmp_path / "shop.db")}))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    dag = DagBag(dag_folder=DAGS / "sql_transform.py").dags["sql_transform"]
+    orders = shop.orders(day)
+    told = moved(dag, "by_product", dag_run(dag_id="sql_transform"))
+    assert (told["counts"]["rows_polled"], told["rows_written"]) == (500, 5)
+    assert told["digest"] is not None
+    found = DeltaTable(tmp_path / "lake_by_product").to_pyarrow_table().to_pylist()
+    assert {row["product"]: (row["orders"], row["cents"]) for row in found} == {
+        product: (len(cents), sum(cents))
+        for product in {order["product"] for order in orders}
+        for cents in [[order["cents"] for order in orders if order["product"] == product]]
+    }
+    assert moved(dag, "with_customers", dag_run(dag_id="sql_transform"))["rows_written"] == 500
+    found = DeltaTable(tmp_path / "lake_with_customers").to_pyarrow_table().to_pylist()
+    assert {row["id"]: row["name"] for row in found} == {
+        order["id"]: f"Customer {order['customer']}" if order["customer"] < 19 else None for order in orders
+    }
+
+
 def test_a_driver_that_dies_in_between_leaves_the_polled_day_to_the_next(submit: Any, tmp_path: Path) -> None:
     marker = str(tmp_path / "died")
 
     def dies_once(frame: Any) -> Any:
         if frame.count() and not os.path.exists(marker):  # noqa: PTH110  # it runs in the driver
-            open(marker, "w").close()  # noqa: PTH123, SIM115
+            open(marker, "w").close()  # noqa: PTH123
             os.kill(os.getpid(), signal.SIGKILL)
         return frame.where("event IS NOT NULL")
 
