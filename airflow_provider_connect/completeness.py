@@ -9,7 +9,8 @@ The driver asks before each publish; nothing here reads anything. Four rules, th
 * ``reconcile``: an answer far from the vendor's own count of the day.
 
 Rows that shapes have left out count with the others: what is compared is what the source answered, whatever of it is
-published.
+published. A transform's result is not an answer: the rules look at what was polled, but that ``row_bounds`` compares
+what is published with what shapes left out, and ``on_empty`` speaks of a result without rows, too.
 
 The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts. None of
 the first three counts as lost what the erase list took out of the answer and the published rows still have: an erase
@@ -34,6 +35,7 @@ from airflow_provider_connect.sink import LedgerRow, OnEmpty
 from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import ONE_DAY
 from airflow_provider_connect.wire import Wire
 
@@ -103,26 +105,41 @@ def findings(
     replaced: LedgerRow | None,
     earlier: LedgerRow | None,
     before: Sequence[LedgerRow] = (),
+    result: Polled | None = None,
 ) -> list[Finding]:
     """Return what looks wrong with an answer.
+
+    Answers are compared with answers: where the ledger's rows were made by a transform, it knows how many were polled.
+    Only ``row_bounds`` compares what is published, for of earlier days no more may be known.
 
     :param replaced: what a publish would replace; None if nothing.
     :param earlier: the same; for the first snapshot of a day, the one of the day before.
     :param before: what the ledger has of the days before, for ``row_bounds``.
+    :param result: what a transform made of the answer; None without one.
     """
     rows = answered(polled)
     found = [all_ignored(day, polled, on_empty)]
     if replaced is not None and not any(found):
         found.append(emptied(day, polled, replaced, on_empty))
+        if result is not None and not any(found):
+            found.append(made_nothing(day, polled, result, replaced, on_empty))
     if earlier is not None and not any(found) and (rows or on_empty == "fail"):
         found.append(shrunk(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
     if rules.row_bounds is not None:
-        found.append(out_of_bounds(day, rows, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
+        made = _kept(polled if result is None else result)
+        found.append(out_of_bounds(day, made, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
     return [each for each in found if each is not None]
 
 
 def answered(of: Polled | LedgerRow) -> int:
-    """Return how many rows the source answered, those among them that shapes have left out."""
+    """Return how many rows the source answered: with those that shapes left out, and before a transform."""
+    if isinstance(of, LedgerRow) and ROWS_POLLED in of.counts:
+        return of.counts[ROWS_POLLED] + of.counts.get(FILTERED, 0)
+    return _kept(of)
+
+
+def _kept(of: Polled | LedgerRow) -> int:
+    """Return how many rows there would be, had shapes left none out."""
     return (of.rows_written if isinstance(of, Polled) else of.rows) + of.counts.get(FILTERED, 0)
 
 
@@ -136,7 +153,8 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
 
     :param earlier: what the answer would replace.
     """
-    if on_empty == "accept" or answered(polled) or earlier.rows <= _newly_erased(polled, earlier):
+    is_lost = earlier.rows and answered(earlier) > _newly_erased(polled, earlier)
+    if on_empty == "accept" or answered(polled) or not is_lost:
         return None
     read = max(polled.rows_read, polled.counts.get("rejected", 0))
     answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
@@ -144,6 +162,21 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
         f"day {day}: the source answered {answer}, and would delete the {earlier.rows:,} published rows of "
         f"{earlier.day} (generation {earlier.generation}): check why the source sent nothing; if that is right, set "
         "the operator's on_empty='accept' and clear the task",
+        is_fatal=True,
+    )
+
+
+def made_nothing(day: dt.date, polled: Polled, result: Polled, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
+    """Refuse to replace rows by a transform's result that has none, unless the operator accepts it.
+
+    :param earlier: what the result would replace.
+    """
+    if on_empty == "accept" or result.rows_written or not polled.rows_written or not earlier.rows:
+        return None
+    return Finding(
+        f"day {day}: the transform made no row of the {polled.rows_written:,} that were polled, and would delete the "
+        f"{earlier.rows:,} published rows of {earlier.day} (generation {earlier.generation}): check the transform, and "
+        "the tables that it reads; if that is right, set the operator's on_empty='accept' and clear the task",
         is_fatal=True,
     )
 
@@ -171,15 +204,16 @@ def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased:
     :param earlier: the day's newest publish, or the snapshot before this one.
     :param erased: how many rows the erase list took out of the answer that ``earlier`` still has.
     """
-    published = answered(earlier)
-    lost = published - rows - erased
-    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * published:
+    there = answered(earlier)
+    lost = there - rows - erased
+    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * there:
         return None
-    shaped = ", with those that shapes leave out" if published > earlier.rows else ""
+    shaped = ", with those that shapes leave out" if earlier.counts.get(FILTERED) else ""
     text = (
         f"day {day}: the source answered with {rows:,} rows"
-        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {published:,} are published of "
-        f"{earlier.day} (generation {earlier.generation}{shaped}): {_percent(lost, published)} fewer, and "
+        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {there:,} "
+        f"{'were polled for' if ROWS_POLLED in earlier.counts else 'are published of'} "
+        f"{earlier.day} (generation {earlier.generation}{shaped}): {_percent(lost, there)} fewer, and "
         f"shrink_percent allows {rules.shrink_percent:g} %: check whether the answer was cut; "
     )
     advice = "if it is right, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
@@ -197,8 +231,8 @@ def out_of_bounds(
     :param erased: how many rows the erase list took out of the answer. Those beyond the mean of the days before, which
         lack theirs, too, are not missing.
     """
-    compared = [row for row in before if answered(row)]
-    counts = [answered(row) for row in compared]
+    compared = [row for row in before if _kept(row)]
+    counts = [_kept(row) for row in compared]
     if len(counts) < bounds.least_days:
         return Finding(
             f"day {day}: row_bounds says nothing about its {rows:,} rows: the ledger has rows of {len(counts)} of the "

@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Intent, OnEmpty
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.stage.rejects import RejectsKeep
+from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
@@ -61,6 +62,7 @@ class JobConfig(Wire):
     :param shape: the shapes that rows pass in the poll, as :meth:`.Chain.serialize` returns them.
     :param rejects_keep: what the source's rejects keep of their records.
     :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
+    :param transform: what happens to a frozen day before it is published.
     """
 
     source_name: str
@@ -80,6 +82,7 @@ class JobConfig(Wire):
     shape: tuple[dict[str, Any], ...] = ()
     rejects_keep: RejectsKeep = "record"
     sealed_connections: SealedConnections | None = None
+    transform: Transform | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     progress_seconds: float = Field(default=5.0, gt=0)
 
@@ -147,6 +150,25 @@ class DayReport(Wire):
     poll_seconds: float = _told(
         0.0, "seconds", "From the first request to the manifest; 0 if an earlier attempt's stage was used.", 41.3
     )
+    transform_seconds: float | None = _told(
+        None,
+        "seconds",
+        "From the polled day to the manifest of its result, by whichever try made it; null without `transform=`.",
+        4.2,
+    )
+    polled_contents: str | None = _told(
+        None,
+        "48 hex digits",
+        "With `transform=`, of all columns of all polled rows, whatever their order: equal ones say the same.",
+        "1f0c0a6f3b7d41a28f0e8b5a3c7d41a29d0c6be2f4a1735e",
+    )
+    result_contents: str | None = _told(
+        None,
+        "48 hex digits",
+        "The same of the transform's result: where two runs polled the same and this differs, the transform is not "
+        "deterministic, or another table that it reads has changed.",
+        "7be2f4a1735e1f0c0a6f3b7d41a28f0e8b5a3c7d41a29d0c",
+    )
     publish_seconds: float = _told(0.0, "seconds", "From the sink's begin to its commit.", 0.8)
     earliest: dt.datetime | None = _told(
         None, "time, UTC", "Of the rows' times the first; null if they have none.", "2026-10-05T00:00:03Z"
@@ -205,7 +227,8 @@ class Totals(Wire):
     seconds: dict[str, float] = _told(
         ...,
         "seconds",
-        "Of the Spark job by phase: `start` (from the process to its first task), `work` and `total`.",
+        "Of the Spark job by phase: `start` (from the process to its first task), `work` and `total`; with "
+        "`transform=`, `sql_session` is the part of `start` that Spark SQL and the check of the transform took.",
         {"start": 3.1, "work": 42.6, "total": 46.2},
     )
 
@@ -217,7 +240,8 @@ TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
 class JobReport(Wire):
     """What became of a job: a report for each day, and the failure that decides what the task does.
 
-    :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``.
+    :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``; with a transform,
+        ``sql_session`` is a part of ``start``.
     :param sent: if the job had an allowance: when its requests were sent, in seconds since 1970.
     :param lost: how many more may have been sent: Spark lost the tasks that knew.
     :param failed: like :class:`Allowance`'s, after this job.
@@ -230,7 +254,9 @@ class JobReport(Wire):
     :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
     :param columns: of the source's rows, with their types as Spark names them; for lineage alone, so not of more than a
         thousand.
-    :param staged_columns: the same of the rows that are published, where shapes made others of them.
+    :param staged_columns: the same of the rows that are published, where shapes made others of them; ``made_of`` names
+        the source's columns behind each of those.
+    :param result_columns: the same of a transform's result; None without a transform.
     """
 
     attempt: str
@@ -249,6 +275,8 @@ class JobReport(Wire):
     count_said: tuple[int, int, float] | None = None
     columns: dict[str, str] = Field(default_factory=dict)
     staged_columns: dict[str, str] = Field(default_factory=dict)
+    made_of: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    result_columns: dict[str, str] | None = None
 
     @classmethod
     def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:

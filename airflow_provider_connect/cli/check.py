@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
-from airflow_provider_connect.errors import ConnectError, Failure, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.stage.transform import problem as transform_problem
+from airflow_provider_connect.submit.functions import shipped
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -83,6 +86,8 @@ def look(task: Task, text: str | None, report: Report) -> None:
     if schema is not None:
         report.add("source", FINE, f"{len(schema)} columns")
         schema = _shaped(pipeline, schema, report)
+    if pipeline.transform is not None:
+        report.of("transform", lambda: _transform(pipeline.transform, report))
     report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
     report.of("quota", lambda: _quota(pipeline, connections, day, report))
 
@@ -102,9 +107,18 @@ def _shaped(pipeline: Pipeline, schema: pa.Schema, report: Report) -> pa.Schema 
     return after
 
 
+def _transform(transform: str | Given | None, report: Report) -> None:
+    if isinstance(transform, str) and (problem := transform_problem(transform)) is not None:
+        raise ConfigError(f"transform: {problem}")
+    found = shipped(transform)
+    report.add("transform", UNKNOWN, f"{found} can be sent to Spark, which tries it first thing in a run")
+
+
 def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None, day: Day, report: Report) -> None:
     with pipeline.publisher(connections) as publisher:
-        if schema is None:
+        if pipeline.transform is not None:
+            report.add("sink", UNKNOWN, "the columns of the transform's result are known once Spark has tried it")
+        elif schema is None:
             report.add("sink", UNKNOWN, "the columns that it would get are not known")
         else:
             problems = publisher.inspect(schema, [day], pipeline.source.kind)

@@ -36,6 +36,8 @@ def show_rows(args: Namespace) -> None:
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.day(args.day)
     pipeline = task.rendered(day)
+    if pipeline.transform is not None:
+        note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
     rows = first_rows(pipeline, pipeline.connections(), day, args.rows)
     whole = args.output in ("json", "yaml")
     show(rows if whole else [{name: cut(value) for name, value in row.items()} for row in rows], args.output)

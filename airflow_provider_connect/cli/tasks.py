@@ -22,6 +22,7 @@ from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 
@@ -69,7 +70,7 @@ class Task:
         return days[0]
 
     def rendered(self, day: Day) -> Pipeline:
-        """Return source, sink, shapes and staging with their templates rendered as a run for this day would.
+        """Return what a task declares with its templates rendered as a run for this day would.
 
         :raises ConfigError: with all that is wrong with any of them.
         """
@@ -77,7 +78,7 @@ class Task:
         context, jinja = _context(operator, self.dag, day), operator.get_template_env()
         found: dict[str, Any] = {}
         problems = []
-        for name in ("source", "sink", "shape", "staging"):
+        for name in ("source", "sink", "shape", "staging", "transform"):
             try:
                 made = operator.render_template(getattr(operator, name), context, jinja)
                 found[name] = _checked(name, made)
@@ -90,12 +91,12 @@ class Task:
                 problems.append(f"task {self.name}: {error}")
         if problems:
             raise ConfigError("\n".join(problems))
-        return Pipeline(self, found["source"], found["sink"], found["shape"], found["staging"])
+        return Pipeline(self, *found.values())
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The source and the sink of a task, ready to be opened, and the shapes in between.
+    """The source and the sink of a task, ready to be opened, the shapes in between, and its transform.
 
     :param staging: the operator's option.
     """
@@ -105,6 +106,7 @@ class Pipeline:
     sink: Sink
     chain: Chain
     staging: str | None
+    transform: str | Given | None = None
 
     @property
     def key(self) -> StreamKey:
@@ -190,7 +192,7 @@ def _operator(task: Any) -> ConnectOperator | None:
 
 def _checked(name: str, made: Any) -> Any:
     """Return what an operator's argument was rendered to, checked."""
-    if name == "staging":
+    if name in ("staging", "transform"):
         return made
     return Chain.of(checked(made)) if name == "shape" else made.checked()
 

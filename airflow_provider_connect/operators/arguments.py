@@ -16,6 +16,7 @@ from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import OnEmpty, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.rejects import RejectsKeep
+from airflow_provider_connect.stage.transform import problem as transform_problem
 
 AssetEvents = Literal["task", "day"]
 LookbackDays = int | Literal["measured"]
@@ -67,6 +68,7 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
         "lookback_days": _lookback_days,
         "asset": _asset,
         "origin": _date,
+        "transform": transform_problem,
     }
     found = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
     _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])

@@ -32,6 +32,7 @@ from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airfl
 from airflow_provider_connect.operators.run_folder import remove, run_folder
 from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
 from airflow_provider_connect.shapes.chain import Chain, checked
+from airflow_provider_connect.stage.transform import held
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
     from airflow_provider_connect.stage.rejects import RejectsKeep
+    from airflow_provider_connect.stage.transform import Function
 
 
 FAILED_REPORT = "report"
@@ -94,6 +96,9 @@ class ConnectOperator(SparkSubmitOperator):
         none in a backfill's runs. Only days that the ledger has, from ``origin`` on, and that nobody has polled since
         the end of the run's own window (and ``ready_after``). ``measured`` takes the number from how late the rows of
         the last weeks came, from 1 to 10, and says in the log what it found; the source must be able to tell.
+    :param transform: what Spark SQL makes of each frozen day before it is published: a query over the view ``polled``
+        (templated), a function from a DataFrame to a DataFrame, or the name of one that Spark's driver can import,
+        ``package.module:function``. Whether it gives the same twice is up to it.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: what the task writes, as an Airflow asset; the sink's own by default. Give one if the sink's target is
         a template, or if others know the asset by an address that only the connection has (a topic's cluster, a
@@ -120,9 +125,10 @@ class ConnectOperator(SparkSubmitOperator):
         "shape",
         "days",
         "staging",
+        "transform",
         *(name for name in SparkSubmitOperator.template_fields if name not in OWNED),
     )
-    template_fields_renderers = {"source": "json", "sink": "json", "shape": "json"}
+    template_fields_renderers = {"source": "json", "sink": "json", "shape": "json", "transform": "sql"}
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
@@ -144,6 +150,7 @@ class ConnectOperator(SparkSubmitOperator):
         reconcile_percent: float = RECONCILE_PERCENT,
         ready_after: dt.timedelta | None = None,
         lookback_days: LookbackDays = 0,
+        transform: str | Function | None = None,
         progress_seconds: float = 5.0,
         asset: Asset | None = None,
         asset_events: AssetEvents = "task",
@@ -166,7 +173,7 @@ class ConnectOperator(SparkSubmitOperator):
         }
         own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
         own |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
-        own |= {"ready_after": ready_after, "lookback_days": lookback_days}
+        own |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
         require_sound(type(self).__name__, own | {"asset": asset, "asset_events": asset_events, "origin": origin})
         outlets, self.asset = with_outlet(outlets, asset_of(sink, asset))
         spark: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
@@ -193,6 +200,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.lookback_days = lookback_days
         if lookback_days:
             require_reloads(source, sink, lookback_days)
+        self.transform = held(transform)
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
         self.origin = origin_date(origin)
@@ -276,7 +284,7 @@ class ConnectOperator(SparkSubmitOperator):
         """Tell Airflow's OpenLineage provider what was moved; of a task that failed, what it had published by then."""
         from airflow_provider_connect.operators.lineage import facets  # noqa: PLC0415  # not for DAG files
 
-        return facets(self._way, self._report, self.shape)
+        return facets(self._way, self._report)
 
     def on_kill(self) -> None:
         """Stop Spark, and remove what the task left on disk."""
@@ -331,6 +339,7 @@ class ConnectOperator(SparkSubmitOperator):
             on_empty=self.on_empty,
             rejects_keep=self.rejects_keep or ("digest" if chain.hides else "record"),
             rules=self.rules,
+            transform=self.transform,
             progress_seconds=self.progress_seconds,
             origin=self.origin,
             conn_id=self._conn_id,

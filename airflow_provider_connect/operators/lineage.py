@@ -6,14 +6,13 @@ There is nothing to tell at the start but the asset, which the provider takes fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.connection import Dataset
 from airflow_provider_connect.errors import Failure
-from airflow_provider_connect.shapes.chain import Chain
-from airflow_provider_connect.shapes.shape import Columns, Shape
+from airflow_provider_connect.shapes.shape import Columns
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -41,22 +40,23 @@ class Way:
             return None
 
 
-def columns(names: Iterable[str], shapes: Sequence[Shape] = ()) -> Columns:
+def made_of(report: JobReport | None) -> Columns:
     """Return what each column of the target is made of: the column of the same name, unless shapes say otherwise."""
-    return Chain.of(shapes).columns({name: (name,) for name in names})
+    if report is None:
+        return {}
+    return report.made_of or {name: (name,) for name in report.columns}
 
 
-def facets(way: Way | None, report: JobReport | None, shapes: Sequence[Shape] = ()) -> OperatorLineage[Any, Any]:
+def facets(way: Way | None, report: JobReport | None) -> OperatorLineage[Any, Any]:
     """Return what the provider puts into its event.
 
     :param report: of what was done; None if nothing was, as the task failed before.
-    :param shapes: what rows pass on their way.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415  # an extra of the package
 
     if way is None:
         return OperatorLineage()
-    return OperatorLineage(inputs=[_input(way, report)], outputs=[_output(way, report, shapes)])
+    return OperatorLineage(inputs=[_input(way, report)], outputs=[_output(way, report)])
 
 
 def _input(way: Way, report: JobReport | None) -> InputDataset:
@@ -74,7 +74,7 @@ def _input(way: Way, report: JobReport | None) -> InputDataset:
     return InputDataset(*way.source, facets=_schema(types, types), inputFacets=told)
 
 
-def _output(way: Way, report: JobReport | None, shapes: Sequence[Shape]) -> OutputDataset:
+def _output(way: Way, report: JobReport | None) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import column_lineage_dataset as lineage  # noqa: PLC0415
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics  # noqa: PLC0415
@@ -86,8 +86,9 @@ def _output(way: Way, report: JobReport | None, shapes: Sequence[Shape]) -> Outp
         told["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
             rowCount=sum(day.rows_written for day in written), size=sum(day.stage_bytes for day in written)
         )
-    types = report.columns if report is not None else {}
-    made_of = columns(types, shapes) if types else {}
+    if report is not None and report.result_columns is not None:
+        # What a transform makes its columns of, only it knows.
+        return OutputDataset(*way.sink, facets=_schema(report.result_columns, report.result_columns), outputFacets=told)
     of_columns = {
         name: lineage.Fields(
             inputFields=[
@@ -95,11 +96,11 @@ def _output(way: Way, report: JobReport | None, shapes: Sequence[Shape]) -> Outp
                 for each in sources
             ]
         )
-        for name, sources in made_of.items()
+        for name, sources in made_of(report).items()
     }
     about = {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=of_columns)} if of_columns else {}
-    staged = (report.staged_columns if report is not None else {}) or types
-    return OutputDataset(*way.sink, facets=_schema(made_of, staged) | about, outputFacets=told)
+    staged = (report.staged_columns or report.columns) if report is not None else {}
+    return OutputDataset(*way.sink, facets=_schema(staged, staged) | about, outputFacets=told)
 
 
 def _transformation(name: str, source: str) -> Any:

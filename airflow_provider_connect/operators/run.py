@@ -32,7 +32,8 @@ from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
-from airflow_provider_connect.submit import launch, sealed
+from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.submit import functions, launch, sealed
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Order:
     on_empty: OnEmpty
     rejects_keep: RejectsKeep
     rules: Rules
+    transform: str | Given | None
     progress_seconds: float
     origin: dt.date | None
     conn_id: str
@@ -160,6 +162,7 @@ class Run:
             shape=tuple(order.chain.serialize()),
             rejects_keep=order.rejects_keep,
             rules=order.rules,
+            transform=functions.shipped(order.transform),
             progress_seconds=order.progress_seconds,
         )
         start = start_day(context["dag"].start_date, source.timezone)

@@ -27,6 +27,7 @@ from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.differences import with_differences
 from airflow_provider_connect.spark.freezer import Freezer, Known
 from airflow_provider_connect.spark.progress import Progress, say
+from airflow_provider_connect.spark.transform import begin as transforming
 from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.erasing import EraseList
@@ -171,8 +172,7 @@ class Days:
             return dict.fromkeys(days, Failure.of(error))
         found = {day: self._state_of(day, erased) for day in days}
         _let_wait(found, waiting)
-        newest = {day: each.newest for day, each in found.items() if isinstance(each, _Unpolled)}
-        stop = False
+        newest, stop = {day: each.newest for day, each in found.items() if isinstance(each, _Unpolled)}, False
         for group in groups(list(newest), len(days)):
             if stop:
                 found |= {day: DayReport.of(day, "not_started") for day in group}
@@ -191,8 +191,7 @@ class Days:
         """Return what the ledger, and then the stage, know of a day."""
         try:
             ledger = self.publisher.ledger
-            row = ledger.published(day.date, self.job.intent.token)
-            if row is not None:
+            if (row := ledger.published(day.date, self.job.intent.token)) is not None:
                 self._forget_leftovers(day)
                 return _already(day, row)
             newest = ledger.newest(day.date, self.source.kind)
@@ -212,7 +211,7 @@ class Days:
             stage=self.root.url,
             kind=self.source.kind,
             labels=self.job.labels,
-            on_empty=completeness.emptiness(polled, self.job.on_empty),
+            on_empty=completeness.emptiness(manifest.answered, self.job.on_empty),
             answer=self.freezer.answer(manifest),
         )
         confirms = self._confirms(publish, frozen.newest)
@@ -220,7 +219,7 @@ class Days:
         started = time.monotonic()
         try:
             with self.progress.publishing(day, polled.rows_written):
-                row = self._confirm(publish) if confirms else self._publish(publish)
+                row = (self._confirm if confirms else self._publish)(publish)
         except (OvertakenError, SupersededError):
             self._forget(manifest)
             raise
@@ -230,6 +229,7 @@ class Days:
             "rows_written": row.rows,
             "rows_before": frozen.newest.rows if frozen.newest and frozen.newest.day == day.date else None,
             "publish_seconds": time.monotonic() - started,
+            **transforming.figures(manifest),
         }
         if frozen.is_kept:
             polled = polled.model_copy(update={"seconds": 0.0, "retries": 0})
@@ -264,7 +264,7 @@ class Days:
         """
         found = [] if confirms else self._findings(manifest, newest)
         if self.counts is not None and not any(finding.is_fatal for finding in found):
-            polled = manifest.polled  # the vendor counts those whom we leave out, too
+            polled = manifest.answered  # the vendor counts those whom we leave out, too
             rows = completeness.answered(polled) + polled.counts.get("erased", 0)
             counted = self.counts.finding(manifest.day, rows)
             found += [counted] if counted is not None else []
@@ -284,7 +284,8 @@ class Days:
         replaced = newest if self.sink.replaces(self.source.kind) else None
         return completeness.findings(
             date,
-            manifest.polled,
+            manifest.answered,
+            result=None if manifest.transformed is None else manifest.polled,
             on_empty=job.on_empty,
             rules=job.rules,
             replaced=replaced,
@@ -310,8 +311,7 @@ class Days:
             return self.publisher.commit(publish, token, receipts)
         except BaseException as error:
             self._abort(publish, token)
-            row = self._published_meanwhile(publish) if isinstance(error, ConnectError) else None
-            if row is None:
+            if not isinstance(error, ConnectError) or (row := self._published_meanwhile(publish)) is None:
                 raise
             return row
 
@@ -392,8 +392,8 @@ def _describe(report: DayReport, *, with_reason: bool) -> str:
     if report.status == "published":
         text += (
             f" ({report.duplicates:,} duplicates dropped, {report.rejected:,} rejected), "
-            f"{report.raw_bytes / 1e6:,.1f} MB, "
-            f"{report.poll_seconds:.1f} s to poll, {report.publish_seconds:.2f} s to publish"
+            f"{report.raw_bytes / 1e6:,.1f} MB, {report.poll_seconds:.1f} s to poll, "
+            f"{report.publish_seconds:.2f} s to publish"
         )
     if report.link is not None:
         text += f"; {report.reference}: {report.link}"

@@ -35,25 +35,44 @@ _TALKATIVE = ("executor.Executor", "scheduler.TaskSetManager", "scheduler.DAGSch
 """Loggers of Spark's that print an exception with its text, which may hold a value. Our message names it without."""
 
 
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.readSideCharPadding": "false",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
+    # Over Parquet, Spark 4.2.0 runs a Python UDF in a way that never ends: SPARK-58241.
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+}
+
+
 def sql_session(sc: SparkContext) -> Any:
     """Return the session that reads, set so that it changes no value."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
 
-    session = SparkSession(sc)
-    settings = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.readSideCharPadding": "false",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(_BATCH_BYTES),
-    }
-    for name, value in settings.items():
-        session.conf.set(name, value)
+    session = settled(SparkSession(sc))
     _use_utc(sc)
+    return session
+
+
+def settled(session: Any) -> Any:
+    """Return a session, set so that it changes no value, and prints none."""
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    sc = session.sparkContext
     jvm: Any = sc._jvm
     log4j = jvm.org.apache.logging.log4j
     for name in _TALKATIVE:
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.{name}", log4j.Level.OFF)
+    _hush_python()
     return session
+
+
+def _hush_python() -> None:
+    """Keep PySpark itself from printing each exception of Spark SQL, with a stack and a text that may hold a value."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  # slow
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _use_utc(sc: SparkContext) -> None:

@@ -35,6 +35,7 @@ from airflow_provider_connect.spark.allowance import Dealer
 from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
 from airflow_provider_connect.spark.progress import Progress, Rows, say
+from airflow_provider_connect.spark.transform import begin as transforming
 from airflow_provider_connect.stage import temporary as temporary_stage
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.values.ddl import types_by_column
@@ -93,31 +94,33 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         poller.spark = functools.cache(lambda: _sql_session(starting()))
         read = poller.schema()
         schema = shaping.chain.schema(read)
-        if problems := publisher.preflight(schema, job.all_days, source.kind):
-            raise ConfigError("; ".join(problems))
+        transformation, sql_seconds = transforming.begun(job, schema, lambda: _sql_session(starting()))
+        result = schema if transformation is None else transformation.schema
+        if problems := publisher.preflight(result, job.all_days, source.kind):
+            raise ConfigError("; ".join(problems) + transforming.hint(result, schema))
         own = sink.stage_root(connections)
         root = _stage(own, job)
 
         # imported late: pyarrow loads while the JVM starts
         from airflow_provider_connect.spark.days import Days  # noqa: PLC0415
-        from airflow_provider_connect.spark.freezer import Freezer  # noqa: PLC0415
 
+        freezer_class, polled_root = transforming.polling(transformation, root)
         sc = starting()
-        seconds = {"start": time.monotonic() - started}
+        seconds = {"start": time.monotonic() - started} | ({"sql_session": sql_seconds} if transformation else {})
         counts = Counts(source, poller, job.rules, dealer.counts)
         parallel_days = 1 if source.kind == "increment" else source.parallel_days
         width = min(parallel_days, sc.defaultParallelism, dealer.width)
         plans = min(width, len(groups(job.all_days, poller.days_per_plan)))
         rows = Rows(publisher.ledger, source.kind, counts.known)
-        with Progress(root, job.progress_seconds, len(job.all_days), rows) as progress:
-            freezer = Freezer(
+        with Progress(polled_root, job.progress_seconds, len(job.all_days), rows) as progress:
+            freezer = freezer_class(
                 job=job,
                 source=source,
                 sink=sink,
                 connection=connection,
                 poller=poller,
                 schema=schema,
-                root=root,
+                root=polled_root,
                 progress=progress,
                 poll_parts=_pollster(sc, poller, read, connection, shaping),
                 dealer=dealer,
@@ -131,11 +134,11 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 sink=sink,
                 publisher=publisher,
                 key=key,
-                schema=schema,
+                schema=result,
                 root=root,
                 keeps_stage=own is not None,
                 progress=progress,
-                freezer=freezer,
+                freezer=transforming.freezing(transformation, freezer, root, publisher.ledger),
                 put_shares=_putter(sc, job, key, root.url, connections) if publisher.has_put else None,
                 task_lives=watchdog.sees_task,
                 counts=counts,
@@ -146,14 +149,15 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
             dealer.expect(source.requests_apart(job.all_days, alone), most_each=source.retry_budget_requests)
             reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger, alone), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
-        swept = _swept(sink.target, publisher.sweep)
+        swept = _swept(sink.target, publisher.sweep) + _swept(root.url, lambda: transforming.swept(root))
         if own is None:
             swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
     _hush(sc)
-    columns = {"columns": types_by_column(read)}
-    if shaping.chain:
-        columns["staged_columns"] = types_by_column(schema)
-    report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept, **columns)
+    told: dict[str, Any] = {"columns": types_by_column(read)}
+    told["result_columns"] = types_by_column(result) if transformation else None
+    if shaping.chain and (staged := types_by_column(schema)):
+        told |= {"staged_columns": staged, "made_of": shaping.chain.made_of(read)}
+    report = JobReport.of(job.attempt, reports, seconds=seconds, swept_files=swept, **told)
     waits = report.failure is not None and report.failure.type == QuotaError.__name__
     late = freezer.deadlines
     return report.model_copy(update={"to_count": late.dates, "alone": late.alone}) if waits else report

@@ -119,6 +119,19 @@ class Seen(Wire):
     erased: int = 0
 
 
+class Transformed(Wire):
+    """What a transform made its result of.
+
+    :param rows: how many rows were polled.
+    :param contents: their digest, like :class:`Polled`'s.
+    :param seconds: how long the transform took.
+    """
+
+    rows: int
+    contents: str | None = None
+    seconds: float = 0.0
+
+
 class Manifest(Wire):
     """A whole day, frozen: the only thing that is ever published.
 
@@ -127,6 +140,7 @@ class Manifest(Wire):
     :param seen: read before the poll. Once the ledger has moved on, the manifest is stale and not published.
     :param polled_at: when the poll began, UTC; for people only, it decides nothing.
     :param span: what an increment has read; None of other rows.
+    :param transformed: what the rows were made of by a transform; None if they are as they were polled.
     """
 
     day: Day
@@ -136,6 +150,14 @@ class Manifest(Wire):
     seen: Seen = Field(default_factory=Seen)
     polled_at: dt.datetime | None = None
     span: Span | None = None
+    transformed: Transformed | None = None
+
+    @property
+    def answered(self) -> Polled:
+        """What the source answered, as far as rows are counted: a transform makes more or fewer of them."""
+        if self.transformed is None:
+            return self.polled
+        return self.polled.model_copy(update={"rows_written": self.transformed.rows})
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:

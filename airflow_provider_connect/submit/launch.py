@@ -94,7 +94,8 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
     if not master.startswith("local"):
         return Launch(str(JOB), ALWAYS | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
     # In the run's folder, Spark's temporary files are removed even if Spark was killed and could not do so.
-    conf = ALWAYS | LOCAL | {"spark.local.dir": str(run_folder / "spark")} | dict(user_conf)
+    own = {"spark.local.dir": str(run_folder / "spark"), "spark.sql.warehouse.dir": str(run_folder / "warehouse")}
+    conf = ALWAYS | LOCAL | own | dict(user_conf)
     cache = cache_folder()
     env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1", **LOCAL_ENV}
     flags = _fast_jvm(user_conf)

@@ -33,6 +33,7 @@ from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.submit import launch
 from airflow_provider_connect.window import Day
 
@@ -62,6 +63,7 @@ class Task(NamedTuple):
     cpu_seconds: float
     work_seconds: float
     peak_mb: float
+    report: JobReport
 
 
 class Bench:
@@ -96,9 +98,10 @@ class Bench:
             pool.apply(warm_up)
             return pool.apply(poll_and_stage, (self.connection, day, str(self.folder / f"stage-{next(RUNS)}")))
 
-    def task(self, days: list[dt.date], **options: object) -> Task:
+    def task(self, days: list[dt.date], *, transform: Transform | None = None, **options: object) -> Task:
         """Run the whole job over days into a new table, as the operator does.
 
+        :param transform: what Spark SQL makes of each day.
         :param options: more of the source's.
         """
         run = self.folder / f"run-{next(RUNS)}"
@@ -113,6 +116,7 @@ class Bench:
             attempt=f"{'a' * 16}-000001",
             report=str(run / "report.json"),
             progress_seconds=5,
+            transform=transform,
         )
         (run / "job.json").write_text(job.model_dump_json())
         write_connections(run / "connections.json", {"mixpanel": self.connection})
@@ -130,7 +134,7 @@ class Bench:
             sys.exit((run / "log").read_text())
         report = JobReport.model_validate_json((run / "report.json").read_text())
         shutil.rmtree(run)
-        return Task(seconds, cpu_seconds, report.seconds["work"], peak_mb)
+        return Task(seconds, cpu_seconds, report.seconds["work"], peak_mb, report)
 
 
 def warm_up() -> None:

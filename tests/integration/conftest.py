@@ -28,6 +28,7 @@ from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.submit import launch
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.publish_bench import bench, publish_api
@@ -83,6 +84,7 @@ class Submitter:
     source_name: str = "mixpanel"
     sink_name: str = "delta"
     sink_connections: dict[str, Connection] = field(default_factory=dict)
+    transform: Transform | None = None
 
     def sink_options(self) -> dict[str, Any]:
         return {"path": str(self.table)}
@@ -136,6 +138,7 @@ class Submitter:
             staging=str(self.staging),
             progress_seconds=0.5,
             **more,
+            transform=self.transform,
         )
         return folder, job, {options["conn_id"]: connection or self.connection(), **self.sink_connections}
 

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.late import LATE_COUNTS
+from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 _KNOWN = "/late"
+_POLLED = f"/{ROWS_POLLED}"
 _KEPT_OUT = ("erased", FILTERED)
 
 Transaction = Callable[[dt.date, str], int | None]
@@ -32,15 +34,19 @@ def late_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int
 
 
 def kept_out_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int]:
-    """Return what records how many of a day's rows erases and shapes keep out, in the same form."""
+    """Return what records how many of a day's rows erases and shapes keep out, and how many a transform was given."""
     found = {f"/{name}": row.counts.get(name, 0) for name in _KEPT_OUT}
+    # A day may be made of no rows at all, and 0 says that there was no transform.
+    found[_POLLED] = row.counts.get(ROWS_POLLED, -1) + 1
     return {what: rows for what, rows in found.items() if rows or transaction(row.day, what)}
 
 
 def kept_out_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:
-    """Return how many rows the newest publish of a day keeps out, by what keeps them; {} if none."""
+    """Return the same of a day's newest publish, by the counts' names; {} if it says nothing."""
     found = {name: transaction(day, f"/{name}") for name in _KEPT_OUT}
-    return {name: rows for name, rows in found.items() if rows}
+    polled = transaction(day, _POLLED)
+    made_of = {ROWS_POLLED: polled - 1} if polled else {}
+    return {name: rows for name, rows in found.items() if rows} | made_of
 
 
 def late_counts(transaction: Transaction, day: dt.date) -> dict[str, int]:

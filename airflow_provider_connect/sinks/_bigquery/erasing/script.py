@@ -22,6 +22,7 @@ from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.deleted import DELETED
 from airflow_provider_connect.stage.late import LATE_COUNTS
+from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
@@ -258,7 +259,7 @@ def generation_without(before: LedgerRow, counted: Counted, *, token: str, run: 
 
     :param before: the day's newest row.
     """
-    kept = {name: before.counts[name] for name in (*LATE_COUNTS, FILTERED) if name in before.counts}
+    kept = {name: before.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in before.counts}
     return before.model_copy(
         update={
             "generation": before.generation + 1,

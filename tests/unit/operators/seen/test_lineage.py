@@ -11,8 +11,6 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.utils.state import TaskInstanceState
 
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.operators.lineage import columns
-from airflow_provider_connect.shapes import Drop
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
@@ -91,9 +89,15 @@ def test_a_task_that_begins_has_its_asset_by_the_same_name(ledger: TinyLedger, t
     assert Dataset(target["namespace"], target["name"]) == task.operator.sink.dataset({})
 
 
-def test_shapes_say_what_columns_are_made_of() -> None:
-    assert columns(["id", "name"]) == {"id": ("id",), "name": ("name",)}
-    assert columns(["id", "name"], [Drop(columns=("id",))]) == {"name": ("name",)}
+def test_shapes_say_what_columns_are_made_of(task: Task, spark_submit: SparkSubmit, tmp_path: Path) -> None:
+    told = 'staged_columns={"who": "STRING", "loaded": "DATE"}, made_of={"who": ["id", "name"], "loaded": []}'
+    spark_submit.does(WORKED.replace('"name": "STRING"})', f'"name": "STRING"}}, {told})'))
+    task.run()
+    [target] = event_of(task, TaskInstanceState.SUCCESS, tmp_path / "events.json")["outputs"]
+    assert [field["name"] for field in target["facets"]["schema"]["fields"]] == ["who", "loaded"]
+    fields = target["facets"]["columnLineage"]["fields"]
+    assert [each["field"] for each in fields["who"]["inputFields"]] == ["id", "name"]
+    assert fields["loaded"]["inputFields"] == []
 
 
 def connection(kind: str, **fields: Any) -> Connection:

@@ -54,7 +54,7 @@ def test_every_day_with_such_rows_gets_a_generation_without_them(lab: Lab) -> No
 
 
 def test_how_late_a_day_came_and_what_shapes_left_out_stay_known(lab: Lab) -> None:
-    late = {"late_1_days": 5, "late_2_days": 1, "shape_filtered": 7}
+    late = {"late_1_days": 5, "late_2_days": 1, "shape_filtered": 7, "rows_polled": 0}
     publish = lab.stage(MAY, ["a", "b"], "t4")
     polled = publish.manifest.polled.model_copy(update={"counts": late})
     lab.commit(replace(publish, manifest=publish.manifest.model_copy(update={"polled": polled})))

@@ -64,7 +64,7 @@ def test_options(tmp_path: Path) -> None:
 
 
 def test_how_late_a_day_came_is_known(lab: TablesLab) -> None:
-    late = {"late_1_days": 5, "late_2_days": 1, "shape_filtered": 7}
+    late = {"late_1_days": 5, "late_2_days": 1, "shape_filtered": 7, "rows_polled": 0}
     publish = lab.stage(OLD, "t1")
     polled = publish.manifest.polled.model_copy(update={"counts": late})
     lab.commit(replace(publish, manifest=publish.manifest.model_copy(update={"polled": polled})))

@@ -1,0 +1,216 @@
+"""Freezes the results of a transform: each day is polled into a stage of its own, transformed, and frozen again.
+
+Under the root of the stage, what was polled lies apart ::
+
+    _connect/polled/…          a stage like any other: days as the source gave them, until their results are frozen
+    day=<date>/…, _connect/…   the results, which are published
+
+A try that finds a frozen result publishes it; one that finds a polled day transforms that; so what was polled once is
+not polled again, and what was transformed once is not transformed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from airflow_provider_connect.errors import ConnectError, Failure, worst
+from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.spark.freezer import Freezer, Known
+from airflow_provider_connect.spark.poll import PollTask
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.transform import blame
+from airflow_provider_connect.spark.transform.frames import Transformation
+from airflow_provider_connect.spark.transform.freezing import OUTCOME, FreezeTask, Frozen, empty, freezer
+from airflow_provider_connect.spark.waiting import Waiting
+from airflow_provider_connect.stage import temporary
+from airflow_provider_connect.stage.erasing import EraseList, Eraser
+from airflow_provider_connect.stage.manifest import (
+    CONTROL,
+    Manifest,
+    Polled,
+    Seen,
+    Transformed,
+    attempt_folder,
+    manifest_file,
+)
+from airflow_provider_connect.stage.plans import refuse
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.transform import ROWS_POLLED
+from airflow_provider_connect.window import Day
+
+POLLED = f"{CONTROL}/polled"
+
+
+def polled_root(root: Folder) -> Folder:
+    """Return where days lie as they were polled."""
+    return Folder(f"{root.url}/{POLLED}")
+
+
+def sweep(root: Folder) -> int:
+    """Delete polled days of attempts that are long dead; return how many files."""
+    polled = polled_root(root)
+    return temporary.sweep(polled, polled.now() - temporary.SILENT) if polled.files() else 0
+
+
+class PolledFreezer(Freezer):
+    """Freezes days as they were polled: in one table, without marks, and on an erase list by the source's columns."""
+
+    def _task(self, part: InputPartition, *args: Any, **kwargs: Any) -> str:
+        task = PollTask.model_validate_json(super()._task(part, *args, **kwargs))
+        update: dict[str, Any] = {"tables": None, "soft_deletes": False}
+        if task.erased.column not in self.schema.names:
+            update["erased"] = EraseList()  # the result has that column
+        return task.model_copy(update=update).model_dump_json()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFreezer(Freezer):
+    """Freezes results.
+
+    :param polled: freezes what they are made of.
+    :param transformation: makes them.
+    :param erase_list: reads the stream's erase list anew.
+    """
+
+    polled: Freezer
+    transformation: Transformation
+    erase_list: Callable[[], EraseList]
+
+    @classmethod
+    def over(
+        cls, polled: Freezer, root: Folder, transformation: Transformation, erase_list: Callable[[], EraseList]
+    ) -> ResultFreezer:
+        """Return what freezes the results of what another freezes."""
+        same = {each.name: getattr(polled, each.name) for each in fields(Freezer)}
+        return cls(**same | {"root": root}, polled=polled, transformation=transformation, erase_list=erase_list)
+
+    def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
+        """Poll days, and freeze the result of each; parameters and errors are those of the one that polls."""
+        Eraser(known.erased, self.transformation.schema)
+        found = self.polled.poll(known, attempt)
+        with Waiting(self.polled.root) as waiting:
+            waiting.begin(each.attempt for each in found.values() if isinstance(each, Manifest))
+            for day, each in found.items():
+                if isinstance(each, Manifest):
+                    found[day] = self._result_or_failure(each, attempt, known.erased, waiting)
+        return found
+
+    def kept(self, day: Day, seen: Seen) -> Manifest | None:
+        """Return the result that an earlier try left, or make one of what it had polled; None if it left nothing."""
+        result = super().kept(day, seen)
+        if result is not None:
+            self._forget_polled(day)
+            return result
+        polled = self.polled.kept(day, seen)
+        if polled is None:
+            return None
+        erased = self.erase_list()
+        if erased.version != seen.erased:
+            return None  # somebody erases right now: the day is polled under the new list
+        with Waiting(self.polled.root) as waiting:
+            waiting.tell(polled.attempt)
+            return self._result(polled, self.job.attempt, erased, waiting)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of all that decides what a result is: how it is polled, and the transform with its columns."""
+        columns = self.transformation.schema.serialize().to_pybytes().hex()
+        text = json.dumps([self.polled.fingerprint, self.transformation.digest, columns])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _result_or_failure(
+        self, polled: Manifest, attempt: str, erased: EraseList, polled_waits: Waiting
+    ) -> Manifest | Failure:
+        try:
+            return self._result(polled, attempt, erased, polled_waits)
+        except Exception as error:  # noqa: BLE001  # it concerns this day alone, and the report carries it, by type
+            return Failure.of(error)
+
+    def _result(self, polled: Manifest, attempt: str, erased: EraseList, polled_waits: Waiting) -> Manifest:
+        day, name = polled.day, f"{attempt}-{polled.day.date:%Y%m%d}"
+        started = time.monotonic()
+        say(f"day {day}: {polled.polled.rows_written:,} rows polled, now transform={self.transformation.what}")
+        with Waiting(self.root) as waiting:
+            # A sweep must find a sign of this attempt beside its first file.
+            waiting.tell(name)
+            made = self._frozen(polled, name, erased)
+            seconds = time.monotonic() - started
+            manifest = polled.model_copy(
+                update={
+                    "attempt": name,
+                    "fingerprint": self.fingerprint,
+                    "polled": made,
+                    "transformed": Transformed(
+                        rows=polled.polled.rows_written, contents=polled.polled.contents, seconds=seconds
+                    ),
+                }
+            )
+            self.root.write(manifest_file(name), manifest.model_dump_json().encode(), durable=True)
+        say(f"day {day}: transformed into {made.rows_written:,} rows in {seconds:.1f} s")
+        polled_waits.end(polled.attempt)
+        self._forget(polled)
+        return manifest
+
+    def _frozen(self, polled: Manifest, attempt: str, erased: EraseList) -> Polled:
+        """Compute a result, and freeze it on the executors.
+
+        :raises ConnectError: the worst failure of its pieces.
+        """
+        schema, what = self.transformation.schema, self.transformation.what
+        task = FreezeTask(
+            root=self.root.url,
+            day=polled.day,
+            attempt=attempt,
+            erased=erased,
+            tables=self.sink.tables,
+            soft_deletes=self.sink.stages_marks(self.source.kind),
+        )
+        urls = [spark_url(f"{self.polled.root.url}/{file.path}") for file in polled.polled.files]
+        frame = self.transformation.over(urls, polled.day)
+        try:
+            rows = frame.mapInArrow(freezer(task, schema), f"{OUTCOME} string").collect()
+        except Exception as error:  # noqa: BLE001  # the JVM's, whose text may hold anything
+            raise blame.of_run(what, error) from None
+        pieces = [Frozen.model_validate_json(row[0]) for row in rows]
+        if (failure := worst([piece.failure for piece in pieces if piece.failure])) is not None:
+            raise failure.error()
+        total = Polled.total([empty(schema), *(piece.polled for piece in pieces if piece.polled is not None)])
+        same = {name: getattr(polled.polled, name) for name in _OF_THE_POLL}
+        counts = polled.polled.counts | total.counts | {ROWS_POLLED: polled.polled.rows_written}
+        return total.model_copy(update=same | {"counts": counts, "rejects": self._rejects(polled, attempt)})
+
+    def _rejects(self, polled: Manifest, attempt: str) -> tuple[Any, ...]:
+        """Give what could not become a row a second name, among the files of the result."""
+        named = []
+        for file in polled.polled.rejects:
+            path = f"{attempt_folder(attempt)}/{file.path.rpartition('/')[2]}"
+            self.root.copy(f"{POLLED}/{file.path}", path)
+            named.append(file.model_copy(update={"path": path}))
+        self.root.sync([file.path for file in named])
+        return tuple(named)
+
+    def _forget_polled(self, day: Day) -> None:
+        for left in self.polled.leftovers(day):
+            self._forget(left)
+
+    def _forget(self, polled: Manifest) -> None:
+        """Delete what was polled: its result is frozen. A failure does not fail the day: a later sweep tries again."""
+        try:
+            refuse(self.polled.root, polled)
+            temporary.forget(self.polled.root, polled)
+        except ConnectError as error:
+            say(f"day {polled.day}: polled files could not be deleted: {error}")
+
+
+_OF_THE_POLL = ("rows_read", "wire_bytes", "raw_bytes", "retries", "seconds", "earliest", "latest", "parts")
+
+
+def spark_url(url: str) -> str:
+    """Return what Spark calls a file of the stage: Hadoop has a name of its own for S3."""
+    return url.replace("s3://", "s3a://", 1) if url.startswith("s3://") else url

@@ -1,0 +1,59 @@
+"""A transform without Spark SQL: a function over an Arrow table stands where Spark's plan stands."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.freezer import Freezer
+from airflow_provider_connect.spark.transform.freezer import PolledFreezer, ResultFreezer, polled_root
+
+Make = Callable[[pa.Table], pa.Table]
+
+
+class FrameHere:
+    """Stands where a DataFrame stands: its rows come in two pieces, each a task of its own."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def mapInArrow(self, freeze: Any, ddl: str) -> FrameHere:  # noqa: N802  # its own name
+        half = (self.table.num_rows + 1) // 2
+        pieces = [self.table.slice(0, half), self.table.slice(half)]
+        self.rows = [(batch.column(0)[0].as_py(),) for piece in pieces for batch in freeze(iter(piece.to_batches()))]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self.rows
+
+
+class TransformationHere:
+    """Stands where a transform that Spark has tried stands."""
+
+    what = "here()"
+
+    def __init__(self, source: pa.Schema, make: Make, schema: pa.Schema | None = None, digest: str = "d") -> None:
+        self.source, self.make, self.digest = source, make, digest
+        self.schema = source if schema is None else schema
+        self.calls = 0
+
+    def over(self, urls: list[str], day: Any) -> FrameHere:
+        self.calls += 1
+        tables = [pq.read_table(url, partitioning=None).cast(self.source) for url in urls]
+        return FrameHere(self.make(pa.concat_tables(tables) if tables else self.source.empty_table()))
+
+
+def transforming(
+    days: Days, make: Make, *, schema: pa.Schema | None = None, digest: str = "d"
+) -> tuple[Days, TransformationHere]:
+    """Return days with a transform, and that transform."""
+    same = {each.name: getattr(days.freezer, each.name) for each in dataclasses.fields(Freezer)}
+    polled = PolledFreezer(**same | {"root": polled_root(days.root)})
+    here: Any = TransformationHere(days.schema, make, schema, digest)
+    freezer = ResultFreezer.over(polled, days.root, here, days.publisher.ledger.erased)
+    return dataclasses.replace(days, freezer=freezer, schema=here.schema), here
