@@ -15,7 +15,7 @@ from airflow_provider_connect.operators.arguments import LookbackDays, require_r
 from airflow_provider_connect.operators.measured import days_to_measure, measured, probes
 from airflow_provider_connect.operators.window import as_text, start_day
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.stage.late import LATE_DAYS
+from airflow_provider_connect.stage.counts import LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day, groups, span
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.stage.late import LATE_COUNTS, LATE_DAYS
+from airflow_provider_connect.stage.counts import LATE_COUNTS, LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
 
 MEASURED_DAYS = 14

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.stage.late import LATE, LATE_COUNTS, LATE_DAYS
+from airflow_provider_connect.stage.counts import LATE, LATE_COUNTS, LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(micro
 
 
 def count_late(tally: Tally, day: Day, arrived: pa.Array) -> None:
-    """Count a day's late rows; see :mod:`airflow_provider_connect.stage.late` for the names.
+    """Count a day's late rows; see :mod:`airflow_provider_connect.stage.counts` for the names.
 
     :param arrived: when each row of the batch reached the vendor: timestamps in microseconds, UTC. A null is not late.
     """

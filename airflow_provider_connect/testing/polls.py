@@ -19,8 +19,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.stage.counts import LATE_COUNTS
 from airflow_provider_connect.stage.digest import RECORD_KEY
-from airflow_provider_connect.stage.late import LATE_COUNTS
 from airflow_provider_connect.testing.connectors import secrets_of
 from airflow_provider_connect.testing.faults import FaultyServer
 from airflow_provider_connect.window import Day

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import Sink
-from airflow_provider_connect.stage.late import LATE_COUNTS
+from airflow_provider_connect.stage.counts import LATE_COUNTS
 from airflow_provider_connect.testing.bench import (
     DAYS,
     KEY,

@@ -11,8 +11,7 @@ import datetime as dt
 from collections.abc import Callable
 
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.stage.counts import FILTERED
-from airflow_provider_connect.stage.late import LATE_COUNTS
+from airflow_provider_connect.stage.counts import FILTERED, LATE_COUNTS
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 _KNOWN = "/late"

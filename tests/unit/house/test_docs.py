@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources._x_search.columns import STREAMS as X_STREAMS
-from airflow_provider_connect.stage.late import LATE, LATE_COUNTS
+from airflow_provider_connect.stage.counts import LATE, LATE_COUNTS
 
 ROOT = Path(__file__).parents[3]
 

@@ -19,9 +19,8 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.ledger import NEWEST_FIRST, of_stream, span_values
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
-from airflow_provider_connect.stage.counts import FILTERED
+from airflow_provider_connect.stage.counts import FILTERED, LATE_COUNTS
 from airflow_provider_connect.stage.deleted import DELETED
-from airflow_provider_connect.stage.late import LATE_COUNTS
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
 from airflow_provider_connect.sinks._bigquery.ledger import of_stream
 from airflow_provider_connect.sinks._bigquery.options import MOST_TABLES
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
+from airflow_provider_connect.stage.counts import LATE_COUNTS
 from airflow_provider_connect.stage.erasing import EraseList
-from airflow_provider_connect.stage.late import LATE_COUNTS
 from tests.unit.sinks.bigquery.test_publish import DAY, NOON, TARGET
 
 KEY = StreamKey(connector="mixpanel", stream="export")
