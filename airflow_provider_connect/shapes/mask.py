@@ -25,6 +25,8 @@ REDACTED = "***"
 KEY_BYTES = 16
 """The shortest key. Whoever guesses it can try all ids."""
 _BLOCK_BYTES = 64
+MOST_KNOWN = 1 << 16
+"""Texts whose hash is kept while a partition is polled: some 15 MB."""
 
 Masking = Callable[["pa.StringArray"], "pa.StringArray"]
 
@@ -137,8 +139,8 @@ class Mask(Shape):
         if self.mode == "truncate":
             most = self.keep_characters
             return lambda array, field: pc.utf8_slice_codeunits(as_text(array, field), 0, most)
-        key = key_of(connections[str(self.conn_id)])
-        return lambda array, field: hashed(array, field, key)
+        hashes = Hashes(key_of(connections[str(self.conn_id)]))
+        return lambda array, field: hashed(array, field, hashes)
 
 
 _WITHOUT_HASH = ("float", "struct", "list", "map")
@@ -159,16 +161,29 @@ def key_of(connection: Connection) -> bytes:
     return key
 
 
-def hashed(array: pa.Array, field: pa.Field, key: bytes) -> pa.Array:
-    """Return HMAC-SHA-256 of each value's text, as hex digits. Each distinct value of the batch is hashed once."""
+class Hashes(dict[bytes, str]):
+    """The hashes of texts under a key: those of the last texts are known, as a day has most ids many times."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._hash = hmac_sha256(key)
+
+    def __missing__(self, text: bytes) -> str:
+        if len(self) >= MOST_KNOWN:
+            self.clear()
+        made = self[text] = self._hash(text)
+        return made
+
+
+def hashed(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
+    """Return HMAC-SHA-256 of each value's text, as hex digits. Each distinct value of the batch is looked at once."""
     import pyarrow as pa
 
     coded = _encoded(array)
     raw = coded.dictionary
     texts = raw if shape_of(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
-    one = hmac_sha256(key)
-    hashes = [None if text is None else one(text) for text in texts.to_pylist()]
-    return pa.array(hashes, pa.string()).take(coded.indices)
+    found = [None if text is None else hashes[text] for text in texts.to_pylist()]
+    return pa.array(found, pa.string()).take(coded.indices)
 
 
 def _encoded(array: pa.Array) -> pa.DictionaryArray:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.shapes import Chain, Extract, Flatten
+from airflow_provider_connect.shapes.documents import _AT_ONCE
 
 from .rows import TYPES, column, shaped
 
@@ -79,6 +80,16 @@ def test_values_are_found_or_null(kind: str, is_checked: bool, documents: list[A
         misfits += sum(value is not None and one is None for value, one in zip(values, found, strict=True))
     assert counts["shape_0_extract_null"] == misfits
     assert made.column("a").to_pylist() == texts
+
+
+def test_a_batch_of_many_documents_is_read_in_pieces() -> None:
+    count = 2 * _AT_ONCE + 5
+    texts = [None if n % 7 == 0 else "[]" if n == _AT_ONCE else json.dumps({"x": n}) for n in range(count)]
+    batch = pa.record_batch([pa.array(texts)], schema=CHECKED).slice(3)
+    made, counts = shaped([{"extract": {"column": "a", "into": {"x": "BIGINT"}}}], batch)
+    expected = [None if n % 7 == 0 or n == _AT_ONCE else n for n in range(count)][3:]
+    assert made.column("x").to_pylist() == expected
+    assert counts == {"shape_0_extract": len(expected) - expected.count(None)}
 
 
 def test_each_type_is_read_exactly() -> None:
