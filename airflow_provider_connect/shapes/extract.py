@@ -94,8 +94,9 @@ class Extract(Shape):
             wrong.append(f"column {self.column!r} is {kind}, no text{hint}")
         require(wrong)
         for name, part in self.into.items():
-            comment = {"comment": f"{part.at or name!r} of {self.column!r}, where it is a {part.type}."}
-            schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=comment))
+            told = {"comment": f"{(part.at or name)!r} of {self.column!r}, where it is a {part.type}."}
+            few = {"few_values": "yes"} if part.type == "STRING" else {}
+            schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=told | few))
         return schema
 
     def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
