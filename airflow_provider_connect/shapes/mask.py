@@ -13,7 +13,16 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes.condition import Condition
 from airflow_provider_connect.shapes.holding import problems, rows_of
 from airflow_provider_connect.shapes.names import ColumnNames
-from airflow_provider_connect.shapes.shape import Columns, Shape, Shaped, Step, require, unknown_columns, values_in
+from airflow_provider_connect.shapes.shape import (
+    Columns,
+    Shape,
+    Shaped,
+    Step,
+    fixed,
+    require,
+    unknown_columns,
+    values_in,
+)
 from airflow_provider_connect.shapes.texts import as_text, has_text
 from airflow_provider_connect.values.arrays import without_dictionary
 from airflow_provider_connect.values.arrow import is_text, shape_of
@@ -78,7 +87,7 @@ class Mask(Shape):
 
         :raises ConfigError: there is no such column, it cannot be masked so, or the condition does not fit.
         """
-        wrong = unknown_columns(self.columns, schema) + problems(self.when, schema)
+        wrong = unknown_columns(self.columns, schema) + fixed(self.columns) + problems(self.when, schema)
         for name in self.columns:
             if name in schema.names and (why := self._problem(schema.field(name).type)):
                 wrong.append(f"column {name!r}: {why}")

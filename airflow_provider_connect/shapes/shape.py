@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from airflow_provider_connect.config import Options, nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.digest import RECORD_KEY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +29,9 @@ class Shaped(NamedTuple):
     values: int
     misfits: int = 0
 
+
+_OURS = {RECORD_KEY, "day"}
+"""The key of a row, and the column that sinks add."""
 
 Step = Callable[["pa.RecordBatch"], Shaped]
 
@@ -100,7 +104,21 @@ def values_in(arrays: Iterable[pa.Array]) -> int:
 
 
 def taken(new: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return a problem for each new column whose name another one has; sinks do not tell case apart."""
+    """Return a problem for each new column whose name is not free; sinks do not tell case apart."""
     lower = [name.lower() for name in (*others, *new)]
-    twice = [name for name in new if lower.count(name.lower()) > 1]
-    return [f"another column is called {name!r}, or so but for its case" for name in dict.fromkeys(twice)]
+    problems = []
+    for name in dict.fromkeys(new):
+        if name.lower() in _OURS:
+            problems.append(f"{name!r} is a column of ours: take another name")
+        elif lower.count(name.lower()) > 1:
+            problems.append(f"another column is called {name!r}, or so but for its case")
+    return problems
+
+
+def fixed(names: Iterable[str]) -> list[str]:
+    """Return a problem for each column whose values may not be changed."""
+    return [
+        f"column {name!r} tells rows apart, and is made of nothing that can be read: leave it as it is, or drop it"
+        for name in names
+        if name == RECORD_KEY
+    ]

@@ -98,13 +98,14 @@ def test_each_type_is_read_exactly() -> None:
         '"w":"2026-03-01T12:00:00","big":123456789012345678901234567890,"o":{"k": 1.0}}'
     )
     into = {
-        "d": "DECIMAL(38,20)", "t": "TIMESTAMP", "day": "DATE", "ms": {"type": "TIMESTAMP", "format": "epoch_ms"},
+        "d": "DECIMAL(38,20)", "t": "TIMESTAMP", "on": {"type": "DATE", "at": "day"},
+        "ms": {"type": "TIMESTAMP", "format": "epoch_ms"},
         "w": "TIMESTAMP_NTZ", "big": "STRING", "o": "STRING", "f": {"type": "FLOAT", "at": "/o/k"},
     }  # fmt: skip
     made, counts = shaped([{"extract": {"column": "a", "into": into}}], column([document]))
     assert made.to_pylist()[0] == {
         "a": document, "d": Decimal("0.10000000000000000001"), "t": dt.datetime(2026, 3, 1, 11, tzinfo=dt.UTC),
-        "day": dt.date(2026, 3, 1), "ms": dt.datetime(2026, 3, 1, 11, 0, 0, 123000, dt.UTC),
+        "on": dt.date(2026, 3, 1), "ms": dt.datetime(2026, 3, 1, 11, 0, 0, 123000, dt.UTC),
         "w": dt.datetime.fromisoformat("2026-03-01T12:00:00"), "big": "123456789012345678901234567890",
         "o": '{"k": 1.0}', "f": 1.0,
     }  # fmt: skip
@@ -117,7 +118,7 @@ def test_a_text_that_is_no_json_is_null_and_counted(odd: str) -> None:
     made, counts = shaped([one], column(['{"x":1}', odd, None]))
     assert made.column("x").to_pylist() == [1, None, None]
     assert counts == {"shape_0_extract": 1, "shape_0_extract_null": 1}
-    with pytest.raises(DataError, match=r"^of 3 rows, 1 texts of column 'a' are no JSON: "):
+    with pytest.raises(DataError, match=r"^shape\[0\] \(\w+\): of 3 rows, 1 texts of column 'a' are no JSON: "):
         shaped([{"extract": one["extract"] | {"on_error": "fail"}}], column(['{"x":1}', odd, None]))
 
 
