@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Part(BaseModel):
     """A new column, and where in the document its value stands."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     type: TypeName = Field(
         description="Its type, as Spark's DDL has it. STRING takes any value: a text as it is, of others the JSON text."

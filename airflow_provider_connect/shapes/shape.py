@@ -6,6 +6,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from pydantic import ConfigDict
+
 from airflow_provider_connect.config import Options, nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -45,6 +47,8 @@ class Shape(Options):
     :cvar name: as pipelines' files, messages and counts have it.
     :cvar hides: whether values are taken away or made unreadable, so that they must be written nowhere.
     """
+
+    model_config = ConfigDict(defer_build=True)  # a DAG file imports all shapes, and uses some
 
     name: ClassVar[str]
     hides: ClassVar[bool] = False
