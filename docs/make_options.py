@@ -10,6 +10,8 @@ from pydantic import BaseModel
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.cli.options import options_of
+from airflow_provider_connect.shapes import Condition
+from airflow_provider_connect.shapes.chain import SHAPES
 
 PAGE = Path(__file__).with_name("options.md")
 HEAD = """\
@@ -25,6 +27,8 @@ def page() -> str:
     for room, find in (("Sources", registry.source_class), ("Sinks", registry.sink_class)):
         parts.append(f"## {room}\n")
         parts += [section(find(name)) for name in registry.names(room.lower())]
+    parts.append("## Shapes\n\nWith examples: [shapes](shapes.md).\n")
+    parts += [section(shape) for shape in (*SHAPES.values(), Condition)]
     return "\n".join(parts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -43,6 +43,8 @@ def _default(field: Any) -> str:
 
 
 def _type(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
     arguments = get_args(annotation)
     if arguments and all(isinstance(each, str) for each in arguments):
         return " | ".join(f'"{each}"' for each in arguments)

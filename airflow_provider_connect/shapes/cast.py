@@ -11,7 +11,16 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.shapes.casting import TimeFormat, cast_of, cast_values
 from airflow_provider_connect.shapes.names import TypeName
-from airflow_provider_connect.shapes.shape import Columns, Shape, Shaped, Step, require, unknown_columns, values_in
+from airflow_provider_connect.shapes.shape import (
+    Columns,
+    Shape,
+    Shaped,
+    Step,
+    fixed,
+    require,
+    unknown_columns,
+    values_in,
+)
 from airflow_provider_connect.values.arrow import inner_types, shape_of
 from airflow_provider_connect.values.ddl import arrow_type
 
@@ -45,7 +54,7 @@ class Cast(Shape):
 
         :raises ConfigError: there is no such column, or nothing makes the type of it.
         """
-        wrong = unknown_columns(self.columns, schema)
+        wrong = unknown_columns(self.columns, schema) + fixed(self.columns)
         for name, wanted in self.columns.items():
             if name in schema.names and cast_of(schema.field(name).type, wanted, self.format) is None:
                 wrong.append(f"column {name!r}: {_why_not(schema.field(name).type, wanted)}")

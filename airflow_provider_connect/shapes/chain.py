@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.shapes.cast import Cast
 from airflow_provider_connect.shapes.choice import Drop, Select
 from airflow_provider_connect.shapes.constant import Constant
@@ -100,18 +100,20 @@ class Chain:
         are NULL, and ``shape_filtered`` for the rows of all filters.
 
         :param schema: before the first shape.
+        :return: raises DataError, with position and name of a shape, for values that do not fit and fail the day.
         :raises ConfigError: as :meth:`schema`, or a connection lacks something.
         """
         steps = []
         for index, shape in enumerate(self.shapes):
             with _told_of(index, shape):
-                steps.append((f"shape_{index}_{shape.name}", shape.bind(schema, connections)))
+                steps.append((shape, f"shape_{index}_{shape.name}", shape.bind(schema, connections)))
                 schema = shape.after(schema)
 
         def shaped(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
-            for name, step in steps:
+            for index, (shape, name, step) in enumerate(steps):
                 rows = batch.num_rows
-                batch, values, misfits = step(batch)
+                with _told_of(index, shape):
+                    batch, values, misfits = step(batch)
                 counts[name] += values
                 if misfits:
                     counts[f"{name}_null"] += misfits
@@ -179,5 +181,5 @@ def _shape_of(entry: Mapping[str, Any]) -> Shape:
 def _told_of(index: int, shape: Shape) -> Iterator[None]:
     try:
         yield
-    except ConfigError as error:
-        raise ConfigError(f"shape[{index}] ({shape.name}): {error}") from None
+    except (ConfigError, DataError) as error:
+        raise type(error)(f"shape[{index}] ({shape.name}): {error}") from None

@@ -19,7 +19,7 @@ class Condition(BaseModel):
     condition holds where it is true.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     column: str | None = Field(default=None, description="The column that is compared.")
     operator: Operator | None = Field(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Part(BaseModel):
     """A new column, and where in the document its value stands."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     type: TypeName = Field(
         description="Its type, as Spark's DDL has it. STRING takes any value: a text as it is, of others the JSON text."
@@ -94,8 +94,9 @@ class Extract(Shape):
             wrong.append(f"column {self.column!r} is {kind}, no text{hint}")
         require(wrong)
         for name, part in self.into.items():
-            comment = {"comment": f"{part.at or name!r} of {self.column!r}, where it is a {part.type}."}
-            schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=comment))
+            told = {"comment": f"{(part.at or name)!r} of {self.column!r}, where it is a {part.type}."}
+            few = {"few_values": "yes"} if part.type == "STRING" else {}
+            schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=told | few))
         return schema
 
     def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:

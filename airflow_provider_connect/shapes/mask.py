@@ -13,7 +13,16 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes.condition import Condition
 from airflow_provider_connect.shapes.holding import problems, rows_of
 from airflow_provider_connect.shapes.names import ColumnNames
-from airflow_provider_connect.shapes.shape import Columns, Shape, Shaped, Step, require, unknown_columns, values_in
+from airflow_provider_connect.shapes.shape import (
+    Columns,
+    Shape,
+    Shaped,
+    Step,
+    fixed,
+    require,
+    unknown_columns,
+    values_in,
+)
 from airflow_provider_connect.shapes.texts import as_text, has_text
 from airflow_provider_connect.values.arrays import without_dictionary
 from airflow_provider_connect.values.arrow import is_text, shape_of
@@ -25,6 +34,8 @@ REDACTED = "***"
 KEY_BYTES = 16
 """The shortest key. Whoever guesses it can try all ids."""
 _BLOCK_BYTES = 64
+MOST_KNOWN = 1 << 16
+"""Texts whose hash is kept while a partition is polled: some 15 MB."""
 
 Masking = Callable[["pa.StringArray"], "pa.StringArray"]
 
@@ -76,7 +87,7 @@ class Mask(Shape):
 
         :raises ConfigError: there is no such column, it cannot be masked so, or the condition does not fit.
         """
-        wrong = unknown_columns(self.columns, schema) + problems(self.when, schema)
+        wrong = unknown_columns(self.columns, schema) + fixed(self.columns) + problems(self.when, schema)
         for name in self.columns:
             if name in schema.names and (why := self._problem(schema.field(name).type)):
                 wrong.append(f"column {name!r}: {why}")
@@ -137,8 +148,8 @@ class Mask(Shape):
         if self.mode == "truncate":
             most = self.keep_characters
             return lambda array, field: pc.utf8_slice_codeunits(as_text(array, field), 0, most)
-        key = key_of(connections[str(self.conn_id)])
-        return lambda array, field: hashed(array, field, key)
+        hashes = Hashes(key_of(connections[str(self.conn_id)]))
+        return lambda array, field: hashed(array, field, hashes)
 
 
 _WITHOUT_HASH = ("float", "struct", "list", "map")
@@ -159,16 +170,29 @@ def key_of(connection: Connection) -> bytes:
     return key
 
 
-def hashed(array: pa.Array, field: pa.Field, key: bytes) -> pa.Array:
-    """Return HMAC-SHA-256 of each value's text, as hex digits. Each distinct value of the batch is hashed once."""
+class Hashes(dict[bytes, str]):
+    """The hashes of texts under a key: those of the last texts are known, as a day has most ids many times."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._hash = hmac_sha256(key)
+
+    def __missing__(self, text: bytes) -> str:
+        if len(self) >= MOST_KNOWN:
+            self.clear()
+        made = self[text] = self._hash(text)
+        return made
+
+
+def hashed(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
+    """Return HMAC-SHA-256 of each value's text, as hex digits. Each distinct value of the batch is looked at once."""
     import pyarrow as pa
 
     coded = _encoded(array)
     raw = coded.dictionary
     texts = raw if shape_of(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
-    one = hmac_sha256(key)
-    hashes = [None if text is None else one(text) for text in texts.to_pylist()]
-    return pa.array(hashes, pa.string()).take(coded.indices)
+    found = [None if text is None else hashes[text] for text in texts.to_pylist()]
+    return pa.array(found, pa.string()).take(coded.indices)
 
 
 def _encoded(array: pa.Array) -> pa.DictionaryArray:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Case(BaseModel):
     """Some rows, and where they go."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     to: Template = Field(description="Their value of the column, as default.")
     when: Condition = Field(description="Which rows.")

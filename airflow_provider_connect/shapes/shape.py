@@ -6,9 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from pydantic import ConfigDict
+
 from airflow_provider_connect.config import Options, nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.stage.digest import RECORD_KEY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +32,9 @@ class Shaped(NamedTuple):
     misfits: int = 0
 
 
+_OURS = {RECORD_KEY, "day"}
+"""The key of a row, and the column that sinks add."""
+
 Step = Callable[["pa.RecordBatch"], Shaped]
 
 
@@ -41,6 +47,8 @@ class Shape(Options):
     :cvar name: as pipelines' files, messages and counts have it.
     :cvar hides: whether values are taken away or made unreadable, so that they must be written nowhere.
     """
+
+    model_config = ConfigDict(defer_build=True)  # a DAG file imports all shapes, and uses some
 
     name: ClassVar[str]
     hides: ClassVar[bool] = False
@@ -100,7 +108,21 @@ def values_in(arrays: Iterable[pa.Array]) -> int:
 
 
 def taken(new: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return a problem for each new column whose name another one has; sinks do not tell case apart."""
+    """Return a problem for each new column whose name is not free; sinks do not tell case apart."""
     lower = [name.lower() for name in (*others, *new)]
-    twice = [name for name in new if lower.count(name.lower()) > 1]
-    return [f"another column is called {name!r}, or so but for its case" for name in dict.fromkeys(twice)]
+    problems = []
+    for name in dict.fromkeys(new):
+        if name.lower() in _OURS:
+            problems.append(f"{name!r} is a column of ours: take another name")
+        elif lower.count(name.lower()) > 1:
+            problems.append(f"another column is called {name!r}, or so but for its case")
+    return problems
+
+
+def fixed(names: Iterable[str]) -> list[str]:
+    """Return a problem for each column whose values may not be changed."""
+    return [
+        f"column {name!r} tells rows apart, and is made of nothing that can be read: leave it as it is, or drop it"
+        for name in names
+        if name == RECORD_KEY
+    ]

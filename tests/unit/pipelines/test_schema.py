@@ -75,3 +75,28 @@ def test_it_can_be_printed(validator: Any) -> None:
     code = [sys.executable, "-m", "airflow_provider_connect.pipelines"]
     out = subprocess.run(code, capture_output=True, text=True, check=True).stdout
     assert json.loads(out) == validator.schema
+
+
+IS_NULL, IN = {"column": "a", "operator": "is_null"}, {"column": "b", "operator": "in", "value": [1]}
+SHAPED: list[dict[str, Any]] = [
+    {"filter": {"where": {"any": [IS_NULL, {"all": [IN]}]}}},
+    {"extract": {"column": "a", "into": {"x": "STRING", "y": {"type": "BIGINT", "at": "/y"}}}},
+    {"flatten": {}},
+    {"mask": {"columns": ["a"], "conn_id": "key", "when": {"column": "b", "operator": "equals", "value": True}}},
+]
+WRONG: list[dict[str, Any]] = [
+    {"drop": {"colums": ["a"]}},
+    {"dropp": {}},
+    {"drop": {"columns": ["a"]}, "flatten": {}},
+    {"mask": {"columns": ["a"], "mode": "md5"}},
+    {"filter": {"where": {"column": "a", "operator": "equal"}}},
+]
+
+
+def test_shapes_are_known_with_their_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "has", lambda name: name == "shape")
+    made = jsonschema.Draft202012Validator(schema())
+    values = read(EXAMPLES[0], "").values
+    made.validate(values | {"shape": SHAPED})
+    for wrong in WRONG:
+        assert not made.is_valid(values | {"shape": [wrong]}), wrong

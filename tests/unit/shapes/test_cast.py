@@ -199,7 +199,7 @@ def test_parts_become_a_json_document() -> None:
 def test_a_value_that_does_not_fit_fails_the_day_and_is_not_told() -> None:
     batch = column(["secret-1", "2", None, "secret-3"])
     with pytest.raises(
-        DataError, match=r"^of 4 rows, 2 values of column 'a' are no BIGINT: .*on_error='null'"
+        DataError, match=r"^shape\[0\] \(\w+\): of 4 rows, 2 values of column 'a' are no BIGINT: .*on_error='null'"
     ) as error:
         shaped([{"cast": {"columns": {"a": "BIGINT"}}}], batch)
     assert "secret" not in str(error.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,6 +25,24 @@ def shaped(chain: Chain, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Counter
     made.validate(full=True)
     assert made.schema.equals(chain.schema(batch.schema), check_metadata=True)
     return made, counts
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ({"mask": {"columns": ["record_key"], "mode": "redact"}}, "column 'record_key' tells rows apart"),
+        ({"cast": {"columns": {"record_key": "BINARY"}}}, "column 'record_key' tells rows apart"),
+        ({"rename": {"columns": {"a": "record_key"}}}, "'record_key' is a column of ours"),
+        ({"constant": {"column": "Day", "value": "x"}}, "'Day' is a column of ours"),
+        ({"route": {"column": "day", "default": "x"}}, "'day' is a column of ours"),
+        ({"extract": {"column": "a", "into": {"record_key": "STRING"}}}, "'record_key' is a column of ours"),
+    ],
+)
+def test_the_key_of_a_row_is_left_as_it_is_and_no_column_takes_the_name_of_ours(shape: Any, told: str) -> None:
+    schema = pa.schema([("a", pa.string()), pa.field("record_key", pa.string(), nullable=False)])
+    with pytest.raises(ConfigError, match=told):
+        Chain.of([shape]).schema(schema)
+    assert Chain.of([{"drop": {"columns": ["record_key"]}}]).schema(schema).names == ["a"]
 
 
 def test_an_empty_chain_is_false_and_changes_nothing() -> None:

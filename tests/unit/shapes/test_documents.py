@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.shapes import Chain, Extract, Flatten
+from airflow_provider_connect.shapes.documents import _AT_ONCE
 
 from .rows import TYPES, column, shaped
 
@@ -81,19 +82,30 @@ def test_values_are_found_or_null(kind: str, is_checked: bool, documents: list[A
     assert made.column("a").to_pylist() == texts
 
 
+def test_a_batch_of_many_documents_is_read_in_pieces() -> None:
+    count = 2 * _AT_ONCE + 5
+    texts = [None if n % 7 == 0 else "[]" if n == _AT_ONCE else json.dumps({"x": n}) for n in range(count)]
+    batch = pa.record_batch([pa.array(texts)], schema=CHECKED).slice(3)
+    made, counts = shaped([{"extract": {"column": "a", "into": {"x": "BIGINT"}}}], batch)
+    expected = [None if n % 7 == 0 or n == _AT_ONCE else n for n in range(count)][3:]
+    assert made.column("x").to_pylist() == expected
+    assert counts == {"shape_0_extract": len(expected) - expected.count(None)}
+
+
 def test_each_type_is_read_exactly() -> None:
     document = (
         '{"d":0.10000000000000000001,"t":"2026-03-01T12:00:00+01:00","day":"2026-03-01","ms":1772362800123,'
         '"w":"2026-03-01T12:00:00","big":123456789012345678901234567890,"o":{"k": 1.0}}'
     )
     into = {
-        "d": "DECIMAL(38,20)", "t": "TIMESTAMP", "day": "DATE", "ms": {"type": "TIMESTAMP", "format": "epoch_ms"},
+        "d": "DECIMAL(38,20)", "t": "TIMESTAMP", "on": {"type": "DATE", "at": "day"},
+        "ms": {"type": "TIMESTAMP", "format": "epoch_ms"},
         "w": "TIMESTAMP_NTZ", "big": "STRING", "o": "STRING", "f": {"type": "FLOAT", "at": "/o/k"},
     }  # fmt: skip
     made, counts = shaped([{"extract": {"column": "a", "into": into}}], column([document]))
     assert made.to_pylist()[0] == {
         "a": document, "d": Decimal("0.10000000000000000001"), "t": dt.datetime(2026, 3, 1, 11, tzinfo=dt.UTC),
-        "day": dt.date(2026, 3, 1), "ms": dt.datetime(2026, 3, 1, 11, 0, 0, 123000, dt.UTC),
+        "on": dt.date(2026, 3, 1), "ms": dt.datetime(2026, 3, 1, 11, 0, 0, 123000, dt.UTC),
         "w": dt.datetime.fromisoformat("2026-03-01T12:00:00"), "big": "123456789012345678901234567890",
         "o": '{"k": 1.0}', "f": 1.0,
     }  # fmt: skip
@@ -106,7 +118,7 @@ def test_a_text_that_is_no_json_is_null_and_counted(odd: str) -> None:
     made, counts = shaped([one], column(['{"x":1}', odd, None]))
     assert made.column("x").to_pylist() == [1, None, None]
     assert counts == {"shape_0_extract": 1, "shape_0_extract_null": 1}
-    with pytest.raises(DataError, match=r"^of 3 rows, 1 texts of column 'a' are no JSON: "):
+    with pytest.raises(DataError, match=r"^shape\[0\] \(\w+\): of 3 rows, 1 texts of column 'a' are no JSON: "):
         shaped([{"extract": one["extract"] | {"on_error": "fail"}}], column(['{"x":1}', odd, None]))
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.shapes import Chain, Mask
+from airflow_provider_connect.shapes import Chain, Mask, mask
 from airflow_provider_connect.shapes.mask import hmac_sha256
 
 from .rows import CONNECTIONS, KEY, TYPES, column, shaped
@@ -50,6 +50,14 @@ def test_every_value_has_the_hash_of_its_text(name: str, data: st.DataObject) ->
     assert made.column("a").type == pa.string()
     assert made.column("a").to_pylist() == [hashed(value) for value in values]
     assert counts == {"shape_0_mask": len(values) - values.count(None)}
+
+
+def test_hashes_of_many_texts_stay_those_of_hmac_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mask, "MOST_KNOWN", 3)
+    hashes = mask.Hashes(KEY.encode())
+    for text in [b"a", b"b", b"c", b"a", b"d", b"a", b"b"]:
+        assert hashes[text] == hashed(text)
+        assert len(hashes) <= 3
 
 
 def test_numbers_and_texts_of_one_id_join() -> None:
