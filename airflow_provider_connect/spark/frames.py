@@ -46,12 +46,17 @@ _SETTINGS = {
 
 
 def sql_session(sc: SparkContext) -> Any:
-    """Return the session that reads, set so that it changes no value."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
-
-    session = settled(SparkSession(sc))
+    """Return the session that reads a source, set so that it changes no value."""
+    session = any_session(sc)
     _use_utc(sc)
     return session
+
+
+def any_session(sc: SparkContext) -> Any:
+    """Return the session for whatever speaks to Spark SQL alone, wherever its executors' clocks stand."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # slow, and most sources do without it
+
+    return settled(SparkSession(sc))
 
 
 def settled(session: Any) -> Any:

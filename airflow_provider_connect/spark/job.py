@@ -94,7 +94,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         poller.spark = functools.cache(lambda: _sql_session(starting()))
         read = poller.schema()
         schema = shaping.chain.schema(read)
-        transformation, sql_seconds = transforming.begun(job, schema, lambda: _sql_session(starting()))
+        transformation, sql_seconds = transforming.begun(job, schema, starting)
         result = schema if transformation is None else transformation.schema
         if problems := publisher.preflight(result, job.all_days, source.kind):
             raise ConfigError("; ".join(problems) + transforming.hint(result, schema))
@@ -111,7 +111,8 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         parallel_days = 1 if source.kind == "increment" else source.parallel_days
         width = min(parallel_days, sc.defaultParallelism, dealer.width)
         plans = min(width, len(groups(job.all_days, poller.days_per_plan)))
-        rows = Rows(publisher.ledger, source.kind, counts.known)
+        # With a transform the ledger knows how many rows were made, which tells nothing of a poll.
+        rows = Rows(publisher.ledger, source.kind, counts.known) if transformation is None else None
         with Progress(polled_root, job.progress_seconds, len(job.all_days), rows) as progress:
             freezer = freezer_class(
                 job=job,

@@ -19,21 +19,23 @@ if TYPE_CHECKING:
     from airflow_provider_connect.stage.storage import Folder
 
 
-def begun(job: JobConfig, source: pa.Schema, session: Callable[[], Any]) -> tuple[Transformation | None, float]:
+def begun(job: JobConfig, source: pa.Schema, context: Callable[[], Any]) -> tuple[Transformation | None, float]:
     """Start Spark's SQL session and try the transform on a day without rows; return it, and how many seconds it took.
 
     Nothing is done without a transform.
 
     :param source: the columns of what is polled.
-    :param session: starts the session.
+    :param context: waits for the Spark context.
     :raises ConfigError: Spark does not take the transform, or its result cannot be staged.
     """
     if job.transform is None:
         return None, 0.0
+    sc = context()
+    started = time.monotonic()
+    from airflow_provider_connect.spark.frames import any_session  # noqa: PLC0415
     from airflow_provider_connect.spark.transform.frames import Transformation  # noqa: PLC0415
 
-    started = time.monotonic()
-    found = Transformation(job.transform, source, session(), job.all_days[0])
+    found = Transformation(job.transform, source, any_session(sc), job.all_days[0])
     seconds = time.monotonic() - started
     say(f"transform={found.what}: Spark SQL took {seconds:.1f} s to start, and to tell its {len(found.schema)} columns")
     return found, seconds

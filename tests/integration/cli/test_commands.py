@@ -74,6 +74,14 @@ with DAG("cli_odd", **start):
         sink=DeltaSink(path="/lake/a"),
         conn_id="cli_missing_too",
     )
+    ConnectOperator(
+        task_id="transformed",
+        source=MixpanelSource(**SOURCE),
+        sink=DeltaSink(path="{{ var.value.cli_lake }}/transformed"),
+        asset=Asset("x-lake://three"),
+        transform="SELECT event, '{{ ds }}' AS ds FROM polled",
+        conn_id="cli_spark",
+    )
     ConnectOperator.partial(task_id="mapped", source=MixpanelSource(**SOURCE), conn_id="cli_spark").expand(
         sink=[DeltaSink(path="/lake/a"), DeltaSink(path="/lake/b")]
     )
@@ -115,6 +123,18 @@ def test_shapes_are_checked_against_the_columns_and_shown_by_a_preview(run: Run)
     rows = lines(out)
     assert len(rows) == 3
     assert all("properties" not in row and len(row["distinct_id"]) == 64 for row in rows)
+
+
+def test_a_transform_is_looked_at_as_far_as_that_goes_without_spark(run: Run) -> None:
+    code, out, _ = run("check", "cli_odd", "transformed", "-o", "json")
+    assert code == 0
+    found = {line["what"]: (line["state"], line["found"]) for line in lines(out)}
+    assert found["transform"] == ("not checked", "SQL can be sent to Spark, which tries it first thing in a run")
+    assert found["sink"][0] == "not checked"
+    code, out, err = run("preview", "cli_odd", "transformed", "--day", "2026-10-05", "--rows", "2", "-o", "json")
+    assert code == 0, err
+    assert "These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone" in err
+    assert "distinct_id" in lines(out)[0]
 
 
 def test_what_is_not_there_is_named_with_what_is(run: Run) -> None:

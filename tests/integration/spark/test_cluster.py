@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.submit import launch
 
 pytestmark = pytest.mark.slow
@@ -128,6 +129,15 @@ def test_days_arrive_and_the_secret_stays_out_of_the_worker_s_folders(elsewhere,
 
 
 @pytest.mark.campaign
+def test_a_transform_s_result_is_frozen_by_the_executors(elsewhere):
+    elsewhere.transform = Transform(sql="SELECT * FROM polled WHERE event IS NOT NULL")
+    ended = elsewhere.run(DAYS[:1])
+    assert ended.process.returncode == 0, ended.output
+    (day,) = ended.report.days
+    assert (day.status, day.counts["rows_polled"], day.rows_written) == ("published", 2000, 2000)
+    assert elsewhere.rows() == elsewhere.served(DAYS[:1])
+
+
 def test_the_executor_s_package_is_the_one_in_the_zip(elsewhere, cluster, executor_python, bare_python, tmp_path):
     url, tmp, _ = cluster
     (tmp_path / "probe.py").write_text(PROBE)

@@ -15,8 +15,10 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, LedgerRow, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.spark.transform import begin
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.spark.here import drive
+from tests.equipment.spark.transforming import TransformationHere
 
 MONDAY = dt.date(2026, 10, 5)
 TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
@@ -127,3 +129,27 @@ def test_a_stream_that_was_one_of_days_has_no_position_to_go_on_from(stream: Str
     assert report.failure is not None
     assert report.failure.type == "ConfigError"
     assert "was no increment" in report.failure.message
+
+
+def test_an_increment_s_position_is_that_of_the_poll_whatever_a_transform_leaves_of_it(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def only_b(table: Any) -> Any:
+        return table.filter([line == "b" for line in table["line"].to_pylist()])
+
+    def begun(job: Any, source: Any, context: Any) -> Any:
+        return TransformationHere(source, only_b), 0.5
+
+    monkeypatch.setattr(begin, "begun", begun)
+    stream.grow("a", "b")
+    (monday,) = stream.run(MONDAY)
+    assert (monday.status, monday.counts["rows_polled"], monday.rows_written) == ("published", 2, 1)
+    stream.grow("c")
+    (tuesday,) = stream.run(TUESDAY)
+    assert (tuesday.status, tuesday.counts["rows_polled"], tuesday.rows_written) == ("published", 1, 0)
+    stream.grow("b")
+    stream.run(WEDNESDAY)
+    assert stream.rows() == [(MONDAY, "b"), (WEDNESDAY, "b")]
+    spans = [span for day in (MONDAY, TUESDAY, WEDNESDAY) if (span := stream.row(day).span) is not None]
+    assert [span.after for span in spans[1:]] == [span.to for span in spans[:-1]]
+    assert not [path for path in (Path(stream.path) / "_connect" / "polled").rglob("*") if path.is_file()]

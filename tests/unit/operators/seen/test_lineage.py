@@ -65,6 +65,17 @@ def test_the_event_has_datasets_columns_and_figures(task: Task, spark_submit: Sp
     assert SECRET not in str(vars(task.operator))  # the provider may show an operator's attributes
 
 
+def test_the_lineage_of_columns_ends_at_a_transform(task: Task, spark_submit: SparkSubmit, tmp_path: Path) -> None:
+    spark_submit.does(WORKED.replace("columns=", 'result_columns={"names": "BIGINT"}, columns='))
+    task.run()
+    event = event_of(task, TaskInstanceState.SUCCESS, tmp_path / "events.json")
+    [source], [target] = event["inputs"], event["outputs"]
+    assert [field["name"] for field in source["facets"]["schema"]["fields"]] == ["id", "name"]
+    assert [field["name"] for field in target["facets"]["schema"]["fields"]] == ["names"]
+    assert "columnLineage" not in target["facets"]
+    assert target["outputFacets"]["outputStatistics"]["rowCount"] == 10
+
+
 def test_a_failure_tells_what_was_published_before(task: Task, spark_submit: SparkSubmit, tmp_path: Path) -> None:
     spark_submit.does(
         WORKED.replace(

@@ -1,0 +1,124 @@
+"""``transform=`` on its way from a DAG file to the job."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, task
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.pipelines import dags_from
+from airflow_provider_connect.pipelines.schema import schema
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.sql import SqlSource
+from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource
+from tests.unit.operators.conftest import SparkSubmit, Supervisor, Task
+from tests.unit.operators.test_connect_operator import DONE
+
+
+def never_called(frame: Any) -> Any:
+    raise AssertionError("Airflow called it")
+
+
+def test_sql_is_rendered_and_travels_as_text(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
+) -> None:
+    spark_submit.does(DONE)
+    made = Task(ledger, transform="SELECT *, '{{ ti.task_id }}' AS task FROM polled")
+    made.operator.render_template_fields(made.context)
+    made.run()
+    sent = spark_submit.seen["job"]["transform"]
+    assert sent == {"sql": "SELECT *, 'events' AS task FROM polled", "reference": None, "function": None}
+    assert spark_submit.seen["mode"] == "0o600"
+
+
+def test_a_function_is_pickled_by_the_task_alone(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
+) -> None:
+    spark_submit.does(DONE)
+    made = Task(ledger, transform=never_called)
+    made.operator.render_template_fields(made.context)
+    shown = DagSerialization.to_dict(made.context["dag"])["dag"]["tasks"][0]["__var"]["transform"]
+    assert shown == "never_called()"
+    made.run()
+    sent = spark_submit.seen["job"]["transform"]
+    assert (sent["sql"], sent["reference"], sent["function"]["name"]) == (None, None, "never_called")
+    assert len(sent["function"]["digest"]) == 64
+
+
+def test_a_function_s_name_travels_as_such(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
+) -> None:
+    spark_submit.does(DONE)
+    Task(ledger, transform="my_project.transforms:daily").run()
+    assert spark_submit.seen["job"]["transform"]["reference"] == "my_project.transforms:daily"
+
+
+def test_one_that_cannot_be_pickled_fails_the_task_for_good(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    lock = threading.Lock()
+    made = Task(ledger, transform=lambda frame: lock and frame)
+    with pytest.raises(AirflowFailException, match="the function cannot be pickled"):
+        made.run()
+
+
+def test_a_mistake_is_told_when_the_dag_file_is_read() -> None:
+    source, sink = SqlSource(conn_id="x", table="t", day_column="d"), DeltaSink(path="/lake/t")
+    with pytest.raises(ConfigError, match=r"transform: is to be one query.*it begins with 'DELETE'"):
+        ConnectOperator(task_id="a", source=source, sink=sink, transform="DELETE FROM polled")
+    with pytest.raises(ConfigError, match="transform: must be SQL, a function"):
+        ConnectOperator.partial(task_id="a", source=source, sink=sink, transform=3)
+    with pytest.raises(ConfigError, match=r"@task\.connect: transform: is empty"):
+        task.connect(transform=" ")
+
+
+def test_mapped_and_decorated_tasks_take_one() -> None:
+    source, sink = TinySource(conn_id="tiny_default"), TinySink(table="/t")
+    with DAG("d", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UTC)) as dag:
+        ConnectOperator.partial(task_id="mapped", source=source, sink=sink, transform=never_called).expand(
+            days=["2026-10-05", "2026-10-06"]
+        )
+
+        @task.connect(transform=never_called)
+        def load() -> Any:
+            return source, sink
+
+        load()
+    mapped: Any = dag.get_task("mapped")
+    assert str(mapped.unmap({"days": "2026-10-05"}).transform) == "never_called()"
+    decorated: Any = dag.get_task("load")
+    assert str(decorated._made({}).transform) == "never_called()"
+    text = str(DagSerialization.to_dict(dag))
+    assert "0x" not in text, "an address would be another DAG version with each parse"
+
+
+def test_a_pipeline_file_takes_text_alone(tmp_path: Path) -> None:
+    text = (
+        "name: {name}\nsource: {{sql: {{conn_id: x, table: t, day_column: d}}}}\nsink: {{delta: {{path: /lake/t}}}}\n"
+    )
+    (tmp_path / "right.yaml").write_text(text.format(name="right") + "transform: SELECT * FROM polled\n")
+    code = compile("made = dags_from('right.yaml')", str(tmp_path / "all.py"), "exec")
+    names: dict[str, Any] = {"dags_from": dags_from}
+    exec(code, names)
+    assert names["made"]["right"].get_task("load").transform == "SELECT * FROM polled"
+    (tmp_path / "right.yaml").write_text(text.format(name="wrong") + "transform: {sql: SELECT 1}\n")
+    with pytest.raises(ConfigError, match="transform: Input should be a valid string"):
+        exec(code, names)
+    assert schema()["properties"]["transform"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
+
+
+def test_an_operator_with_a_function_is_copied_and_pickled_like_any_other() -> None:
+    source, sink = TinySource(conn_id="tiny_default"), TinySink(table="/t")
+    made = ConnectOperator(task_id="a", source=source, sink=sink, transform=never_called)
+    again = pickle.loads(pickle.dumps(made.transform))
+    assert again.function is never_called
