@@ -10,7 +10,7 @@ from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import SILENT, left_behind, local_stage_path, stage_name
+from airflow_provider_connect.stage.temporary import SILENT, left_behind, local_stage, local_stage_path, stage_name
 from airflow_provider_connect.stage.temporary import sweep as sweep_stage
 
 
@@ -54,5 +54,5 @@ def _stage(pipeline: Pipeline, connections: Connections) -> Folder | None:
     if pipeline.staging is not None:
         return Folder(pipeline.staging)
     note(f"{pipeline.task.name}: without staging=, days wait on the worker; looked at is this machine alone")
-    path = local_stage_path(stage_name(pipeline.key, pipeline.sink.target))
-    return Folder(str(path)) if path.is_dir() else None
+    name = stage_name(pipeline.key, pipeline.sink.target)
+    return Folder(local_stage(name)) if local_stage_path(name).is_dir() else None

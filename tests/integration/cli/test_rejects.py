@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 import tempfile
@@ -29,6 +30,7 @@ DAGS = """
 import datetime as dt
 from airflow.sdk import DAG, Asset
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.shapes import Drop
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -47,6 +49,14 @@ with DAG("cli_bad", schedule=None, start_date=dt.datetime(2026, 1, 1, tzinfo=dt.
         source=MixpanelSource(stream="engage", **source),
         sink=DeltaSink(path="{{ var.value.cli_lake }}/people"),
         asset=Asset("x-lake://people"),
+        conn_id="cli_spark",
+    )
+    ConnectOperator(
+        task_id="dropped",
+        source=MixpanelSource(stream="export", **source),
+        sink=DeltaSink(path="{{ var.value.cli_lake }}/dropped"),
+        shape=[Drop(columns=["properties"])],
+        asset=Asset("x-lake://dropped"),
         conn_id="cli_spark",
     )
 with DAG("cli_staged", schedule=None, start_date=dt.datetime(2026, 1, 1, tzinfo=dt.UTC)):
@@ -115,6 +125,16 @@ def test_a_day_with_rejects_is_listed_shown_and_replayed(run: Run, lake: Path, m
     assert kept["run"].startswith("cli_bad/cli__")
     code, out, err = run("rejects", "replay", "cli_bad", "events", str(DAY))
     assert (code, out, "nothing to replay" in err) == (0, "", True)
+
+
+def test_behind_a_shape_that_drops_a_record_is_not_kept(run: Run, mixpanel: StandIn) -> None:
+    day = "2026-03-12"
+    mixpanel.faults.replace([Fault("bad_line", date=dt.date.fromisoformat(day), times=None)])
+    assert run("run", "cli_bad", "dropped", "--days", day)[0] == 0
+    [reject] = lines(run("rejects", "show", "cli_bad", "dropped", day, "--records", "-o", "json")[1])
+    record = b'{"event":"Bad Line","properties":{"time":'
+    assert reject["record"] == "(record not kept)"
+    assert reject["digest"] == hashlib.blake2b(record, digest_size=16).hexdigest()
 
 
 def test_what_a_source_no_longer_has_stays_as_it_was(run: Run, mixpanel: StandIn) -> None:
