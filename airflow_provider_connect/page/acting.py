@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from airflow_provider_connect.page.asking import RefusedError, path_of
 from airflow_provider_connect.page.detail import MOST_DAYS
+from airflow_provider_connect.page.facts.runs import starts_of
 from airflow_provider_connect.page.facts.stream import Stream, StreamName
 from airflow_provider_connect.page.finding import tasks_in
 from airflow_provider_connect.page.listing import one_stream, streams_of
@@ -90,7 +91,7 @@ def run_of(stream: Stream, day: dt.date) -> str | None:
 
 
 async def backfill(viewer: Viewer, order: Backfill) -> dict[str, Any]:
-    """Start a backfill of days in the zone of the DAG's streams.
+    """Start a backfill of days in the zone of the DAG's streams; before their first run, it is not known.
 
     :raises RefusedError: if the days are none, Airflow has one under way, or the viewer may not.
     """
@@ -101,11 +102,12 @@ async def backfill(viewer: Viewer, order: Backfill) -> dict[str, Any]:
     streams = await streams_of(viewer, {order.dag_id: dag}, tasks)
     if not streams:
         raise RefusedError(404, f"DAG {order.dag_id!r} has no stream")
-    zone = next((each.zone for each in streams if each.pipeline.source is not None), "UTC")
+    zone = next((each.pipeline.timezone for each in streams if each.pipeline.timezone is not None), None)
+    begin, end = starts_of(order.first, order.last, zone)
     body = {
         "dag_id": order.dag_id,
-        "from_date": start_of(order.first, zone).isoformat(),
-        "to_date": start_of(order.last, zone).isoformat(),
+        "from_date": begin.isoformat(),
+        "to_date": end.isoformat(),
         "reprocess_behavior": order.reprocess,
         "max_active_runs": dag.get("max_active_runs") or 1,
     }

@@ -9,6 +9,7 @@ from typing import Any
 from airflow_provider_connect.page.asking import path_of
 from airflow_provider_connect.page.facts.pace import estimated_end
 from airflow_provider_connect.page.facts.reports import instant
+from airflow_provider_connect.page.facts.runs import nearest_day
 from airflow_provider_connect.page.facts.stream import Stream
 from airflow_provider_connect.page.places import dag_url
 from airflow_provider_connect.page.telling import text
@@ -49,8 +50,8 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
     estimate = None if backfill["is_paused"] else estimated_end(began, ends, done, left, viewer.now)
     return {
         "id": backfill["id"],
-        "from": text(_day(first, stream.zone)),
-        "to": text(_day(last, stream.zone)),
+        "from": text(_day(first, stream.pipeline.timezone)),
+        "to": text(_day(last, stream.pipeline.timezone)),
         "done": done,
         "total": done + left,
         "estimated_end": text(estimate),
@@ -58,5 +59,7 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
     }
 
 
-def _day(moment: dt.datetime, zone_name: str) -> dt.date:
+def _day(moment: dt.datetime, zone_name: str | None) -> dt.date:
+    if zone_name is None:
+        return nearest_day(moment)
     return moment.astimezone(zone(zone_name)).date()

@@ -166,7 +166,7 @@ async def _log(airflow: Airflow, name: TaskName, since: dt.datetime | None, now:
     return EventLog({row["id"]: of_event(row) for row in rows}, since, now)
 
 
-async def dated(airflow: Airflow, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str]) -> list[TaskRun]:
+async def dated(airflow: Airflow, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str | None]) -> list[TaskRun]:
     """Return task instances with the days that their DAG's runs say, where they do not show them themselves."""
     asked = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
     told = await _dag_runs(airflow, asked)
@@ -174,8 +174,7 @@ async def dated(airflow: Airflow, runs: Sequence[TaskRun], zone_names: Mapping[T
     for run in runs:
         dag_run = told.get((run.dag_id, run.run_id))
         if dag_run is not None:
-            zone_name = zone_names.get(TaskName(run.dag_id, run.task_id), "UTC")
-            found.append(run.within(dag_run, zone_name))
+            found.append(run.within(dag_run, zone_names[TaskName(run.dag_id, run.task_id)]))
         elif run.state != "none":
             found.append(run)
     return [run for run in found if run is not None]

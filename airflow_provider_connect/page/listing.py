@@ -100,8 +100,8 @@ async def one_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> St
     raise RefusedError(404, f"There is no stream {name}")
 
 
-def _zone_of(pipelines: Mapping[int, Pipeline]) -> str:
-    return next((each.timezone for each in pipelines.values() if each.source is not None), "UTC")
+def _zone_of(pipelines: Mapping[int, Pipeline]) -> str | None:
+    return next((each.timezone for each in pipelines.values() if each.timezone is not None), None)
 
 
 def _indexes(task: TaskKind, pipelines: Mapping[int, Pipeline]) -> list[int]:

@@ -198,3 +198,13 @@ def test_a_backfill_is_started_and_seen(airflow: AirflowWithRoles) -> None:
         "both days again",
         every=1,
     )
+
+
+def test_a_backfill_of_what_has_never_run_takes_the_days_that_are_meant(airflow: AirflowWithRoles) -> None:
+    order = {"dag_id": "untouched", "from": DAYS[0], "to": DAYS[1], "reprocess": "none"}
+    assert press(airflow, "backfill", "user", order).status_code == 200
+    starts = [run["data_interval_start"] for run in airflow.runs("untouched")]
+    assert starts == [f"{day}T07:00:00Z" for day in DAYS[:2]]
+    found = answer(airflow, f"streams/untouched/events?from={DAYS[0]}&to={DAYS[2]}")
+    assert [day["state"] for day in found["days"]] == ["running", "running", "none"]
+    assert (found["backfill"]["from"], found["backfill"]["to"], found["backfill"]["total"]) == (DAYS[0], DAYS[1], 2)

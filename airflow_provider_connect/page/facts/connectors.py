@@ -26,9 +26,9 @@ class Pipeline:
     sink: Sink | None = None
 
     @property
-    def timezone(self) -> str:
-        """The zone of the source's days; UTC if it is not known."""
-        return self.source.timezone if self.source is not None else "UTC"
+    def timezone(self) -> str | None:
+        """The zone of the source's days."""
+        return None if self.source is None else self.source.timezone
 
     @property
     def offset_key(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.page.facts.reports import instant
-from airflow_provider_connect.window import ONE_DAY, ends_of_window, parse_ends, zone
+from airflow_provider_connect.window import ONE_DAY, ends_of_window, parse_ends, start_of, zone
 
 Standing = Literal["running", "waiting", "failed", "ended"]
 
@@ -17,6 +17,8 @@ RUNNING = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry
 FAILED = ("failed", "upstream_failed")
 OPEN = (*RUNNING[1:], "deferred", *FAILED)
 """States of task instances that are not done with their days; beside them one may have none yet."""
+
+_EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer; so that the westmost is Hawaii
 
 Span = tuple[dt.date, dt.date]
 
@@ -68,7 +70,7 @@ class TaskRun:
             return "running"
         return "failed" if self.state in FAILED else "ended"
 
-    def within(self, dag_run: Mapping[str, Any], zone_name: str) -> TaskRun | None:
+    def within(self, dag_run: Mapping[str, Any], zone_name: str | None) -> TaskRun | None:
         """Return the same with the days of its DAG's run, if it has not shown its own yet.
 
         None if it has no state and never will: what it waited for in a run that has ended.
@@ -82,21 +84,42 @@ class TaskRun:
         return self.days is not None and self.days[0] <= day <= self.days[1]
 
 
-def days_of_run(run: Mapping[str, Any], zone_name: str) -> Span | None:
-    """Return the days that a DAG's run is for; None if it names none."""
+def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> Span | None:
+    """Return the days that a DAG's run is for; None if it names none.
+
+    :param zone_name: of the source's days; without it, those that :func:`nearest_day` means.
+    """
     if run.get("partition_key"):
         day = _day_of_key(run["partition_key"], zone_name)
         return None if day is None else (day, day)
     start, end = instant(run.get("data_interval_start")), instant(run.get("data_interval_end"))
     if start is None or end is None or start >= end:
         return None
+    if zone_name is None:
+        return nearest_day(start), nearest_day(end) - ONE_DAY
     try:
         return ends_of_window(start, end, zone_name)
     except ConfigError:
         return None
 
 
-def next_days(dag: Mapping[str, Any], zone_name: str) -> tuple[Span, dt.datetime] | None:
+def nearest_day(moment: dt.datetime) -> dt.date:
+    """Return the day that begins at an instant somewhere from Hawaii to New Zealand."""
+    return (moment.astimezone(dt.UTC) + _EASTMOST).date()
+
+
+def starts_of(first: dt.date, last: dt.date, zone_name: str | None) -> tuple[dt.datetime, dt.datetime]:
+    """Return instants between which the days from ``first`` to ``last`` begin, both included, and no others.
+
+    :param zone_name: of the days; without it, the days that :func:`nearest_day` means.
+    """
+    if zone_name is not None:
+        return start_of(first, zone_name), start_of(last, zone_name)
+    end = start_of(last + ONE_DAY, "UTC") - _EASTMOST
+    return start_of(first, "UTC") - _EASTMOST, end - dt.timedelta(seconds=1)
+
+
+def next_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[Span, dt.datetime] | None:
     """Return the days of a DAG's next run, and when that is due; None if it has no next run."""
     told = {
         "data_interval_start": dag.get("next_dagrun_data_interval_start"),
@@ -106,7 +129,7 @@ def next_days(dag: Mapping[str, Any], zone_name: str) -> tuple[Span, dt.datetime
     return None if due is None or days is None else (days, due)
 
 
-def expected(dag: Mapping[str, Any], zone_name: str, now: dt.datetime, grace: dt.timedelta) -> dt.date | None:
+def expected(dag: Mapping[str, Any], zone_name: str | None, now: dt.datetime, grace: dt.timedelta) -> dt.date | None:
     """Return the last day that should be done, by a DAG's schedule; None if it has none.
 
     The next run says which days are still to come. Once it is overdue, its own days are missed, too.
@@ -118,12 +141,14 @@ def expected(dag: Mapping[str, Any], zone_name: str, now: dt.datetime, grace: dt
     return last if due + grace < now else first - ONE_DAY
 
 
-def _day_of_key(key: str, zone_name: str) -> dt.date | None:
+def _day_of_key(key: str, zone_name: str | None) -> dt.date | None:
     try:
         moment = dt.datetime.fromisoformat(key)
     except ValueError:
         return None
-    return moment.date() if moment.tzinfo is None else moment.astimezone(zone(zone_name)).date()
+    if moment.tzinfo is None:
+        return moment.date()
+    return nearest_day(moment) if zone_name is None else moment.astimezone(zone(zone_name)).date()
 
 
 def _span(text: Any) -> Span | None:

@@ -69,8 +69,8 @@ class Stream:
 
     @property
     def zone(self) -> str:
-        """The zone of its days."""
-        return self.pipeline.timezone
+        """The zone of its days; UTC if it is not known yet."""
+        return self.pipeline.timezone or "UTC"
 
     @property
     def yesterday(self) -> dt.date:
@@ -179,7 +179,7 @@ class Stream:
         return self._late()
 
     def _late(self) -> State | None:
-        due = expected(self.dag, self.zone, self.now, _OVERDUE)
+        due = expected(self.dag, self.pipeline.timezone, self.now, _OVERDUE)
         if due is None or (self.last_day is not None and self.last_day >= due):
             return None
         since = "" if self.last_day is None else f", the last one done is {self.last_day}"

@@ -256,7 +256,7 @@ def test_clear_names_the_run_and_the_task(client: TestClient, api: RestApi) -> N
 
 def test_a_day_that_came_with_another_run_s_lookback_is_cleared_by_its_own(client: TestClient, api: RestApi) -> None:
     day = TODAY - ONE_DAY * 2
-    again = event(7, "a", day) | {"source_run_id": "the next day's"}
+    again = event(7, "a", day, at=NOW) | {"source_run_id": "the next day's"}
     again["extra"]["days"][0] |= {"lookback": True, "generation": 2}
     api.events.append(again)
     assert press(client, "clear", "all", {"dag_id": "a", "task_id": "t", "day": str(day)}).status_code == 200

@@ -39,5 +39,5 @@ def test_a_task_s_rendered_fields_tell_its_source_and_sink() -> None:
 )
 def test_what_is_masked_cut_or_missing_is_not_guessed(fields: dict[str, object]) -> None:
     assert pipeline_of(fields) == Pipeline()
-    assert pipeline_of(fields).timezone == "UTC"
+    assert pipeline_of(fields).timezone is None
     assert pipeline_of(fields).offset_key is None

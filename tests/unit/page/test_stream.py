@@ -11,11 +11,11 @@ from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.facts.calendar import days_between
 from airflow_provider_connect.page.facts.connectors import Pipeline
 from airflow_provider_connect.page.facts.reports import Report
-from airflow_provider_connect.page.facts.runs import TaskRun, days_of_run, expected
+from airflow_provider_connect.page.facts.runs import TaskRun, days_of_run, expected, starts_of
 from airflow_provider_connect.page.facts.stream import Stream
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import Day, DaySet
 
 NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
 ONE_DAY = dt.timedelta(days=1)
@@ -171,6 +171,19 @@ def test_days_of_a_run_are_those_of_its_interval_or_its_key() -> None:
     assert days_of_run({"partition_key": "2026-11-05T08:00:00+00:00"}, "US/Pacific") == (D[4], D[4])
     assert days_of_run({"partition_key": "eu"}, "UTC") is None
     assert days_of_run({}, "UTC") is None
+
+
+@given(
+    st.sampled_from(["Pacific/Honolulu", "US/Pacific", "UTC", "Asia/Kolkata", "Pacific/Auckland"]), st.integers(0, 365)
+)
+def test_before_the_first_run_days_are_guessed_right_from_hawaii_to_new_zealand(name: str, number: int) -> None:
+    day = Day(date=dt.date(2026, 1, 1) + ONE_DAY * number, zone=name)
+    interval = {"data_interval_start": day.start.isoformat(), "data_interval_end": day.end.isoformat()}
+    for zone_name in (name, None):
+        assert days_of_run(interval, zone_name) == (day.date, day.date)
+        first, last = starts_of(day.date, day.date, zone_name)
+        assert first <= day.start <= last
+        assert not first <= day.end <= last
 
 
 def test_a_dag_without_a_next_run_expects_nothing() -> None:
