@@ -284,7 +284,7 @@ def _digest(moving: ConnectOperator) -> str:
         moving.sink.name,
         moving.sink.serialize(),
         moving.days,
-        [{shape.name: shape.serialize()} for shape in moving.shape],
+        [shape.serialize() for shape in moving.shape],
         str(moving.transform),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -58,7 +58,7 @@ class Chain:
 
     def serialize(self) -> list[dict[str, Any]]:
         """Return the shapes as plain JSON, as :meth:`of` takes them, without options that have their default."""
-        return [{shape.name: shape.serialize()} for shape in self.shapes]
+        return [shape.serialize() for shape in self.shapes]
 
     @property
     def hides(self) -> bool:

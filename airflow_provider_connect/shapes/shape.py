@@ -59,8 +59,8 @@ class Shape(Options):
         return ()
 
     def serialize(self) -> dict[str, Any]:
-        """Return the options as plain JSON, without those that have their default: what a person would write."""
-        return self.model_dump(mode="json", exclude_defaults=True, warnings=not self.templates)
+        """Return name and options as plain JSON, as a person would write them: without defaults."""
+        return {self.name: self.model_dump(mode="json", exclude_defaults=True, warnings=not self.templates)}
 
     @abstractmethod
     def after(self, schema: pa.Schema) -> pa.Schema:

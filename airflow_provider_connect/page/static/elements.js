@@ -27,8 +27,17 @@ function filled(element, attributes, inner) {
 // A link out of the page. Only addresses of the web or of Airflow itself: what a sink told is not to be trusted.
 export function linkTo(address, text) {
   if (!/^(https?:\/\/|\/(?!\/))/.test(address ?? "")) return make("span", {}, text);
-  const away = /^https?:/.test(address);
-  return make("a", { href: address, target: away ? "_blank" : "_top", rel: "noreferrer noopener" }, text);
+  const target = /^https?:/.test(address) ? "_blank" : "_top";
+  return make("a", { href: address, target, rel: "noreferrer noopener", onclick: leave }, text);
+}
+
+// Airflow shows this page in a frame that may neither open windows nor leave itself: its own document has to do it.
+export function leave(event) {
+  if (window.parent === window) return;
+  const { href, target, rel } = event.currentTarget;
+  const link = Object.assign(window.parent.document.createElement("a"), { href, target, rel });
+  event.preventDefault();
+  link.click();
 }
 
 export function badge(state, text) {

@@ -1,7 +1,7 @@
 // Which view is shown, and when it is asked for again. The address says which: ?dag_id=…&task_id=…, else all streams.
 
 import { ask, Refused } from "./asking.js";
-import { make, put } from "./elements.js";
+import { leave, make, put } from "./elements.js";
 import { ago } from "./texts.js";
 import { listOf } from "./list.js";
 import { streamView } from "./stream.js";
@@ -75,7 +75,7 @@ function tellProblem(error, next) {
   }
   say(problemText(status, error.message));
   said.className = "problem";
-  if (status === 401) said.append(" ", make("a", { href: signIn(), target: "_top" }, "Sign in"));
+  if (status === 401) said.append(" ", make("a", { href: signIn(), target: "_top", onclick: leave }, "Sign in"));
 }
 
 function problemText(status, message) {

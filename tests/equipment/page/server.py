@@ -21,7 +21,8 @@ STATIC = Path(airflow_provider_connect.__file__).parent / "page" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 PREFIX = "/connect/"
 AROUND = "/around"
-"""A page that shows this one within it, as Airflow's does."""
+"""A page that shows this one within it, in a frame with the rights that Airflow gives it."""
+RIGHTS = "allow-scripts allow-same-origin allow-forms allow-downloads"
 
 
 @dataclass
@@ -48,6 +49,11 @@ class Answers:
         return told.detail(stream, first, last)
 
 
+def around(query: str) -> str:
+    """Return the page around the page."""
+    return f'<!doctype html><iframe sandbox="{RIGHTS}" width=900 height=900 src="{PREFIX}?{query}"></iframe>'
+
+
 @contextmanager
 def served() -> Iterator[Answers]:
     """Serve the page."""
@@ -63,7 +69,7 @@ def served() -> Iterator[Answers]:
             if path.startswith("api/"):
                 self.say(200, answers.of(path.removeprefix("api/"), parse_qs(parts.query)))
             elif parts.path == AROUND:
-                self.send(200, "text/html", f'<!doctype html><iframe src="{PREFIX}"></iframe>'.encode(), policy="")
+                self.send(200, "text/html", around(parts.query).encode(), policy="")
             elif (file := STATIC / path).is_file():
                 self.send(200, KINDS[file.suffix], file.read_bytes())
             else:

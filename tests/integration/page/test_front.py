@@ -314,6 +314,23 @@ CONTRASTS = """() => {
 }"""
 
 
+def test_within_airflow_links_lead_out_of_the_frame_and_a_dialog_does_its_work(page: Page, answers: Answers) -> None:
+    page.goto(answers.url.replace("/connect/", "/around") + ORDERS + "&day=2026-11-20")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("button", name="Load 2026-11-20 again…").click()
+    frame.get_by_role("button", name="Load it again").click()
+    expect(frame.get_by_role("dialog")).to_contain_text("It is asked for")
+    assert len(answers.orders) == 1
+    frame.get_by_role("button", name="Close").click()
+    frame.locator('[data-day="2026-11-05"]').click()
+    with page.context.expect_page() as opened:
+        frame.get_by_role("link", name="Published").first.click()
+    assert opened.value.url.startswith(("https://lake.example.com", "chrome-error", "about:blank"))
+    opened.value.close()
+    frame.get_by_role("link", name="scheduled__").first.click()
+    expect(page).to_have_url(re.compile("/dags/mixpanel_daily/runs/"))
+
+
 def test_the_theme_is_airflow_s(page: Page, answers: Answers) -> None:
     """Whether it is kept in the browser, or marked on the page around this one."""
     page.emulate_media(color_scheme="light")

@@ -41,7 +41,7 @@ def test_the_job_gets_them_and_what_they_hide_is_in_no_reject(
 ) -> None:
     Task(ledger, **options).run()
     job = ready.seen["job"]
-    assert job["shape"] == [{shape.name: shape.serialize()} for shape in options.get("shape", ())]
+    assert job["shape"] == [shape.serialize() for shape in options.get("shape", ())]
     assert job["rejects_keep"] == keep
 
 
@@ -70,7 +70,7 @@ def test_their_text_may_be_a_template_and_the_run_shows_what_it_became(ready: Sp
     task.run()
     assert ready.seen["job"]["shape"][0]["constant"]["value"] == "scheduled__2026-10-06"
     assert isinstance(shown, list)
-    assert shown[0]["value"] == "scheduled__2026-10-06"
+    assert shown[0]["constant"]["value"] == "scheduled__2026-10-06"
 
 
 def test_what_a_template_became_is_checked_with_source_and_sink(ready: SparkSubmit, ledger: TinyLedger) -> None:
