@@ -18,6 +18,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, 
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.stage.transform import problem as transform_problem
@@ -85,7 +86,7 @@ def look(task: Task, text: str | None, report: Report) -> None:
     schema = report.of("source", lambda: _schema(pipeline, connections))
     if schema is not None:
         report.add("source", FINE, f"{len(schema)} columns")
-        schema = _shaped(pipeline, schema, report)
+        schema = _shaped(pipeline, connections, schema, report)
     if pipeline.transform is not None:
         report.of("transform", lambda: _transform(pipeline.transform, report))
     report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
@@ -97,11 +98,16 @@ def _schema(pipeline: Pipeline, connections: Connections) -> pa.Schema:
         return poller.schema()
 
 
-def _shaped(pipeline: Pipeline, schema: pa.Schema, report: Report) -> pa.Schema | None:
-    """Return the columns behind the shapes; None if they do not fit the source's."""
+def _shaped(pipeline: Pipeline, connections: Connections, schema: pa.Schema, report: Report) -> pa.Schema | None:
+    """Return the columns behind the shapes; None if they do not fit the source's, or lack something."""
     if not pipeline.chain:
         return schema
-    after = report.of("shapes", lambda: pipeline.chain.schema(schema))
+
+    def shaped() -> pa.Schema:
+        Shaping.of(pipeline.chain, connections).bind(schema)
+        return pipeline.chain.schema(schema)
+
+    after = report.of("shapes", shaped)
     if after is not None:
         report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(after)} columns behind them")
     return after

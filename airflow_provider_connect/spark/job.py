@@ -94,6 +94,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         poller.spark = functools.cache(lambda: _sql_session(starting()))
         read = poller.schema()
         schema = shaping.chain.schema(read)
+        shaping.bind(read)  # a key that is missing is told before anything is asked for
         transformation, sql_seconds = transforming.begun(job, schema, starting)
         result = schema if transformation is None else transformation.schema
         if problems := publisher.preflight(result, job.all_days, source.kind):

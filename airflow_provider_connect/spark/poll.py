@@ -32,7 +32,7 @@ from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.contents import Contents
 from airflow_provider_connect.stage.digest import Digest
-from airflow_provider_connect.stage.erasing import EraseList, Eraser
+from airflow_provider_connect.stage.erasing import EraseList, erasers
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import GROUP_BYTES, RowWriter
 from airflow_provider_connect.stage.rejects import RejectsKeep, write_rejects
@@ -226,9 +226,9 @@ def poll_once(
     copy = secrets.token_hex(4)
     index = task.part.index
     attempts = dict(zip(task.part.days, task.attempts, strict=True))
-    shape = shaping.bind(schema)
-    schema = shaping.chain.schema(schema)
-    eraser = Eraser(task.erased, schema)
+    shape, read = shaping.bind(schema), schema
+    schema = shaping.chain.schema(read)
+    before, behind = erasers(task.erased, read, schema)
     with ExitStack() as stack:
         stack.enter_context(_Progress(root, task, tally, retries))
         writers = {
@@ -242,10 +242,11 @@ def poll_once(
         digests = {day: Digest(schema) for day in attempts}
         contents = {day: Contents(schema) for day in attempts}
         for day, batch in stack.enter_context(closing(prefetch(polled_rows(poller, task.part, tally), depth=1))):
-            shaped = shape(batch, tally.for_day(day).counts)
-            kept = eraser.without(shaped)
-            if kept.num_rows < shaped.num_rows:
-                tally.for_day(day).counts["erased"] += shaped.num_rows - kept.num_rows
+            counts, named = tally.for_day(day).counts, before.without(batch)
+            shaped = shape(named, counts)
+            kept = behind.without(shaped)
+            if gone := batch.num_rows - named.num_rows + shaped.num_rows - kept.num_rows:
+                counts["erased"] += gone
             writers[day].write(kept)
             digests[day].add(kept)
             contents[day].add(kept)

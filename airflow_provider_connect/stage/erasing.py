@@ -104,8 +104,7 @@ class Eraser:
     def __init__(self, erased: EraseList, schema: pa.Schema) -> None:
         self._erased = erased
         self._column = schema.get_field_index(erased.column) if erased.version else -1
-        if (problem := erased.problem(schema.names)) is not None:
-            raise ConfigError(f"{problem}, as docs/usage.md says under 'Deleting people'")
+        _require_known(erased, schema.names)
 
     def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch without the rows of the erased; itself if it has none."""
@@ -124,6 +123,26 @@ class Eraser:
         coded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
         named = pa.array(self._erased.names(coded.dictionary.cast(pa.string()).to_pylist()), pa.bool_())
         return pc.fill_null(named.take(coded.indices), False)  # noqa: FBT003  # pyarrow's own positional
+
+
+def erasers(erased: EraseList, read: pa.Schema, shaped: pa.Schema) -> tuple[Eraser, Eraser]:
+    """Return what takes rows out before their shapes, and what does so behind them.
+
+    Both look, wherever the column is: the list may name people as the source does, from before a shape masked or
+    dropped the column, or as the target does.
+
+    :raises ConfigError: the rows say nowhere whose they are.
+    """
+    if read is shaped:
+        return Eraser(EraseList(), read), Eraser(erased, read)
+    _require_known(erased, [*read.names, *shaped.names])
+    before, after = (erased if erased.column in schema.names else EraseList() for schema in (read, shaped))
+    return Eraser(before, read), Eraser(after, shaped)
+
+
+def _require_known(erased: EraseList, columns: Sequence[str]) -> None:
+    if (problem := erased.problem(columns)) is not None:
+        raise ConfigError(f"{problem}, as docs/usage.md says under 'Deleting people'")
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,14 @@ with DAG("cli_shaped", **start):
         conn_id="cli_spark",
     )
     ConnectOperator(
+        task_id="keyless",
+        source=MixpanelSource(**SOURCE),
+        sink=DeltaSink(path="{{ var.value.cli_lake }}/keyless"),
+        shape=[Mask(columns=["distinct_id"], conn_id="cli_spark")],
+        asset=Asset("x-lake://keyless"),
+        conn_id="cli_spark",
+    )
+    ConnectOperator(
         task_id="misfits",
         source=MixpanelSource(**SOURCE),
         sink=DeltaSink(path="{{ var.value.cli_lake }}/misfits"),
@@ -117,6 +125,7 @@ def test_shapes_are_checked_against_the_columns_and_shown_by_a_preview(run: Run)
     assert code == 1
     assert "2 shapes" in found["events", "shapes"]["found"]
     assert found["events", "sink"]["state"] == "ok"
+    assert "shape[0] (mask): conn_id: the password of connection 'cli_spark'" in found["keyless", "shapes"]["found"]
     assert "shape[0] (drop): no column 'propertis'; did you mean 'properties'?" in found["misfits", "shapes"]["found"]
     code, out, err = run("preview", "cli_shaped", "events", "--day", "2026-10-05", "--rows", "3", "-o", "json")
     assert code == 0, err

@@ -81,6 +81,16 @@ def test_what_is_masked_or_dropped_is_on_no_disk(
     assert seen_in(tmp_path, {KEY.password.get_secret_value()}) == []
 
 
+def test_what_does_not_fit_is_told_before_anything_is_asked_for(submit: Any) -> None:
+    submit.sink_connections = {"mask_key": KEY.model_copy(update={"password": None})}
+    ended = submit.here([DAY], shape=SHAPE)
+    assert ended.report.failure.type == "ConfigError"
+    assert "shape[0] (mask): conn_id: the password of connection 'mask_key'" in ended.report.failure.message
+    ended = submit.here([DAY], shape=({"drop": {"columns": ["propertis"]}},))
+    assert "did you mean 'properties'?" in ended.report.failure.message
+    assert submit.standin.stats["requests"] == {}
+
+
 def test_the_canary_is_found_without_shapes(submit: Any, people: set[str], tmp_path: Path) -> None:
     """Shows that the search above finds what there is."""
     ended = submit.here([DAY])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_provider_connect.completeness import Rules
@@ -70,3 +72,31 @@ def test_a_reload_between_the_list_and_the_days_rewrite_has_not_shrunk(lab: Lab,
     erase(lab, *map(str, range(3 - left)))
     report = lab.move(token="bbbb", rules=Rules())
     assert (report.status, report.rows_written, report.warnings) == ("published", left, ())
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ({"drop": {"columns": ["n"]}},),
+        ({"mask": {"columns": ["n"], "mode": "redact"}},),
+        ({"rename": {"columns": {"n": "number"}}},),
+    ],
+)
+def test_who_was_erased_before_a_shape_hid_the_column_does_not_come_back(
+    lab: Lab, shape: tuple[dict[str, Any]]
+) -> None:
+    lab.move()
+    erase(lab, "1")
+    report = lab.move(token="bbbb", shape=shape)
+    assert (report.status, report.rows_written, report.counts["erased"]) == ("published", 2, 1)
+
+
+def test_who_is_erased_by_what_the_target_holds_is_left_out_behind_the_shapes(lab: Lab) -> None:
+    shape = ({"constant": {"column": "who", "value": "x"}},)
+    lab.move(shape=shape)
+    (lab.root / "erased").write_text(EraseList().with_values("who", ["x"]).model_dump_json())
+    report = lab.move(token="bbbb", shape=shape)
+    assert (report.rows_written, report.counts["erased"]) == (0, 3)
+    report = lab.move(token="cccc")
+    assert report.failure is not None
+    assert "rows are erased by column 'who', which the source's rows do not have" in report.failure.message
