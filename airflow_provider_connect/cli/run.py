@@ -45,6 +45,7 @@ def moved(task: Task, days: str) -> dict[str, Any]:
     first = task.day(days.partition("..")[0])
     pipeline, operator = task.rendered(first), task.declared()
     operator.source, operator.sink, operator.days = pipeline.source, pipeline.sink, days
+    operator.shape, operator.staging = pipeline.chain.shapes, pipeline.staging
     operator.transform = pipeline.transform
     try:
         with _connections_of_the_database():
