@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from airflow.models.log import Log
 from airflow.utils.session import create_session
+from deltalake import DeltaTable
 from sqlalchemy import select
 
 from airflow_provider_connect.hooks import credentials, variables
@@ -29,7 +30,7 @@ DAGS = """
 import datetime as dt
 from airflow.sdk import DAG, Asset
 from airflow_provider_connect.operators.connect import ConnectOperator
-from airflow_provider_connect.shapes import Drop, Mask
+from airflow_provider_connect.shapes import Constant, Drop, Mask
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
@@ -48,7 +49,11 @@ with DAG("cli_shaped", **start):
         task_id="events",
         source=MixpanelSource(**SOURCE),
         sink=DeltaSink(path="{{ var.value.cli_lake }}/shaped"),
-        shape=[Drop(columns=["properties"]), Mask(columns=["distinct_id"], conn_id="cli_key")],
+        shape=[
+            Drop(columns=["properties"]),
+            Mask(columns=["distinct_id"], conn_id="cli_key"),
+            Constant(column="lake", value="{{ var.value.cli_lake }}"),
+        ],
         asset=Asset("x-lake://shaped"),
         conn_id="cli_spark",
     )
@@ -123,7 +128,7 @@ def test_shapes_are_checked_against_the_columns_and_shown_by_a_preview(run: Run)
     code, out, _ = run("check", "cli_shaped", "-o", "json")
     found = {(line["task"].partition(".")[2], line["what"]): line for line in lines(out)}
     assert code == 1
-    assert "2 shapes" in found["events", "shapes"]["found"]
+    assert "3 shapes" in found["events", "shapes"]["found"]
     assert found["events", "sink"]["state"] == "ok"
     assert "shape[0] (mask): conn_id: the password of connection 'cli_spark'" in found["keyless", "shapes"]["found"]
     assert "shape[0] (drop): no column 'propertis'; did you mean 'properties'?" in found["misfits", "shapes"]["found"]
@@ -250,3 +255,11 @@ def test_a_run_moves_days_from_here_under_an_intent_of_its_own(run: Run) -> None
     assert int(offset["done"]) >= 2
     code, _, err = run("run", "cli_one", "--days", "2099-01-01")
     assert (code, "lie ahead" in err) == (78, True)
+
+
+def test_a_run_has_its_shapes_with_their_templates_rendered(run: Run, lake: Path) -> None:
+    code, _, err = run("run", "cli_shaped", "events", "--days", "2026-03-05", "-o", "json")
+    assert code == 0, err
+    table = DeltaTable(str(lake / "shaped")).to_pyarrow_table()
+    assert set(table["lake"].to_pylist()) == {str(lake)}
+    assert "properties" not in table.column_names
