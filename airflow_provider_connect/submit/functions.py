@@ -8,10 +8,8 @@ only Airflow's processes know. (``cloudpickle`` alone would be one library more 
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import pickle
-import pickletools
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -23,11 +21,10 @@ from typing import Any
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.transform import Function, Given, PickledFunction, Transform, of_text
+from airflow_provider_connect.submit import saying
 
 MOST_BYTES = 10_000_000
 """A function that is larger has data in it, which belongs into a table."""
-_NOT_TOLD = ("PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT")
-_OF_SETS = ("ADDITEMS", "FROZENSET")
 _OWN = Path(__file__).parents[1]
 
 
@@ -46,34 +43,13 @@ def shipped(transform: str | Given | None) -> Transform | None:
             "closes over data; read it in the function, from a table"
         )
     text = base64.b64encode(data).decode()
-    sent = PickledFunction(name=name, python=python_version(), digest=_digest(data), pickle=text)
+    sent = PickledFunction(name=name, python=python_version(), digest=saying.digest(data), pickle=text)
     return Transform(function=sent)
 
 
 def python_version() -> str:
     """Return the version of Python that decides whether another one reads its bytecode."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def _digest(data: bytes) -> str:
-    """Return a digest of a pickle that does not depend on the process: a set has another order in each.
-
-    Nor does it depend on the numbers under which parts are referred to, which follow that order.
-    """
-    told: list[str] = []
-    marks: list[int] = []
-    for code, argument, _ in pickletools.genops(data):
-        if code.name in _NOT_TOLD:
-            continue
-        if code.name in _OF_SETS:
-            begin = marks.pop()
-            told[begin:] = sorted(told[begin:])
-        elif code.name == "MARK":
-            marks.append(len(told))
-        elif pickletools.markobject in code.stack_before:
-            marks.pop()
-        told.append(code.name if "GET" in code.name else f"{code.name} {argument!r}")
-    return hashlib.sha256("\n".join(told).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _pickled(function: Function, name: str) -> bytes:

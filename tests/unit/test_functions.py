@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -46,7 +47,7 @@ def sent_by_a_dag(tmp_path: Path, seed: str) -> Transform:
     (tmp_path / "dag.py").write_text(DAG)
     (tmp_path / "beside.py").write_text("FACTOR = 2\n\ndef plus_one(value):\n    return value + 1\n")
     code = CODE.format(folder=str(tmp_path))
-    env = os.environ | {"PYTHONHASHSEED": seed}
+    env = os.environ | {"PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": ""}
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     return Transform.model_validate_json(made.stdout.splitlines()[-1])
 
@@ -60,6 +61,8 @@ def test_a_dag_file_s_function_runs_where_neither_the_file_nor_its_neighbour_can
     assert "pickle" not in repr(sent), "what it closes over is printed nowhere"
     # A retry pickles it in another process, and finds what this one has frozen.
     assert sent.digest == sent_by_a_dag(tmp_path, "2").digest
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    assert sent.digest == sent_by_a_dag(tmp_path, "3").digest, "compiled anew, or read from the cache: the same"
     edited = shipped(Given(lambda frame: [*frame, 1]))
     assert edited is not None
     assert edited.digest != sent.digest
@@ -71,8 +74,25 @@ def test_a_digest_tells_functions_apart() -> None:
         lambda frame: (frame, 2, 1),
         lambda frame: frame in {"a", "b"},
         lambda frame: frame in {"a", "c"},
+        closing_over(1),
+        closing_over(2),
+        lambda frame, day=1: frame,
+        lambda frame, day=2: frame,
+        lambda frame: Kind.first,
+        lambda frame: Kind.second,
     ]
-    assert len({sent.digest for each in some if (sent := shipped(Given(each)))}) == 4
+    assert len({sent.digest for each in some if (sent := shipped(Given(each)))}) == len(some)
+
+
+class Kind:
+    first, second = range(2)
+
+
+def closing_over(value: Any) -> Any:
+    def function(frame: Any) -> Any:
+        return [frame, value, function]
+
+    return function
 
 
 def test_packages_that_are_installed_stay_where_they_are() -> None:
