@@ -150,7 +150,7 @@ def test_the_page_on_the_index_has_the_readme_without_links_that_lead_nowhere_th
     assert all(
         part in page for part in ("# airflow-provider-connect", "ConnectOperator(", "docs/usage.md", "## Develop")
     )
-    assert re.findall(r"\]\((?!https://)|--8<--", page) == []
+    assert re.findall(r"\]\((?!https://)|--8<--|docs/images", page) == []
 
 
 def test_the_wheel_needs_nothing_of_the_demo(installed, bare_site, bare_python, tmp_path):
