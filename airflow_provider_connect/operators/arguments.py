@@ -12,7 +12,6 @@ from airflow.sdk import Asset
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import OnEmpty, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.rejects import RejectsKeep
@@ -151,6 +150,11 @@ def _of_contract(value: object, contract: type) -> str | None:
 def _shape(value: object) -> str | None:
     if not isinstance(value, (list, tuple)):
         return f"needs a list of shapes, such as [Drop(columns=['ip'])], not a {_kind(value)}"
+    if not value:
+        return None
+    # Whoever has a shape has imported them all; a DAG file without any does not pay for that.
+    from airflow_provider_connect.shapes.shape import Shape  # noqa: PLC0415
+
     wrong = [f"[{index}] is a {_kind(each)}" for index, each in enumerate(value) if not isinstance(each, Shape)]
     return f"needs shapes from airflow_provider_connect.shapes: {', '.join(wrong)}" if wrong else None
 

@@ -31,7 +31,6 @@ from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of,
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import remove, run_folder
 from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
-from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.stage.transform import held
 
 if TYPE_CHECKING:
@@ -300,6 +299,8 @@ class ConnectOperator(SparkSubmitOperator):
 
         :raises ConfigError: with everything that is wrong with any of them.
         """
+        from airflow_provider_connect.shapes.chain import checked  # noqa: PLC0415  # not for DAG files
+
         problems = []
         for name in ("source", "sink"):
             try:
@@ -324,6 +325,7 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
+        from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
         days = resolve_days(self.days, context["dag_run"], self.source.timezone, now)
