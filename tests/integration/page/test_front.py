@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.equipment.page import told
-from tests.equipment.page.server import Answers
+from tests.equipment.page.server import STATIC, Answers
 from tests.integration.page.conftest import EVENTS, ORDERS, go
 
 pytestmark = pytest.mark.slow
@@ -308,3 +308,7 @@ def test_the_theme_is_airflow_s(page: Page, answers: Answers) -> None:
     expect(frame).to_have_attribute("data-theme", "light")
     page.evaluate("document.documentElement.className = 'dark'")
     expect(frame).to_have_attribute("data-theme", "dark")
+
+
+def test_the_page_is_small() -> None:
+    assert sum(file.stat().st_size for file in STATIC.iterdir()) < 60_000
