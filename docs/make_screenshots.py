@@ -23,8 +23,9 @@ EVENTS = "?dag_id=mixpanel_daily&task_id=events&until=2026-11-22&day=2026-11-04"
 ORDERS = "?dag_id=orders_daily&task_id=orders&until=2026-11-22&day=2026-11-20"
 PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "page-streams": ("", {"color_scheme": "light", "viewport": {"width": 1100, "height": 330}}),
-    "page-light": (EVENTS, {"color_scheme": "light", "viewport": {"width": 1100, "height": 860}}),
-    "page-dark": (ORDERS, {"color_scheme": "dark", "viewport": {"width": 1100, "height": 800}}),
+    "page-light": (EVENTS, {"color_scheme": "light", "viewport": {"width": 1100, "height": 690}}),
+    "page-dark": (ORDERS, {"color_scheme": "dark", "viewport": {"width": 1100, "height": 690}}),
+    "page-day": (ORDERS, {"color_scheme": "light", "viewport": {"width": 1100, "height": 800}}),
     "page-narrow": (EVENTS, {"color_scheme": "light", "viewport": {"width": 380, "height": 900}}),
 }
 
@@ -39,7 +40,8 @@ def take(opened: Browser, url: str, name: str) -> None:
         page.locator("#said").wait_for(state="hidden")
         if query:
             page.locator(".day table").wait_for()
-        page.screenshot(path=IMAGES / f"{name}.png")
+        part = page.locator(".day") if name == "page-day" else page
+        part.screenshot(path=IMAGES / f"{name}.png")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 // What can be done: Airflow does it, with the rights of whoever looks. Nothing is done without being asked twice.
 
-import { order } from "./asking.js";
+import { order, reasonOf } from "./asking.js";
 import { linkTo, make, put } from "./elements.js";
 
 const REPROCESS = {
@@ -9,32 +9,39 @@ const REPROCESS = {
   completed: "All days, those that are loaded as well",
 };
 
-export function clearButton(name, day, stream, { refresh }) {
-  const open = () =>
+// Buttons are made once and renewed, so that a dialog gives the focus back to the one that has opened it.
+export function clearButton(name, dayShown, { refresh }) {
+  const open = () => {
+    const day = dayShown();
     dialog(`Load ${day} again?`, {
       text: "Airflow clears the task of that day's run. What is published stays until the new answer takes its place.",
       does: "Load it again",
       act: () => order("actions/clear", { dag_id: name.dag_id, task_id: name.task_id, day, ...mapIndex(name) }),
       after: refresh,
     });
-  return button(`Load ${day} again…`, stream.can_edit, open);
+  };
+  const made = button(open);
+  return { element: made, allow: (canEdit, day) => allow(made, canEdit, `Load ${day} again…`) };
 }
 
-export function backfillButton(told, { refresh }) {
+export function backfillButton(toldNow, { refresh }) {
+  const made = button(() => askForBackfill(toldNow(), refresh));
+  return { element: made, allow: (canEdit) => allow(made, canEdit, "Start a backfill…") };
+}
+
+function askForBackfill(told, refresh) {
   const stream = told.stream;
   const gaps = told.days.filter((each) => each.state === "gap").map((each) => each.day);
   const first = make("input", { type: "date", name: "from", required: true, value: gaps[0] ?? told.from });
   const last = make("input", { type: "date", name: "to", required: true, value: gaps.at(-1) ?? stream.last_day ?? told.to });
   const which = make("select", { name: "reprocess" }, Object.entries(REPROCESS).map(([value, text]) => make("option", { value }, text)));
-  const open = () =>
-    dialog(`Start a backfill of DAG ${stream.dag_id}?`, {
-      text: "Airflow makes a run for each day, both ends included. All of the DAG's tasks run.",
-      fields: [label("From", first), label("To", last), label("Which days", which)],
-      does: "Start it",
-      act: () => order("actions/backfill", { dag_id: stream.dag_id, from: first.value, to: last.value, reprocess: which.value }),
-      after: refresh,
-    });
-  return button("Start a backfill…", stream.can_edit, open);
+  dialog(`Start a backfill of DAG ${stream.dag_id}?`, {
+    text: "Airflow makes a run for each day, both ends included. All of the DAG's tasks run.",
+    fields: [label("From", first), label("To", last), label("Which days", which)],
+    does: "Start it",
+    act: () => order("actions/backfill", { dag_id: stream.dag_id, from: first.value, to: last.value, reprocess: which.value }),
+    after: refresh,
+  });
 }
 
 function mapIndex(name) {
@@ -42,10 +49,14 @@ function mapIndex(name) {
   return index >= 0 ? { map_index: index } : {};
 }
 
-function button(text, canEdit, open) {
-  const made = make("button", { type: "button", class: "act", disabled: !canEdit, onclick: open }, text);
-  if (!canEdit) made.title = "You may look at this DAG, and not run it";
-  return made;
+function button(open) {
+  return make("button", { type: "button", class: "act", onclick: open });
+}
+
+function allow(button, canEdit, text) {
+  button.disabled = !canEdit;
+  button.title = canEdit ? "" : "You may look at this DAG, and not run it";
+  if (button.textContent !== text) button.textContent = text;
 }
 
 function label(text, field) {
@@ -73,7 +84,7 @@ function dialog(title, { text, fields = [], does, act, after }) {
       after();
     } catch (error) {
       answer.className = "problem";
-      answer.textContent = error.message;
+      answer.textContent = reasonOf(error);
       confirm.disabled = false;
     }
   }

@@ -22,6 +22,7 @@ export function calendar(choose) {
   const cells = new Map();
   let days = new Map();
   let chosen = null;
+  let windowShown = "";
 
   blocks.addEventListener("click", (event) => pick(event.target.closest("[data-day]")));
   blocks.addEventListener("keydown", onKey);
@@ -31,12 +32,18 @@ export function calendar(choose) {
 
   function show(told, day) {
     const focused = document.activeElement?.dataset?.day;
+    const window = `${told.from} ${told.to}`;
+    const isSame = window === windowShown;
+    windowShown = window;
+    const lefts = [...blocks.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
     days = new Map(told.days.map((each) => [each.day, each]));
     cells.clear();
     put(blocks, ...blocksOf(told.days).map((each) => block(each, cells)));
     paint();
     mark(day ?? chosen);
-    for (const each of blocks.querySelectorAll(".scroll")) each.scrollLeft = each.scrollWidth; // the newest days first
+    blocks.querySelectorAll(".scroll").forEach((each, index) => {
+      each.scrollLeft = isSame ? lefts[index] : each.scrollWidth; // the newest days first, and then where it was left
+    });
     if (focused) cells.get(focused)?.focus({ preventScroll: true });
   }
 

@@ -1,20 +1,25 @@
 // One day: what each run has told of it, and the button that has it loaded again.
 
 import { clearButton } from "./actions.js";
-import { ask, Refused } from "./asking.js";
+import { ask, reasonOf } from "./asking.js";
 import { sentence } from "./calendar.js";
-import { linkTo, make, put } from "./elements.js";
+import { linkTo, make, renew } from "./elements.js";
 import { moment, number, size } from "./texts.js";
 
 export function dayPanel(name, { refresh }) {
-  const element = make("section", { class: "day", "aria-live": "polite", hidden: true });
   let asked = "";
+  let shown = null;
+  const title = make("h2");
+  const clear = clearButton(name, () => shown, { refresh });
+  const status = make("p", { role: "status" }); // read out by itself; the table is there to be gone to
+  const body = make("div");
+  const element = make("section", { class: "day", hidden: true }, make("div", { class: "bar" }, title, clear.element), status, body);
 
   async function show(day, told) {
     element.hidden = day === null;
     if (day === null) return;
     const turn = (asked = `${day}\n${JSON.stringify(told?.days.find((each) => each.day === day))}`);
-    if (element.dataset.turn === turn) return;
+    if (element.dataset.turn === turn) return head(day, told);
     try {
       const found = await ask(address(name, day));
       if (asked !== turn) return;
@@ -22,15 +27,29 @@ export function dayPanel(name, { refresh }) {
       fill(found, told);
     } catch (error) {
       if (asked !== turn) return;
-      put(element, make("h2", {}, day), make("p", { class: "problem" }, error instanceof Refused ? error.message : "Airflow did not answer."));
+      delete element.dataset.turn;
+      head(day, told);
+      say(reasonOf(error), "problem");
+      renew(body);
     }
   }
 
+  function head(day, told) {
+    shown = day;
+    title.textContent = day;
+    clear.allow(told.stream.can_edit, day);
+  }
+
+  function say(text, kind) {
+    status.className = kind;
+    if (status.textContent !== text) status.textContent = text;
+  }
+
   function fill({ day, generations }, told) {
-    const head = make("div", { class: "bar" }, make("h2", {}, day.day), clearButton(name, day.day, told.stream, { refresh }));
-    const text = make("p", {}, `${sentence(day)}.`);
+    head(day.day, told);
+    say(`${sentence(day)}.`, "");
     const none = make("p", { class: "quiet" }, "No run has told anything of this day.");
-    put(element, head, text, generations.length ? tableOf(generations) : none);
+    renew(body, generations.length ? tableOf(generations) : none);
   }
 
   return { element, show };

@@ -1,5 +1,7 @@
 // Elements of the page. Texts come from others, and are set as text alone, never as markup.
 
+import { ago, until } from "./texts.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 export function make(name, attributes = {}, ...inner) {
@@ -12,6 +14,26 @@ export function draw(name, attributes = {}, ...inner) {
 
 export function put(element, ...inner) {
   element.replaceChildren(...inner.flat().filter((each) => each !== null && each !== undefined));
+}
+
+// Put what is new in the place of what was, and leave whoever stands on its third link on its third link.
+export function renew(element, ...inner) {
+  const stops = () => [...element.querySelectorAll("a, button, [tabindex]")];
+  const at = stops().indexOf(document.activeElement);
+  put(element, ...inner);
+  if (at >= 0) stops()[at]?.focus({ preventScroll: true });
+}
+
+// How long ago, or how soon: true when it is made, and again whenever `retell` is called.
+const TELLS = { ago, until };
+export const timeAgo = (instant) => make("time", { datetime: instant, "data-tells": "ago" }, ago(instant));
+export const timeUntil = (instant) => make("time", { datetime: instant, "data-tells": "until" }, until(instant));
+
+export function retell() {
+  for (const each of document.querySelectorAll("time[data-tells]")) {
+    const text = TELLS[each.dataset.tells](each.dateTime);
+    if (each.textContent !== text) each.textContent = text;
+  }
 }
 
 function filled(element, attributes, inner) {

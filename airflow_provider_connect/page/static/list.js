@@ -1,7 +1,7 @@
 // All streams: one line each, to be sorted and searched.
 
-import { badge, make, put } from "./elements.js";
-import { ago, number } from "./texts.js";
+import { badge, make, put, timeAgo } from "./elements.js";
+import { number } from "./texts.js";
 
 // The worst first: what somebody has to look at.
 const URGENCY = ["failed", "gap", "late", "waiting", "running", "new", "paused", "ok"];
@@ -13,7 +13,7 @@ const COLUMNS = [
   { name: "Last day", of: (each) => each.last_day ?? "", cell: (each) => two(each.last_day ?? "–", each.timezone) },
   { name: "Days behind", of: (each) => each.lag_days ?? -1, cell: (each) => number(each.lag_days), kind: "number" },
   { name: "Rows of it", of: (each) => each.rows_last_day ?? -1, cell: rowsCell, kind: "number" },
-  { name: "Reported", of: (each) => each.reported_at ?? "", cell: (each) => (each.reported_at ? ago(each.reported_at) : "–") },
+  { name: "Reported", of: (each) => each.reported_at ?? "", cell: (each) => [each.reported_at ? timeAgo(each.reported_at) : "–"] },
   { name: "State", of: (each) => URGENCY.indexOf(each.state), cell: stateCell },
 ];
 
@@ -56,7 +56,7 @@ export function listOf(query, { go }) {
     fill();
   }
 
-  return { element, update, address: () => "streams" };
+  return { element, update, address: () => "streams", shownOf: (told) => told };
 }
 
 function emptyText(query) {

@@ -1,8 +1,7 @@
 // Which view is shown, and when it is asked for again. The address says which: ?dag_id=…&task_id=…, else all streams.
 
-import { ask, Refused } from "./asking.js";
-import { leave, make, put } from "./elements.js";
-import { ago } from "./texts.js";
+import { ask, reasonOf, Refused } from "./asking.js";
+import { leave, make, put, retell, timeAgo } from "./elements.js";
 import { listOf } from "./list.js";
 import { streamView } from "./stream.js";
 import { followTheme } from "./theme.js";
@@ -42,8 +41,9 @@ async function load() {
   const turn = ++asked;
   if (next !== shown) say("Loading…");
   try {
-    const told = await ask(next.address(query));
+    const answer = await ask(next.address(query));
     if (turn !== asked) return;
+    const told = next.shownOf(answer, query);
     const { as_of, ...facts } = told;
     const text = JSON.stringify([query, facts]);
     if (next !== shown) {
@@ -67,13 +67,15 @@ function say(text) {
 }
 
 function tellProblem(error, next) {
-  const status = error instanceof Refused ? error.status : 0;
-  if (status === 401 || next !== shown) {
+  const status = error instanceof Refused ? error.status : null;
+  // A view that this page failed to finish may be wrong: nothing is better.
+  if (status === 401 || status === null || next !== shown) {
     shown = null;
     last = "";
     put(view);
+    put(age);
   }
-  say(problemText(status, error.message));
+  say(problemText(status, reasonOf(error)));
   said.className = "problem";
   if (status === 401) said.append(" ", make("a", { href: signIn(), target: "_top", onclick: leave }, "Sign in"));
 }
@@ -81,7 +83,7 @@ function tellProblem(error, next) {
 function problemText(status, message) {
   if (status === 401) return "You are not signed in to Airflow.";
   if (status === 403) return `You may not see this: ${message}`;
-  if (status === 0) return "Airflow did not answer. The page asks again by itself.";
+  if (status === 0) return `${message} The page asks again by itself.`;
   return message;
 }
 
@@ -93,18 +95,23 @@ function signIn() {
 
 function tellAge(told) {
   const newest = told.reported_at ?? told.stream?.reported_at ?? newestOf(told.streams ?? []);
-  const parts = [`Asked Airflow ${ago(told.as_of)}.`];
-  parts.push(newest ? `The newest report of a task is from ${ago(newest)}.` : "No task has reported yet.");
-  parts.push("What lies in a sink, only the sink knows: airflow connect ledger asks it.");
-  age.textContent = parts.join(" ");
+  const report = newest ? ["The newest report of a task is from ", timeAgo(newest), ". "] : "No task has reported yet. ";
+  put(age, "Asked Airflow ", timeAgo(told.as_of), ". ", report, "What lies in a sink, only the sink knows: airflow connect ledger asks it.");
 }
 
 function newestOf(streams) {
   return streams.map((each) => each.reported_at).filter(Boolean).sort().at(-1) ?? null;
 }
 
+// How old everything is goes on being told, whether Airflow answers or not.
+function tick() {
+  if (document.hidden) return;
+  retell();
+  if (!document.querySelector("dialog[open]")) load();
+}
+
 followTheme();
 addEventListener("popstate", load);
-addEventListener("visibilitychange", () => document.hidden || load());
-setInterval(() => document.hidden || document.querySelector("dialog[open]") || load(), REFRESH_SECONDS * 1000);
+addEventListener("visibilitychange", tick);
+setInterval(tick, REFRESH_SECONDS * 1000);
 load();

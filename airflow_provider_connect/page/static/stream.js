@@ -4,10 +4,10 @@ import { backfillButton } from "./actions.js";
 import { calendar } from "./calendar.js";
 import { chart } from "./chart.js";
 import { dayPanel } from "./day.js";
-import { badge, linkTo, make, put } from "./elements.js";
-import { dateOf, dayOf, daysAfter, moment, number, plural, span, until } from "./texts.js";
-
-const SPANS = { year: ["One year", 366], three: ["Three years", 1098], ten: ["Ten years", 3660] };
+import { badge, linkTo, make, renew, timeUntil } from "./elements.js";
+import { moment, number, plural, span } from "./texts.js";
+import { toolbar } from "./toolbar.js";
+import { begun, saidIn, windowOf } from "./window.js";
 
 export function streamView(name, { go, refresh }) {
   const head = make("header", { class: "stream" });
@@ -15,14 +15,16 @@ export function streamView(name, { go, refresh }) {
   const panel = dayPanel(name, { refresh });
   const days = calendar((day) => choose(day));
   const rows = chart((day) => choose(day));
-  const tools = make("div", { class: "bar" });
+  const bar = toolbar((changes) => move(changes));
+  const backfill = backfillButton(() => told, { refresh });
+  const tools = make("div", { class: "bar" }, bar.elements, backfill.element);
   const element = make("section", {}, head, facts, tools, days.element, rows.element, panel.element);
   let query = name;
   let told = null;
 
   const base = () => ({ dag_id: name.dag_id, task_id: name.task_id, ...(name.map_index ? { map_index: name.map_index } : {}) });
   const move = (changes, how) => {
-    const next = { ...base(), ...kept(query), ...changes };
+    const next = { ...base(), ...saidIn(query), ...changes };
     for (const [key, value] of Object.entries(next)) if (value === null) delete next[key];
     return go(next, how);
   };
@@ -36,19 +38,17 @@ export function streamView(name, { go, refresh }) {
   function update(facts_, query_) {
     told = facts_;
     query = query_;
-    put(head, ...headOf(told, go));
-    put(facts, ...factsOf(told));
-    put(tools, ...toolsOf(told, query, move), backfillButton(told, { refresh }));
-    days.show(told, query.day ?? null);
+    const day = saidIn(query).day ?? null;
+    renew(head, ...headOf(told, go));
+    renew(facts, ...factsOf(told));
+    bar.show(told, query);
+    backfill.allow(told.stream.can_edit);
+    days.show(told, day);
     rows.show(told);
-    panel.show(query.day ?? null, told);
+    panel.show(day, told);
   }
 
-  return { element, update, address };
-}
-
-function kept(query) {
-  return Object.fromEntries(["span", "until", "day"].filter((key) => query[key]).map((key) => [key, query[key]]));
+  return { element, update, address, shownOf: begun };
 }
 
 function address(query) {
@@ -57,12 +57,6 @@ function address(query) {
   const asked = new URLSearchParams({ from, to });
   if (query.map_index && query.map_index !== "-1") asked.set("map_index", query.map_index);
   return `${path}?${asked}`;
-}
-
-function windowOf(query) {
-  const to = /^\d{4}-\d\d-\d\d$/.test(query.until ?? "") ? query.until : dayOf(new Date());
-  const length = (SPANS[query.span] ?? SPANS.year)[1];
-  return { from: daysAfter(to, 1 - length), to, length };
 }
 
 function headOf({ stream }, go) {
@@ -91,34 +85,15 @@ function quotaEntry(quota) {
   const left = quota.limit - quota.used;
   const meter = make("meter", { min: 0, max: quota.limit, value: left, "aria-label": "Requests left of the quota" });
   const more = [`of ${quota.name}: ${number(quota.limit)} in ${span(quota.period_seconds)}`];
-  if (quota.resets_at) more.push(`more ${until(quota.resets_at)}`);
-  if (quota.waiting) more.push(`${plural(quota.waiting, "task")} waiting`);
-  return ["Quota left", [`${number(left)} `, meter], more.join("; ")];
+  if (quota.resets_at) more.push("; more ", timeUntil(quota.resets_at));
+  if (quota.waiting) more.push(`; ${plural(quota.waiting, "task")} waiting`);
+  return ["Quota left", [`${number(left)} `, meter], more];
 }
 
 function backfillEntry(backfill) {
   const bar = make("progress", { max: Math.max(backfill.total, 1), value: backfill.done, "aria-label": "Runs done" });
-  const end = backfill.estimated_end ? `ends ${until(backfill.estimated_end)}, about ${moment(backfill.estimated_end)}` : "too few runs have ended to say when it ends";
+  const at = backfill.estimated_end;
+  const end = at ? ["; ends ", timeUntil(at), `, about ${moment(at)}`] : "; too few runs have ended to say when it ends";
   const what = linkTo(backfill.url, `${backfill.from} to ${backfill.to}`);
-  return ["Backfill", [`${number(backfill.done)} of ${number(backfill.total)} `, bar], [what, `; ${end}`]];
-}
-
-function toolsOf({ to }, query, move) {
-  const { length } = windowOf(query);
-  const today = dayOf(new Date());
-  const later = daysAfter(to, length);
-  const chosen = query.span in SPANS ? query.span : "year";
-  const step = (text, label, day, off) =>
-    make("button", { type: "button", "aria-label": label, title: label, disabled: off, onclick: () => move({ until: day }) }, text);
-  const select = make(
-    "select",
-    { "aria-label": "How many days to show", onchange: (event) => move({ span: event.target.value === "year" ? null : event.target.value }) },
-    Object.entries(SPANS).map(([key, [text]]) => make("option", { value: key, selected: key === chosen }, text)),
-  );
-  return [
-    step("←", "Earlier days", daysAfter(to, -length), dateOf(daysAfter(to, -length)).getUTCFullYear() < 1971),
-    make("span", { class: "window" }, `${windowOf(query).from} to ${to}`),
-    step("→", "Later days", later > today ? null : later, to >= today),
-    select,
-  ];
+  return ["Backfill", [`${number(backfill.done)} of ${number(backfill.total)} `, bar], [what, end].flat()];
 }

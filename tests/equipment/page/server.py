@@ -30,10 +30,14 @@ class Answers:
     """What the server says, and what it was told.
 
     :ivar refusal: status and text of every answer, in place of all others.
+    :ivar instead: a text in place of every answer, with status 200.
+    :ivar asked: the addresses of all questions, from the first.
     """
 
     streams: list[dict[str, Any]] = field(default_factory=told.streams)
     refusal: tuple[int, str] | None = None
+    instead: str | None = None
+    asked: list[str] = field(default_factory=list)
     orders: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
     url: str = ""
 
@@ -67,6 +71,7 @@ def served() -> Iterator[Answers]:
             parts = urlsplit(self.path)
             path = parts.path.removeprefix(PREFIX) or "index.html"
             if path.startswith("api/"):
+                answers.asked.append(self.path.removeprefix(f"{PREFIX}api/"))
                 self.say(200, answers.of(path.removeprefix("api/"), parse_qs(parts.query)))
             elif parts.path == AROUND:
                 self.send(200, "text/html", around(parts.query).encode(), policy="")
@@ -83,7 +88,8 @@ def served() -> Iterator[Answers]:
         def say(self, status: int, what: dict[str, Any]) -> None:
             if answers.refusal is not None:
                 status, what = answers.refusal[0], {"error": answers.refusal[1]}
-            self.send(status, "application/json", json.dumps(what).encode())
+            text = json.dumps(what) if answers.instead is None else answers.instead
+            self.send(status, "application/json", text.encode())
 
         def send(self, status: int, kind: str, data: bytes, policy: str = POLICY) -> None:
             self.send_response(status)

@@ -3,55 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.equipment.browser import browser
 from tests.equipment.page import told
-from tests.equipment.page.server import Answers, served
+from tests.equipment.page.server import STATIC, Answers
+from tests.integration.page.conftest import EVENTS, ORDERS, go
 
 pytestmark = pytest.mark.slow
-
-EVENTS = "?dag_id=mixpanel_daily&task_id=events&until=2026-11-22"
-ORDERS = "?dag_id=orders_daily&task_id=orders&until=2026-11-22"
-
-
-@pytest.fixture(scope="module")
-def opened() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
-
-
-@pytest.fixture
-def answers() -> Iterator[Answers]:
-    with served() as serving:
-        yield serving
-
-
-@pytest.fixture
-def page(opened: Browser, answers: Answers) -> Iterator[Page]:
-    """A page on which nothing may go wrong unseen, or be fetched from elsewhere."""
-    wrong: list[str] = []
-    here = answers.url.removesuffix("connect/")
-    with opened.new_context(viewport={"width": 1280, "height": 900}) as context:
-        made = context.new_page()
-        made.on("pageerror", lambda error: wrong.append(str(error)))
-        made.on("console", lambda message: wrong.append(message.text) if refused(message.text) else None)
-        made.on("request", lambda request: None if request.url.startswith(here) else wrong.append(request.url))
-        yield made
-    assert wrong == []
-
-
-def refused(text: str) -> bool:
-    return "Content Security Policy" in text or "Uncaught" in text
-
-
-def go(page: Page, answers: Answers, query: str = "") -> None:
-    page.goto(answers.url + query)
-    expect(page.locator("#said")).to_be_hidden()
 
 
 def test_all_streams_are_listed_the_worst_first_and_found_by_a_word(page: Page, answers: Answers) -> None:
@@ -305,8 +266,9 @@ CONTRASTS = """() => {
   const weak = [];
   for (const element of document.querySelectorAll("body *")) {
     const text = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    if (!text || !element.checkVisibility() || element.closest("svg, noscript, :disabled, [aria-hidden]")) continue;
-    const pair = [light(rgba(getComputedStyle(element).color)), light(ground(element))].sort((x, y) => y - x);
+    if (!text || !element.checkVisibility() || element.closest("noscript, :disabled")) continue;
+    const color = getComputedStyle(element)[element.closest("svg") ? "fill" : "color"];
+    const pair = [light(rgba(color)), light(ground(element))].sort((x, y) => y - x);
     const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
     if (ratio < 4.5) weak.push([element.tagName, element.className, element.textContent.slice(0, 30), ratio]);
   }
@@ -346,3 +308,7 @@ def test_the_theme_is_airflow_s(page: Page, answers: Answers) -> None:
     expect(frame).to_have_attribute("data-theme", "light")
     page.evaluate("document.documentElement.className = 'dark'")
     expect(frame).to_have_attribute("data-theme", "dark")
+
+
+def test_the_page_is_small() -> None:
+    assert sum(file.stat().st_size for file in STATIC.iterdir()) < 60_000

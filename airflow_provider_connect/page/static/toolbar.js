@@ -1,0 +1,30 @@
+// Earlier and later days, and how many. Made once, as whoever holds the keyboard stands on one of its buttons.
+
+import { make } from "./elements.js";
+import { earlier, later, saidIn, SPANS, todayIn, windowOf } from "./window.js";
+
+export function toolbar(move) {
+  let steps = { earlier: null, later: null };
+  const back = step("←", "Earlier days", () => steps.earlier);
+  const forth = step("→", "Later days", () => steps.later);
+  const shown = make("span", { class: "window" });
+  const options = Object.entries(SPANS).map(([key, [text]]) => make("option", { value: key }, text));
+  const select = make("select", { "aria-label": "How many days to show", onchange: () => move({ span: select.value === "year" ? null : select.value }) }, options);
+
+  // A button that leads nowhere stays one that can be stood on.
+  function step(text, label, day) {
+    const onclick = () => day() !== null && move({ until: day() || null });
+    return make("button", { type: "button", "aria-label": label, title: label, onclick }, text);
+  }
+
+  function show({ stream, from, to }, query) {
+    const { length } = windowOf(query);
+    steps = { earlier: earlier(to, length), later: later(to, length, todayIn(stream.timezone)) };
+    back.ariaDisabled = String(steps.earlier === null);
+    forth.ariaDisabled = String(steps.later === null);
+    shown.textContent = `${from} to ${to}`;
+    select.value = saidIn(query).span ?? "year";
+  }
+
+  return { elements: [back, shown, forth, select], show };
+}

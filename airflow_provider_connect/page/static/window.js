@@ -1,0 +1,62 @@
+// Which days are shown. The address says until when and how many; what it says wrongly counts as not said.
+
+import { dateOf, dayOf, daysAfter } from "./texts.js";
+
+export const SPANS = { year: ["One year", 366], three: ["Three years", 1098], ten: ["Ten years", 3660] };
+const FIRST_YEAR = 1971;
+const EASTMOST_MILLISECONDS = 14 * 3_600_000; // of UTC
+
+export function windowOf(query) {
+  const { span, until } = saidIn(query);
+  const to = until ?? latestDay();
+  const length = SPANS[span ?? "year"][1];
+  return { from: daysAfter(to, 1 - length), to, length };
+}
+
+// Of an address, what it says of days: a span that there is, and days that there are.
+export function saidIn({ span, until, day }) {
+  const found = { span: Object.hasOwn(SPANS, span ?? "") ? span : null, until: isDay(until) ? until : null, day: isDay(day) ? day : null };
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== null));
+}
+
+function isDay(text) {
+  if (!/^\d{4}-\d\d-\d\d$/.test(text ?? "") || Number.isNaN(dateOf(text).getTime())) return false;
+  return dayOf(dateOf(text)) === text && dateOf(text).getUTCFullYear() >= FIRST_YEAR;
+}
+
+// Before the stream's zone is known, the day is asked for that has begun anywhere.
+export function latestDay(now = Date.now()) {
+  return dayOf(new Date(now + EASTMOST_MILLISECONDS));
+}
+
+// The day that it is in a zone, or the latest of all where the browser does not know the zone.
+export function todayIn(zone, now = Date.now()) {
+  if (!zone) return latestDay(now);
+  try {
+    const parts = new Intl.DateTimeFormat("en", { timeZone: zone, year: "numeric", month: "2-digit", day: "2-digit" }).formatToParts(now);
+    const part = (type) => parts.find((each) => each.type === type).value;
+    return `${part("year")}-${part("month")}-${part("day")}`;
+  } catch {
+    return latestDay(now);
+  }
+}
+
+// An answer without the days that have not begun where the stream's days are counted, unless the address asks for them.
+export function begun(told, query, now = Date.now()) {
+  const today = todayIn(told.stream.timezone, now);
+  if (saidIn(query).until || told.to <= today) return told;
+  const hasBegun = (each) => each.day <= today;
+  return { ...told, to: today, days: told.days.filter(hasBegun), band: told.band.filter(hasBegun) };
+}
+
+export function earlier(to, length) {
+  const day = daysAfter(to, -length);
+  return dateOf(day).getUTCFullYear() < FIRST_YEAR ? null : day;
+}
+
+// The day until which the next window reaches; empty if that is today, and null if there is none.
+export function later(to, length, today) {
+  if (to >= today) return null;
+  const day = daysAfter(to, length);
+  return day >= today ? "" : day;
+}

@@ -1,0 +1,206 @@
+"""What the page does by itself, every half minute: it asks again, tells how old things are, and moves nothing else."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.equipment.page import told
+from tests.equipment.page.server import Answers
+from tests.integration.page.conftest import EVENTS, ORDERS, go
+
+pytestmark = pytest.mark.slow
+
+TICK = 30_000
+"""In milliseconds."""
+
+
+def at_noon(page: Page, answers: Answers, query: str = "", now: str = told.NOW) -> None:
+    """Open the page at a time that stands still until a test moves it."""
+    page.clock.install(time=dt.datetime.fromisoformat(now) - dt.timedelta(minutes=1))
+    page.clock.pause_at(now)
+    go(page, answers, query)
+
+
+def again(page: Page) -> None:
+    page.evaluate("dispatchEvent(new Event('visibilitychange'))")
+
+
+def changed(page: Page, answers: Answers, text: str = "Changed meanwhile.") -> None:
+    """Let the page ask again, and be answered otherwise."""
+    answers.streams[0]["state_text"] = text
+    again(page)
+    expect(page.locator(".stream")).to_contain_text(text)
+
+
+def test_it_asks_again_every_half_minute(page: Page, answers: Answers) -> None:
+    at_noon(page, answers)
+    answers.streams[0]["state_text"] = "Changed meanwhile."
+    count = len(answers.asked)
+    page.clock.run_for(TICK - 1000)
+    assert len(answers.asked) == count
+    page.clock.run_for(1000)
+    expect(page.locator(".streams")).to_contain_text("Changed meanwhile.")
+    assert len(answers.asked) == count + 1
+
+
+def test_how_old_it_is_is_told_while_nothing_changes_and_while_nobody_answers(page: Page, answers: Answers) -> None:
+    at_noon(page, answers)
+    row = page.locator("tr", has_text="events")
+    footer = page.locator("footer")
+    expect(row).to_contain_text("28 minutes ago")
+    expect(footer).to_contain_text("Asked Airflow just now. The newest report of a task is from 28 minutes ago.")
+    page.clock.run_for(20 * TICK)
+    expect(row).to_contain_text("38 minutes ago")
+    expect(footer).to_contain_text("The newest report of a task is from 38 minutes ago.")
+    answers.refusal = (502, "Airflow's API answered with status 500")
+    page.clock.run_for(20 * TICK)
+    expect(page.locator("#said")).to_have_text("Airflow's API answered with status 500")
+    expect(row).to_contain_text("48 minutes ago")
+    expect(footer).to_contain_text("Asked Airflow 20 minutes ago. The newest report of a task is from 48 minutes ago.")
+
+
+def test_how_soon_is_told_while_nothing_changes(page: Page, answers: Answers) -> None:
+    at_noon(page, answers, EVENTS)
+    facts = page.locator(".facts")
+    expect(facts).to_contain_text("more in 15 minutes; 2 tasks waiting")
+    expect(facts).to_contain_text("ends in 4 hours, about 2026-11-22 13:10 UTC")
+    page.clock.run_for(20 * TICK)
+    expect(facts).to_contain_text("more in 5 minutes")
+    page.clock.fast_forward("03:00:00")
+    expect(facts).to_contain_text("ends in 30 minutes")
+
+
+@pytest.mark.parametrize(
+    "name", ["Earlier days", "Later days", "How many days to show", "Start a backfill…", "2026-01-01 to"]
+)
+def test_who_stands_on_a_button_goes_on_standing_there(page: Page, answers: Answers, name: str) -> None:
+    go(page, answers, EVENTS.replace("2026-11-22", "2025-11-22"))
+    stop = page.get_by_label(name).or_(page.get_by_role("button", name=name)).or_(page.get_by_role("link", name=name))
+    stop.focus()
+    changed(page, answers)
+    expect(stop).to_be_focused()
+
+
+def test_who_steps_by_keyboard_goes_on_stepping(page: Page, answers: Answers) -> None:
+    at_noon(page, answers, EVENTS)
+    page.get_by_role("button", name="Earlier days").focus()
+    for first in ("2024-11-21", "2023-11-21"):
+        page.keyboard.press("Enter")
+        expect(page.locator(".window")).to_contain_text(f"{first} to")
+    expect(page.get_by_role("button", name="Earlier days")).to_be_focused()
+    forth = page.get_by_role("button", name="Later days")
+    forth.focus()
+    for last in ("2025-11-21", "2026-11-22"):
+        page.keyboard.press("Enter")
+        expect(page.locator(".window")).to_contain_text(f"to {last}")
+    expect(forth).to_be_disabled()
+    expect(forth).to_be_focused()
+
+
+def test_after_a_dialog_the_focus_is_where_it_was(page: Page, answers: Answers) -> None:
+    go(page, answers, ORDERS + "&day=2026-11-20")
+    button = page.get_by_role("button", name="Load 2026-11-20 again…")
+    button.focus()
+    page.keyboard.press("Enter")
+    answers.streams[1]["state"] = "waiting"
+    page.get_by_role("button", name="Load it again").click()
+    expect(page.locator('[data-day="2026-11-20"]')).not_to_have_attribute("data-state", "failed")
+    expect(page.locator(".day")).not_to_contain_text("DataError")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(button).to_be_focused()
+
+
+def test_where_one_has_scrolled_to_stays(page: Page, answers: Answers) -> None:
+    page.set_viewport_size({"width": 360, "height": 700})
+    go(page, answers, EVENTS)
+    left = "document.querySelector('.blocks .scroll').scrollLeft"
+    assert page.evaluate(left) > 500, "the newest days first"
+    page.evaluate(f"{left} = 120")
+    changed(page, answers)
+    assert page.evaluate(left) == 120
+    page.get_by_role("button", name="Earlier days").click()
+    expect(page.locator(".window")).to_contain_text("to 2025-11-21")
+    assert page.evaluate(left) > 500
+
+
+def test_of_a_day_one_sentence_is_read_out(page: Page, answers: Answers) -> None:
+    go(page, answers, ORDERS + "&day=2026-11-20")
+    expect(page.locator(".day table")).to_be_visible()
+    assert page.locator(".day [aria-live], .day[aria-live]").count() == 0
+    expect(page.locator(".day").get_by_role("status")).to_have_text("Friday, 2026-11-20: failed.")
+
+
+def test_who_did_not_answer_is_told_apart(page: Page, answers: Answers) -> None:
+    go(page, answers)
+    said = page.locator("#said")
+    page.route("**/api/**", lambda route: route.abort())
+    again(page)
+    expect(said).to_have_text("Airflow did not answer. The page asks again by itself.")
+    expect(page.locator(".streams")).to_be_visible()
+    page.unroute("**/api/**")
+    answers.instead = "<html>Sign in to the proxy</html>"
+    again(page)
+    expect(said).to_have_text("What answered is not Airflow: a proxy before it may want you to sign in.")
+    answers.instead = '{"as_of": "2026-11-22T09:30:00+00:00", "streams": null}'
+    again(page)
+    expect(said).to_contain_text("This page has a fault of its own, and Airflow none:")
+    expect(page.locator(".streams")).to_have_count(0)
+    answers.instead = None
+    again(page)
+    expect(page.locator(".streams")).to_be_visible()
+    expect(said).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["until=2026-13-45", "until=2026-02-30", "until=0001-01-01", "span=constructor", "day=2026-13-45", "day=../../x"],
+)
+def test_an_address_that_says_nonsense_counts_as_not_said(page: Page, answers: Answers, query: str) -> None:
+    at_noon(page, answers, "?dag_id=orders_daily&task_id=orders&" + query)
+    expect(page.locator(".window")).to_have_text("2025-11-22 to 2026-11-22")
+    expect(page.get_by_label("How many days to show")).to_have_value("year")
+    expect(page.locator(".day")).to_be_hidden()
+    assert all(
+        re.fullmatch(r"streams/orders_daily/orders\?from=2025-11-22&to=2026-11-22", each) for each in answers.asked
+    )
+
+
+@pytest.mark.parametrize(
+    ("zone", "now", "today"),
+    [
+        ("Pacific/Auckland", "2026-11-21T12:00:00+00:00", "2026-11-22"),
+        ("UTC", "2026-11-21T12:00:00+00:00", "2026-11-21"),
+        ("US/Pacific", "2026-11-21T05:00:00+00:00", "2026-11-20"),
+        ("Mars/Olympus", "2026-11-21T12:00:00+00:00", "2026-11-22"),
+        (None, "2026-11-21T12:00:00+00:00", "2026-11-22"),
+    ],
+)
+def test_a_window_ends_with_today_where_the_days_are_counted(
+    page: Page, answers: Answers, zone: str | None, now: str, today: str
+) -> None:
+    answers.streams[0]["timezone"] = zone
+    at_noon(page, answers, "?dag_id=mixpanel_daily&task_id=events", now=now)
+    expect(page.locator('[role="gridcell"]').filter(visible=True)).to_have_count(366 if today == "2026-11-22" else 365)
+    assert (
+        page.evaluate("[...document.querySelectorAll('[data-day]')].map((each) => each.dataset.day).sort().at(-1)")
+        == today
+    )
+    expect(page.locator(".window")).to_contain_text(f"to {today}")
+    expect(page.get_by_role("button", name="Later days")).to_be_disabled()
+    assert len({each for each in answers.asked if "?" in each}) == 1, "one address, whatever the zone"
+    page.get_by_role("button", name="Earlier days").click()
+    page.get_by_role("button", name="Later days").click()
+    expect(page.locator(".window")).to_contain_text(f"to {today}")
+
+
+def test_midnight_of_the_stream_brings_its_new_day(page: Page, answers: Answers) -> None:
+    answers.streams[0]["timezone"] = "UTC"
+    at_noon(page, answers, "?dag_id=mixpanel_daily&task_id=events", now="2026-11-20T23:59:45+00:00")
+    expect(page.locator(".window")).to_contain_text("to 2026-11-20")
+    page.clock.run_for(TICK)
+    expect(page.locator(".window")).to_contain_text("to 2026-11-21")
