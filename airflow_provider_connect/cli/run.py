@@ -59,15 +59,6 @@ def moved(task: Task, days: str) -> dict[str, Any]:
         if isinstance(error.__context__, ConnectError):  # what the operator made Airflow's error of
             raise error.__context__ from None
         raise
-    finally:
-        _close_pipe(operator)
-
-
-def _close_pipe(operator: Any) -> None:
-    """Close what Airflow's Spark hook read spark-submit's output from, and leaves to the end of a task's process."""
-    process = getattr(operator._hook, "_submit_sp", None)
-    if process is not None and process.stdout is not None:
-        process.stdout.close()
 
 
 @contextmanager

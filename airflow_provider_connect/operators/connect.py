@@ -29,7 +29,7 @@ from airflow_provider_connect.operators.arguments import (
 from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of, with_outlet
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
-from airflow_provider_connect.operators.run_folder import remove, run_folder
+from airflow_provider_connect.operators.run_folder import close_pipe, remove, run_folder
 from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
 from airflow_provider_connect.stage.transform import held
 
@@ -373,6 +373,7 @@ class ConnectOperator(SparkSubmitOperator):
             super().execute(context)
         finally:
             ExecutorSafeguard.tracker.reset(token)
+            close_pipe(self._hook)
 
     def _leave_report(self, error: ConnectError, context: Context, left: Left) -> None:
         """Leave in XCom what a task that fails did, for who is told of the failure."""

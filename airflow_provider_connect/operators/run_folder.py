@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from airflow_provider_connect.patience import Patience
 
@@ -96,3 +97,13 @@ def _is_dead(folder: Path) -> bool:
             return time.time() - folder.stat().st_mtime > _UNLOCKED_SECONDS
         return False
     return True
+
+
+def close_pipe(hook: Any) -> None:
+    """Close what Airflow's Spark hook read spark-submit's output from, and leaves to the end of the process.
+
+    :param hook: None if spark-submit was not started.
+    """
+    process = getattr(hook, "_submit_sp", None)
+    if process is not None and process.stdout is not None:
+        process.stdout.close()

@@ -49,7 +49,7 @@ def test_search_finds_and_nothing_comes_from_elsewhere(site: str) -> None:
         page.keyboard.press("/")
         page.locator(".md-search__input").first.fill("lookback_days measured")
         found = page.locator(".md-search-result__item h1, .md-search-result__item h2")
-        found.first.wait_for(timeout=30_000)
+        found.first.wait_for(timeout=120_000)
         assert "Late data and reloads" in found.all_inner_texts()
         found.get_by_text("Late data and reloads").first.click()
         page.wait_for_url(re.compile("late.html"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,10 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowWithRol
         "CONNECT_TEST_TABLES": str(folder),
         "TMPDIR": str(folder / "tmp"),
         "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "16",
+        # Nothing on the page comes from there; another Airflow would only be started for it.
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(folder / "lineage.json"), "append": True}
+        ),
     }
     dags = Path(__file__).parent / "page_dags"
     airflow = AirflowWithRoles(folder / "airflow", dags, parallelism=2, settings=settings, roles=(*ROLES, "triggerer"))
@@ -150,6 +155,19 @@ def test_days_are_as_the_table_has_them(airflow: AirflowWithRoles) -> None:
     assert found["quota"]["limit"] == 100_000
     assert found["quota"]["used"] >= 3
     assert all(day["bytes"] > 0 and day["run_url"].startswith("/dags/paged/runs/") for day in found["days"][:3])
+
+
+def test_lineage_is_told_by_airflow_s_own_provider(airflow: AirflowWithRoles) -> None:
+    lines = (airflow.home.parent / "lineage.json").read_text(encoding="utf-8").splitlines()
+    ended = [event for event in map(json.loads, lines) if event["job"]["name"] == "paged.events"]
+    told = [event for event in ended if event["eventType"] == "COMPLETE"]
+    assert len(told) >= 3
+    ((source,), (target,)) = told[0]["inputs"], told[0]["outputs"]
+    assert source["namespace"].startswith("mixpanel://") or source["namespace"]
+    assert source["inputFacets"]["inputStatistics"]["rowCount"] > 0
+    assert target["outputFacets"]["outputStatistics"]["rowCount"] > 0
+    assert {field["name"] for field in target["facets"]["schema"]["fields"]} >= {"event", "time"}
+    assert target["facets"]["columnLineage"]["fields"]["event"]["inputFields"][0]["field"] == "event"
 
 
 def test_a_failed_day_says_why(airflow: AirflowWithRoles) -> None:

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import DagRun
 from airflow.sdk.exceptions import ErrorType
@@ -137,13 +136,6 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: TinyLe
     monkeypatch.setenv("JAVA_HOME", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    read_log = SparkSubmitHook._process_spark_submit_log
-
-    def read_and_close_log(hook: SparkSubmitHook, log: Any) -> None:
-        read_log(hook, log)
-        log.close()  # the hook leaves that to the garbage collector, whose warning is an error here
-
-    monkeypatch.setattr(SparkSubmitHook, "_process_spark_submit_log", read_and_close_log)
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
     extra = {"api_key": SECRET[::-1], "region": "eu", "proxy": "http://me:proxy-pass@proxy:3128"}
     tiny = {"conn_type": "tiny", "login": "me", "password": SECRET, "extra": extra}

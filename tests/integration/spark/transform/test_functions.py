@@ -26,11 +26,7 @@ from airflow_provider_connect.submit.functions import shipped
 from tests.integration.spark.transform.test_sql import DAYS, requests
 from tests.unit.operators.conftest import Supervisor, dag_run, supervisor, task_instance  # noqa: F401  # a fixture
 
-pytestmark = [
-    pytest.mark.slow,
-    # Airflow's hook leaves its pipe open, and whichever test comes next may be told.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.slow
 
 DAGS = Path(__file__).parents[4] / "dags"
 PIPELINE = """\
