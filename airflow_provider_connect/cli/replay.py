@@ -128,8 +128,8 @@ def _compare(pipeline: Pipeline, day: Day, before: Standing, after: Standing) ->
     lost = before.row.rows + before.rejected - after.row.rows - after.rejected
     if lost > 0:
         note(
-            f"{called}: there are {lost:,} fewer rows and rejects in all than before: the source no longer has them, "
-            "or the DAG now leaves them out"
+            f"{called}: rows and rejects together are {lost:,} fewer than before: the source no longer has the rest, "
+            "or the DAG now leaves it out"
         )
 
 

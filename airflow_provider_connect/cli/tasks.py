@@ -156,7 +156,8 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
         dag = get_bagged_dag(list(bundles or ()), dag_id)
     except AirflowException:
         raise ConfigError(
-            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported: see 'airflow dags list-import-errors'"
+            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported: "
+            "'airflow dags list-import-errors --local' says why"
         ) from None
     found = {task.task_id: Task(dag, task.task_id, _operator(task)) for task in dag.tasks if _is_ours(task)}
     if not found:

@@ -229,6 +229,8 @@ class Progress:
                 notes.append(told["note"])
         rows, megabytes, pace = seen["rows"], seen["raw_bytes"] / 1e6, max(seconds, 0.1)
         text = f"{rows:,} rows, {megabytes:,.1f} MB, {megabytes / pace:,.1f} MB/s, {rows / pace:,.0f} rows/s"
+        if not rows and not seen["raw_bytes"]:
+            text = f"nothing has come yet, for {seconds:.0f} s"  # Spark starts, or the source makes its answer
         announced = {name: seen[name] for name, all_do in announces.items() if all_do}
         return "; ".join(filter(None, [text, self._time_left(poll, seconds, seen, announced), *notes]))
 

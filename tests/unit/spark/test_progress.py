@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Folder:
     return Folder(str(tmp_path / "stage"))
 
 
-def lines(root: Folder, rows: Rows, poll: Poll, *signs: dict[str, int]) -> list[str]:
+def lines(root: Folder, rows: Rows | None, poll: Poll, *signs: dict[str, int]) -> list[str]:
     """Return the line of each moment, ten seconds apart, a minute after the poll began."""
     progress, told = Progress(root, 60, 1, rows), []
     for at, sign in enumerate(signs):
@@ -68,6 +68,11 @@ def test_what_the_day_before_had_tells_the_time_left(ledger: LineLedger, root: F
         "6,000 rows, 6.0 MB, 0.1 MB/s, 100 rows/s",
         "9,000 rows, 9.0 MB, 0.1 MB/s, 129 rows/s; about 4 min left, as day 2026-10-04 had 90,000 rows",
     ]
+
+
+def test_before_the_first_byte_no_rate_is_told(root: Folder) -> None:
+    assert lines(root, None, poll_of(), {}) == ["nothing has come yet, for 60 s"]
+    assert lines(root, None, poll_of(), {"raw_bytes": 3_000_000}) == ["0 rows, 3.0 MB, 0.1 MB/s, 0 rows/s"]
 
 
 def test_what_is_known_best_counts(ledger: LineLedger, root: Folder) -> None:
