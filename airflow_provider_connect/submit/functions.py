@@ -76,9 +76,12 @@ def _by_value(cloudpickle: Any) -> Iterator[None]:
     """Have modules pickled by value that the driver cannot import."""
     theirs = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType) and _stays(module)]
     before = set(cloudpickle.cloudpickle.list_registry_pickle_by_value())
-    added = [
-        module for module in theirs if module.__name__ not in before and sys.modules.get(module.__name__) is module
-    ]
+    # By name, for one module may be there under several: multiprocessing calls __main__ __mp_main__, too.
+    added = {
+        module.__name__: module
+        for module in theirs
+        if module.__name__ not in before and sys.modules.get(module.__name__) is module
+    }.values()
     for module in added:
         cloudpickle.register_pickle_by_value(module)
     try:

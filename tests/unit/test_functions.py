@@ -68,6 +68,12 @@ def test_a_dag_file_s_function_runs_where_neither_the_file_nor_its_neighbour_can
     assert edited.digest != sent.digest
 
 
+def test_a_module_may_have_two_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``__main__`` has where :mod:`multiprocessing` has started the process."""
+    monkeypatch.setitem(sys.modules, "another_name", sys.modules[__name__])
+    assert shipped(Given(lambda frame: frame)) is not None
+
+
 def test_a_digest_tells_functions_apart() -> None:
     some = [
         lambda frame: (frame, 1, 2),
