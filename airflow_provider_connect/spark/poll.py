@@ -10,6 +10,7 @@ import json
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -32,12 +33,13 @@ from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.contents import Contents
 from airflow_provider_connect.stage.digest import Digest
-from airflow_provider_connect.stage.erasing import EraseList, erasers
+from airflow_provider_connect.stage.erasing import EraseList, Eraser, erasers
 from airflow_provider_connect.stage.manifest import Polled, StagedFile, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import GROUP_BYTES, RowWriter
 from airflow_provider_connect.stage.rejects import RejectsKeep, write_rejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Share, SplitWriter, Tables, staged_rows
+from airflow_provider_connect.window import Day
 
 PAUSES = doubling(1.0, 60.0)
 UNSHAPED = Shaping()
@@ -229,6 +231,12 @@ def poll_once(
     shape, read = shaping.bind(schema), schema
     schema = shaping.chain.schema(read)
     before, behind = erasers(task.erased, read, schema)
+
+    def shaped() -> Iterator[tuple[Day, pa.RecordBatch]]:
+        for day, batch in polled_rows(poller, task.part, tally):
+            counts = tally.for_day(day).counts
+            yield day, _without(behind, shape(_without(before, batch, counts), counts), counts)
+
     with ExitStack() as stack:
         stack.enter_context(_Progress(root, task, tally, retries))
         writers = {
@@ -241,15 +249,10 @@ def poll_once(
             stack.enter_context(writer)
         digests = {day: Digest(schema) for day in attempts}
         contents = {day: Contents(schema) for day in attempts}
-        for day, batch in stack.enter_context(closing(prefetch(polled_rows(poller, task.part, tally), depth=1))):
-            counts, named = tally.for_day(day).counts, before.without(batch)
-            shaped = shape(named, counts)
-            kept = behind.without(shaped)
-            if gone := batch.num_rows - named.num_rows + shaped.num_rows - kept.num_rows:
-                counts["erased"] += gone
-            writers[day].write(kept)
-            digests[day].add(kept)
-            contents[day].add(kept)
+        for day, batch in stack.enter_context(closing(prefetch(shaped(), depth=1))):
+            writers[day].write(batch)
+            digests[day].add(batch)
+            contents[day].add(batch)
             _bound_memory(writers.values())
     rows = [tally.for_day(day).rows for day in attempts]
     bytes_of = zip(shared_out(tally.wire_bytes, rows), shared_out(tally.raw_bytes, rows), strict=True)
@@ -266,6 +269,13 @@ def poll_once(
             }
         )
     return polled
+
+
+def _without(eraser: Eraser, batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
+    kept = eraser.without(batch)
+    if kept.num_rows < batch.num_rows:
+        counts["erased"] += batch.num_rows - kept.num_rows
+    return kept
 
 
 def _bound_memory(writers: Collection[RowWriter | SplitWriter]) -> None:
