@@ -22,7 +22,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 class PlanGoneError(RetriableError):
     """What a plan was made on is gone, such as a snapshot that its partitions share: only a new plan helps."""
 
+
+RowRole = Literal["reading", "narrowing", "condition"]
+"""How an option decides which rows a day has. ``reading``: how rows are read, identified and dealt out to days.
+``narrowing``: it leaves rows out. ``condition``: the same, by a text with literals, of which a ledger has a digest."""
 
 Sizes = Callable[[], Sequence[int]]
 """Asks for the sizes of the days nearest to the next one, in bytes after decoding, as far as they are known."""
@@ -97,6 +101,8 @@ class Source(Options, ABC):
     connection_types: ClassVar[tuple[str, ...]]
     connection_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the connection's extra that decide which rows are read; none of them a secret."""
+    row_options: ClassVar[Mapping[str, RowRole]] = {}
+    """Options of the :class:`.StreamDefinition`; a dot leads into an option's own fields, as in ``records.key``."""
 
     conn_id: str = Field(description="Airflow connection that holds where the source is and who may read it.")
     retry_budget_seconds: float = Field(
@@ -142,6 +148,13 @@ class Source(Options, ABC):
     def timezone(self) -> str:
         """IANA zone whose calendar days this source counts in."""
         return "UTC"
+
+    def connection_parts(self, connection: Connection) -> dict[str, str | None]:
+        """Return what the connection decides of how rows are read: project, account or database. No secret.
+
+        A part named like an option takes the option's place, where either may say it.
+        """
+        return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
         """Say what is wrong with these options and this connection together; [] when nothing is.

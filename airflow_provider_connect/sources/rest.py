@@ -83,6 +83,7 @@ an answer means.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -92,7 +93,7 @@ from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.asking.limits import RateLimits
 from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import Poller, RowRole
 from airflow_provider_connect.sources._rest.declared.bounds import Bounds
 from airflow_provider_connect.sources._rest.declared.counting import Count
 from airflow_provider_connect.sources._rest.declared.ends import EmptyPage, Flag, NoToken, ShortPage, Total
@@ -144,6 +145,20 @@ class RestSource(RestOptions):
 
     name: ClassVar[str] = "rest"
     connection_types: ClassVar[tuple[str, ...]] = ("http",)
+    row_options: ClassVar[Mapping[str, RowRole]] = {
+        "zone": "reading",
+        "snapshot": "reading",
+        "records.key": "reading",
+        "records.day": "reading",
+        "records.outside": "narrowing",
+        "records.at": "condition",
+        "request": "condition",
+        "bounds": "condition",
+        "parent.request": "condition",
+        "parent.records.at": "condition",
+        "parent.snapshot": "narrowing",
+        "errors": "condition",
+    }
 
     parent: RestSource | None = Field(
         default=None, description="The source whose every row is asked for its children; on the same connection."

@@ -99,12 +99,12 @@ and nothing is tried again. A post without id or time fails the day, unless it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.source import Poller, RowRole, Source
 from airflow_provider_connect.sources._x_search.access import host_of, problems
 from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
@@ -119,6 +119,7 @@ class XSearchSource(XSearchOptions, Source):
 
     name: ClassVar[str] = "x_search"
     connection_types: ClassVar[tuple[str, ...]] = ("x",)
+    row_options: ClassVar[Mapping[str, RowRole]] = {"queries": "condition"}
 
     @property
     def stream_key(self) -> str:
