@@ -290,7 +290,8 @@ class Poller(Closable, ABC):
         May ask the source. A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values``
         says that its values repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was
         parsed already, else ``unchecked``. The schema's own metadata may have ``record_name``, a full name such as
-        ``connect.x.Post`` for the row's schema, where a sink registers one.
+        ``connect.x.Post`` for the row's schema, where a sink registers one, and ``key``: a JSON list of pairs of column
+        and class of its values that ``record_key`` is made of, [] without such columns.
         """
 
     @abstractmethod
