@@ -239,7 +239,7 @@ class Totals(Wire):
         "",
         "Changes of what decides the stream's rows, such as `event` or `where`, with the command that lists the days "
         "that were loaded otherwise.",
-        ['event was ["signup"], and is ["signup", "page view"]. 12 days were loaded otherwise. …'],
+        ['event was ["signup"], and is ["signup", "page view"]. Loaded otherwise: 12 of 40 published days. …'],
     )
 
 
