@@ -53,6 +53,8 @@ class AtLeastOnce(Attempt):
         outbox = self._outbox()
         total = Sent.total(receipts, self.send_source_rejects(outbox))
         entry = self.entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen)
+        # Before the day: a publish that dies between the two is compared with once too often, and not once too seldom.
+        self.write_definition(outbox)
         self._settle(entry, outbox)
         return entry.row
 
