@@ -7,12 +7,14 @@ compares (:func:`compare`) before anything is polled.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.ledger import LedgerRow
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of, literal_part, plain_part
 
@@ -100,8 +102,19 @@ def compare(
     )
 
 
-def has_other_rows(published: StreamDefinition, present: StreamDefinition) -> bool:
-    """Tell whether a day of one definition may have other rows than under the other."""
+def days_loaded_otherwise(
+    rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
+) -> list[dt.date]:
+    """Return the days that may have other rows than the present definition gives them. Pure.
+
+    :param rows: rows without a definition are passed over: nothing is known of them.
+    :param definitions: those that the ledger keeps, by digest.
+    """
+    others = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
+    return [row.day for row in rows if row.definition in others]
+
+
+def _has_other_rows(published: StreamDefinition, present: StreamDefinition) -> bool:
     changed = (
         _changes(getattr(published, name), getattr(present, name)) for name in ("reading", "narrowing", "shapes")
     )

@@ -22,7 +22,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -30,6 +30,7 @@ from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
 
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
 class PlanGoneError(RetriableError):
     """What a plan was made on is gone, such as a snapshot that its partitions share: only a new plan helps."""
 
-
-RowRole = Literal["reading", "narrowing", "condition"]
-"""How an option decides which rows a day has. ``reading``: how rows are read, identified and dealt out to days.
-``narrowing``: it leaves rows out. ``condition``: the same, by a text with literals, of which a ledger has a digest."""
 
 Sizes = Callable[[], Sequence[int]]
 """Asks for the sizes of the days nearest to the next one, in bytes after decoding, as far as they are known."""
@@ -102,7 +99,7 @@ class Source(Options, ABC):
     connection_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the connection's extra that decide which rows are read; none of them a secret."""
     row_options: ClassVar[Mapping[str, RowRole]] = {}
-    """Options of the :class:`.StreamDefinition`; a dot leads into an option's own fields, as in ``records.key``."""
+    """Options of the :class:`.StreamDefinition`; a dot leads into an option's fields, as in ``records.key``."""
 
     conn_id: str = Field(description="Airflow connection that holds where the source is and who may read it.")
     retry_budget_seconds: float = Field(
@@ -129,8 +126,7 @@ class Source(Options, ABC):
     def kind(self) -> SourceKind:
         """What the rows are, as the stream is configured: those of a day, a snapshot of the whole, or an increment.
 
-        Increments are polled one day after the other, whatever ``parallel_days`` says: each begins where the last one
-        ended. Then the poller has :meth:`Poller.follow`.
+        Increments are polled one day after the other: each begins where the last one ended (:meth:`Poller.follow`).
         """
         return "day"
 
@@ -138,6 +134,11 @@ class Source(Options, ABC):
     def reloads(self) -> bool:
         """Whether an earlier day can be asked for again. Not if its rows are what there is when somebody asks."""
         return self.kind == "day"
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether an increment reads all rows again where the stream cannot be followed any more."""
+        return False
 
     @property
     @abstractmethod
@@ -150,10 +151,7 @@ class Source(Options, ABC):
         return "UTC"
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return what the connection decides of how rows are read: project, account or database. No secret.
-
-        A part named like an option takes the option's place, where either may say it.
-        """
+        """Return how the connection, in an option's place or beside it, decides which rows are read. No secret."""
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
@@ -292,7 +290,8 @@ class Poller(Closable, ABC):
         May ask the source. A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values``
         says that its values repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was
         parsed already, else ``unchecked``. The schema's own metadata may have ``record_name``, a full name such as
-        ``connect.x.Post`` for the row's schema, where a sink registers one.
+        ``connect.x.Post`` for the row's schema, where a sink registers one, and ``key``: a JSON list of pairs of column
+        and class of its values that ``record_key`` is made of, [] without such columns.
         """
 
     @abstractmethod
@@ -319,6 +318,7 @@ class Poller(Closable, ABC):
             some position before all others if there never was a row. At most :data:`.stage.spans.MOST_CHARACTERS`
             characters, none of them a secret, since the ledger keeps it.
         :raises ConfigError: the position is none of this source's.
+        :raises RowsLostError: what comes would be passed by; not if it ``begins_anew``.
         """
         raise NotImplementedError
 

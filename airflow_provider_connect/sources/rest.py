@@ -93,7 +93,7 @@ from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.asking.limits import RateLimits
 from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.source import Poller, RowRole
+from airflow_provider_connect.source import Poller
 from airflow_provider_connect.sources._rest.declared.bounds import Bounds
 from airflow_provider_connect.sources._rest.declared.counting import Count
 from airflow_provider_connect.sources._rest.declared.ends import EmptyPage, Flag, NoToken, ShortPage, Total
@@ -110,6 +110,7 @@ from airflow_provider_connect.sources._rest.declared.paging import (
 from airflow_provider_connect.sources._rest.declared.records import Column, Records
 from airflow_provider_connect.sources._rest.declared.request import Request
 from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
+from airflow_provider_connect.stage.definition import RowRole
 
 __all__ = [
     "Bounds",

@@ -73,8 +73,9 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.source import Poller, RowRole
+from airflow_provider_connect.source import Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
+from airflow_provider_connect.stage.definition import RowRole
 
 
 class SqlSource(SqlOptions):

@@ -104,10 +104,11 @@ from typing import ClassVar
 
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.source import Poller, RowRole, Source
+from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources._x_search.access import host_of, problems
 from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
+from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 

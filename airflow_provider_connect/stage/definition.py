@@ -12,12 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from airflow_provider_connect.secrets import is_secret_name, without_tokens
 from airflow_provider_connect.wire import Wire
+
+RowRole = Literal["reading", "narrowing", "condition"]
+"""How an option decides which rows a day has. ``reading``: how rows are read, identified and dealt out to days.
+``narrowing``: it leaves rows out. ``condition``: the same, by a text with literals, of which a ledger has a digest."""
 
 DIGEST_BITS = 60
 """Bits of a definition's digest: few enough for a signed 64-bit number, which is all that some ledgers can hold."""

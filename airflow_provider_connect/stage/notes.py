@@ -11,6 +11,7 @@ Writing a note again, or by two at once, leaves one note: its id says all that m
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -101,3 +102,20 @@ def resumption_note(resumption: Resumption, run: str) -> LedgerNote:
 def _note(kind: NoteKind, note_id: str, run: str, content: Wire) -> LedgerNote:
     noted_at = dt.datetime.now(dt.UTC)
     return LedgerNote(kind=kind, id=note_id, noted_at=noted_at, run=run, content=content.model_dump(mode="json"))
+
+
+def notes_of(notes: Iterable[LedgerNote], kind: NoteKind) -> list[LedgerNote]:
+    """Return the notes of one kind."""
+    return [note for note in notes if note.kind == kind]
+
+
+def definitions_in(notes: Iterable[LedgerNote]) -> dict[str, StreamDefinition]:
+    """Return the definitions that notes keep, by digest."""
+    return {note.id: StreamDefinition.model_validate(note.content) for note in notes_of(notes, "definition")}
+
+
+def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
+    """Return the alarm of the newest span, the last one raised if there are several; None if there is none."""
+    alarms = notes_of(notes, "alarm")
+    newest = max(alarms, key=lambda note: (note.content["number"], note.noted_at), default=None)
+    return None if newest is None else Alarm.model_validate(newest.content)
