@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.errors import OvertakenError, RetriableError
-from airflow_provider_connect.publishing import row_of
+from airflow_provider_connect.publishing import require_definition, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.testing import SinkConformance, Target
-from tests.conformance.folder import FolderLedger, FolderPublisher, FolderSink, State, fresh, read
+from tests.conformance.folder import FolderLedger, FolderPublisher, FolderSink, fresh, read
 
 EXPECTED: dict[str, set[str]] = {}
 """By class of cases, those that must fail."""
@@ -286,13 +286,15 @@ class TestLooksBeforeItLocks(Wrong):
             if (row := self.ledger.published(day, publish.intent.token)) is not None:
                 return row
             row = self.row(publish)
+            require_definition(publish, self.ledger.definition_in_force())
             pause()
             pause()
             with self.alone():
                 state = self.read()
                 others = {} if publish.kind == "snapshot" else state.shown
                 shown = others | {day: tuple(name for receipt in receipts for name in receipt)}
-                self.write(State(rows=(*state.rows, row), shown=shown, types=self._types(publish)))
+                changed = {"rows": (*state.rows, row), "shown": shown, "types": self._types(publish)}
+                self.write(state.model_copy(update=changed))
             return row
 
         def confirm(self, publish: Publish) -> LedgerRow:
