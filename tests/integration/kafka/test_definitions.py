@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,15 @@ from airflow_provider_connect.sinks._kafka.ledger import view
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, InForce, LedgerKey
 from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.notes import Alarm, LedgerNote, alarm_note, definition_note
+from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.testing.bench import DAYS, SCHEMA, Bench
+from airflow_provider_connect.testing.bench import KEY as SUITES_KEY
+from airflow_provider_connect.testing.bench import Target as BenchTarget
+from airflow_provider_connect.testing.definitions import DefinitionCases
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import MONDAY, TUESDAY, events, intent
 from tests.equipment.kafka.bench import make_topic
+from tests.equipment.kafka.fixtures import Target
 from tests.equipment.kafka.scene import Scene, scene_of
 from tests.integration.kafka.test_confirm import DELIVERIES
 
@@ -215,3 +222,19 @@ def test_a_definition_that_a_dead_publish_left_open_is_not_waited_for(scene: Sce
         assert time.monotonic() - started < 5
     finally:
         producer.abort_transaction(10)
+
+
+class TestParts(DefinitionCases):
+    """The suite runs them over a day in one transaction; here over one for each staged file."""
+
+    @pytest.fixture
+    def target(self, kafka_target: Target) -> BenchTarget:
+        chosen = {name: getattr(kafka_target.sink, name) for name in kafka_target.sink.model_fields_set}
+        own = KafkaSink(**chosen | DELIVERIES["parts"])
+        return BenchTarget(own, replace(kafka_target, sink=own).rows, kafka_target.connections)
+
+    @pytest.fixture
+    def bench(self, target: BenchTarget, tmp_path: Path) -> Iterator[Bench]:
+        with target.sink.open(SUITES_KEY, target.connections) as publisher:
+            assert publisher.preflight(SCHEMA, DAYS, "day") == []
+            yield Bench(target, publisher, tmp_path)
