@@ -13,12 +13,12 @@ from airflow_provider_connect.clients.kafka.offsets import Ends, written
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
-from airflow_provider_connect.sink import DefinitionInForce, LedgerRow
+from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.claims import Claims
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, Entry, InForce, LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, Entry, InForce, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
@@ -209,15 +209,35 @@ class Attempt(ABC):
         outbox.send(self.options.ledger_topic, (key or self.key).encoded(), entry.model_dump_json().encode(), [])
 
     def write_definition(self, outbox: Outbox) -> None:
-        """Hand the publish's definition to a producer, where another one, or another task's, is in force."""
-        publish = self.publish
-        if publish.definition is None:
+        """Hand the publish's definition to a producer, where another one, or another task's, is in force.
+
+        Days that do not take turns with each other may change it at the same time. Each looks again when its record is
+        in the ledger: the first record counts.
+
+        :raises OvertakenError: somebody else has brought another definition into force.
+        """
+        publish, ledger = self.publish, self.ledger
+        read_to = dict(ledger.view.positions)  # before the next look, as other threads read on as well
+        known = ledger.known_definition()
+        require_definition(publish, known)
+        if publish.definition is None or known == (publish.definition, publish.intent.task_digest):
             return
-        present = DefinitionInForce(publish.definition, publish.intent.task_digest)
-        if self.ledger.known_definition() != present:
-            record = InForce(definition=publish.definition, run=publish.intent.run)
-            key = self.ledger.about(NO_DAY, "in_force")
-            outbox.send(self.options.ledger_topic, key.encoded(), record.model_dump_json().encode(), [])
+        self.write_in_force(outbox, InForce(definition=publish.definition, run=publish.intent.run))
+        first, *_ = ledger.written_since(ledger.about(NO_DAY, "in_force"), read_to)
+        self.require_first(outbox, parsed(InForce, first, ledger.name))
+
+    def write_in_force(self, outbox: Outbox, record: InForce) -> None:
+        """Write which definition is in force, and wait until the ledger has it."""
+        key = self.ledger.about(NO_DAY, "in_force")
+        outbox.send(self.options.ledger_topic, key.encoded(), record.model_dump_json().encode(), [])
+        outbox.flush()
+
+    def require_first(self, outbox: Outbox, first: InForce) -> None:
+        """Refuse to go on where another definition was written before this publish's own.
+
+        :raises OvertakenError: it was.
+        """
+        require_definition(self.publish, first.in_force)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
         """Send what the source set aside to the dead letters; return how many."""

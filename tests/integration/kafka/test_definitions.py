@@ -17,9 +17,10 @@ from airflow_provider_connect.demo.kafka_reader import Reader
 from airflow_provider_connect.errors import OvertakenError
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger import view
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, InForce, LedgerKey
-from airflow_provider_connect.stage.definition import StreamDefinition
+from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import Alarm, LedgerNote, alarm_note, definition_note
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.testing.bench import DAYS, SCHEMA, Bench
@@ -34,7 +35,7 @@ from tests.equipment.kafka.scene import Scene, scene_of
 from tests.integration.kafka.test_confirm import DELIVERIES
 
 pytestmark = pytest.mark.slow
-A, B = "a" * 15, "b" * 15
+A, B, C = "a" * 15, "b" * 15, "c" * 15
 
 
 @pytest.fixture
@@ -124,6 +125,28 @@ def test_a_begin_and_a_confirmation_are_refused_as_well(sink: Scene) -> None:
         with pytest.raises(OvertakenError, match="days with another definition"):
             take()
     assert (sink.ledger.row(MONDAY).generation, sink.ledger.row(MONDAY).checks) == (1, 0)
+
+
+def test_of_two_that_change_the_definition_at_once_the_first_in_the_ledger_counts(
+    sink: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are of different days, and both have looked before either wrote."""
+    sink.publish(staged(sink, C, 1, day=MONDAY - ONE_DAY))
+    late = staged(sink, A, 2)
+    token, made = sink.begin(late), Attempt.entry
+    is_whole = sink.sink.delivery == "exactly_once" and sink.sink.atomicity == "day"
+    receipts = [] if is_whole else sink.put(token, late)
+
+    def beaten(attempt: Attempt, *args: Any, **more: Any) -> Any:
+        rival = InForce(definition=B, run="another_dag/run/task").model_dump_json().encode()
+        write(sink, sink.ledger.about(NO_DAY, "in_force"), rival)
+        return made(attempt, *args, **more)
+
+    monkeypatch.setattr(Attempt, "entry", beaten)
+    with pytest.raises(OvertakenError, match=rf"days with another definition \({B}\)"):
+        sink.commit(token, late, receipts or sink.put(token, late))
+    assert sink.ledger.row(MONDAY) is None
+    assert sink.ledger.definition_in_force() == (B, digest_of("another_dag/task"))
 
 
 def test_who_publishes_the_definition_that_came_into_force_goes_on(sink: Scene) -> None:
