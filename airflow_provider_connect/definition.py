@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.connection import Connection
@@ -38,15 +39,19 @@ class Comparison(NamedTuple):
 
 
 def definition_of(
-    source: Source, connection: Connection, shapes: Sequence[Mapping[str, Any]] = (), keys: Mapping[str, str] = {}
+    source: Source,
+    written: Mapping[str, Any],
+    connection: Connection,
+    shapes: Sequence[Mapping[str, Any]] = (),
+    keys: Mapping[str, str] = MappingProxyType({}),
 ) -> StreamDefinition:
     """Return the definition of a stream as its options, connection and shapes say. No network.
 
-    :param source: rendered, so that its kind and zone are known; parts are taken as they were written.
-    :param shapes: as they were written, in the form of :meth:`.Chain.serialize`.
-    :param keys: digests of the keys of masks, by connection.
+    :param source: rendered, so that its kind and zone are known.
+    :param written: its options as plain JSON, as the DAG file has them.
+    :param shapes: as the DAG file has them, in the form of :meth:`.Chain.serialize`.
+    :param keys: digests of the keys of masks, by position.
     """
-    written = source.as_written()
     parts = {name: _value(written, name) for name in source.row_options}
     reading = {name: plain_part(parts[name]) for name, role in source.row_options.items() if role == "reading"}
     narrowing = {

@@ -136,7 +136,7 @@ class Source(Options, ABC):
         return self.kind == "day"
 
     @property
-    def begins_anew(self) -> bool:
+    def reloads_when_lost(self) -> bool:
         """Whether an increment reads all rows again where the stream cannot be followed any more."""
         return False
 
@@ -318,7 +318,7 @@ class Poller(Closable, ABC):
             some position before all others if there never was a row. At most :data:`.stage.spans.MOST_CHARACTERS`
             characters, none of them a secret, since the ledger keeps it.
         :raises ConfigError: the position is none of this source's.
-        :raises RowsLostError: what comes would be passed by; not if it ``begins_anew``.
+        :raises RowsLostError: what comes would be passed by; not if it ``reloads_when_lost``.
         """
         raise NotImplementedError
 

@@ -180,6 +180,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.source = source
         self.sink = sink
         self.shape = shape
+        self.as_written = source, shape
         self.rejects_keep = rejects_keep
         self.days = days
         self.staging = staging
@@ -325,6 +326,7 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
+        from airflow_provider_connect.operators.written import Written  # noqa: PLC0415
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
@@ -336,6 +338,7 @@ class ConnectOperator(SparkSubmitOperator):
             source=self.source,
             sink=self.sink,
             chain=chain,
+            written=Written(*self.as_written),
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,

@@ -19,13 +19,13 @@ from airflow_provider_connect import offsets
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
-from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
+from airflow_provider_connect.operators.written import Written
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
@@ -48,6 +48,7 @@ class Order:
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
+    :param written: source and shapes with their templates.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
     :param connections: of source, sink and shapes, resolved once for all that the task does with them.
@@ -58,6 +59,7 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
+    written: Written
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
@@ -165,9 +167,7 @@ class Run:
             rules=order.rules,
             transform=functions.shipped(order.transform),
             progress_seconds=order.progress_seconds,
-            definition=definition_of(
-                source, connections[source.conn_id], [shape.as_written() for shape in order.chain.shapes]
-            ),
+            definition=order.written.definition(source, sink, order.chain, connections),
         )
         start = start_day(context["dag"].start_date, source.timezone)
         binary = hook._connection["spark_binary"]

@@ -116,7 +116,7 @@ class DefinitionGuard:
         if answers:
             answer = Resumption.model_validate(max(answers, key=lambda note: note.noted_at).content)
             return Restart(alarm.number, answer.position)
-        if not self.source.begins_anew:
+        if not self.source.reloads_when_lost:
             raise ConfigError(
                 f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
                 f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the rows "

@@ -162,12 +162,15 @@ class FolderPublisher(Publisher):
                 return row
             row = self.row(publish)
             require_definition(publish, self.ledger.definition_in_force())
-            state = self.read()
-            others = {} if publish.kind == "snapshot" else state.shown
-            shown = others | {day: tuple(name for receipt in receipts for name in receipt)}
-            changed = {"rows": (*state.rows, row), "shown": shown, "types": state.types | _types(publish.schema)}
-            self.write(state.model_copy(update=changed))
+            self.show(publish, row, receipts)
             return row
+
+    def show(self, publish: Publish, row: LedgerRow, receipts: Sequence[list[str]]) -> None:
+        state = self.read()
+        others = {} if publish.kind == "snapshot" else state.shown
+        shown = others | {row.day: tuple(name for receipt in receipts for name in receipt)}
+        changed = {"rows": (*state.rows, row), "shown": shown, "types": state.types | _types(publish.schema)}
+        self.write(state.model_copy(update=changed))
 
     def confirm(self, publish: Publish) -> LedgerRow:
         with self.alone():

@@ -166,7 +166,7 @@ class SqlOptions(Source):
         return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
-    def begins_anew(self) -> bool:
+    def reloads_when_lost(self) -> bool:
         """Whether all rows are read again where the table cannot be followed any more."""
         return self.begins.begins_anew
 
