@@ -41,7 +41,7 @@ def found_columns(step: LedgerStep) -> str:
 def ledger_rows(step: LedgerStep) -> str:
     """Return the ledger's rows about the target, each with the generation that this step must follow."""
     return f"""(
-    SELECT connector, stream, day, token, generation, checks, answer, row_count, erased,
+    SELECT connector, stream, day, token, generation, checks, answer, row_count, erased, definition, run,
       MAX(IF({before(step)}, generation, NULL)) OVER () AS newest
     FROM {step.ledger.sql} WHERE target = {literal(step.target.id)}
   )"""
