@@ -68,7 +68,7 @@ class Profiling:
         page, results = self._reader.read(self._there.whole(Request(PATH, form=form)))
         session = Session(page)
         if not constant:  # else there are more sessions
-            self._tally.announced_rows = page.total
+            self._tally.announced_rows = session.total
         yield from self._batches(results, constant)
         del results
         with closing(self._later_pages(form, session)) as pages:

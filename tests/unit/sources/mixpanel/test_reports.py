@@ -136,7 +136,9 @@ def test_weeks_are_intervals_too(standin):
     assert {(row["born_event"], row["event"]) for row in rows} == {(None, None)}
 
 
-def test_every_option_of_retention_is_asked_with(standin, monkeypatch):
+@pytest.mark.parametrize(("days", "span"), [(1, {"unit": "day"}), (7, {"interval": "7"}), (90, {"interval": "90"})])
+def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, span):
+    """A request with unit and interval is answered with 500."""
     asked = []
 
     def send(there, request, **_):
@@ -146,15 +148,10 @@ def test_every_option_of_retention_is_asked_with(standin, monkeypatch):
     monkeypatch.setattr(Asking, "send", send)
     options = {"born_event": "a", "born_where": "b", "event": "c", "where": "d"}
     with pytest.raises(RetriableError, match="enough"):
-        poll(standin, stream="retention", interval_days=7, interval_count=4, **options)
+        poll(standin, stream="retention", interval_days=days, interval_count=4, **options)
     (request,) = asked
-    days = {"from_date": "2026-03-01", "to_date": "2026-03-01"}
-    assert request.params == options | days | {
-        "retention_type": "birth",
-        "unit": "day",
-        "interval": "7",
-        "interval_count": "4",
-    }
+    dates = {"from_date": "2026-03-01", "to_date": "2026-03-01"}
+    assert request.params == options | dates | span | {"retention_type": "birth", "interval_count": "4"}
 
 
 @pytest.mark.parametrize(
