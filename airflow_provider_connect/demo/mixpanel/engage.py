@@ -147,8 +147,8 @@ def _written(kept: _Kept, session_id: str, number: int, size: int, fault: Fault 
         "status": "ok",
     }
     if number == 0 or kind == "wrong_total":
-        # Only the first page tells the total, as Airbyte's EngagePaginationStrategy and Estuary's source-mixpanel-native
-        # note (github.com/airbytehq/airbyte, github.com/estuary/connectors, 2026-11).
+        # Only the first page has the total: Airbyte's EngagePaginationStrategy (github.com/airbytehq/airbyte) and
+        # Estuary's source-mixpanel-native (github.com/estuary/connectors) note it (2026-11).
         tail["total"] = len(kept.numbers) + (kind == "wrong_total")
     return b'%b,"results":[%b],%b' % (
         json.dumps(head, separators=(",", ":")).encode()[:-1],

@@ -34,6 +34,7 @@ _TOO_MANY_AT_ONCE_SECONDS = 10.0
 _TOO_FAST_SECONDS = 60.0
 _FUTURE = "cannot be later than today"
 _CREDENTIALS = "authenticate"
+_TOO_OLD = "days into the past"
 _NO_DATA_GROUP = "missing datagroup"
 
 
@@ -179,12 +180,17 @@ _TABLE = (
         "login, password and the region",
     ),
     _Meaning(402, "", ConfigError, "the project's plan does not include {plan}"),
+    # Seen for /events/names: https://github.com/jaredmcfarland/mixpanel_data, get_events (2026-05).
+    _Meaning(
+        403, _TOO_OLD, ConfigError, "the project's plan shows no data that is so old: load later days, or change the "
+        "plan",
+    ),
     _Meaning(403, "", ConfigError, "the account has no role in this project that may {may}: ask for one, and check "
              "project_id"),
     # https://github.com/estuary/connectors/pull/2550 (2026-11)
     _Meaning(
-        404, _NO_DATA_GROUP, UnreadableCohortError, "{what} cannot be read: its data group was deleted. Change the data "
-        "group of the cohort in Mixpanel",
+        404, _NO_DATA_GROUP, UnreadableCohortError, "{what} cannot be read: its data group was deleted. Change the "
+        "data group of the cohort in Mixpanel",
     ),
     _Meaning(404, "", ConfigError, "{unknown}there is no {verb} API at that host: check host and region"),
     _Meaning(408, "", RetriableError, "the server gave up waiting"),

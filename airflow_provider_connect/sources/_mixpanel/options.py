@@ -89,8 +89,8 @@ class MixpanelOptions(Options):
     )
     on_unreadable: Literal["fail", "skip"] = Field(
         default="fail",
-        description="A cohort that Mixpanel lists, but whose members cannot be read because its data group was deleted, "
-        "fails the snapshot (fail), or is left out and counted (skip).",
+        description="A cohort that Mixpanel lists, but whose members cannot be read because its data group was "
+        "deleted, fails the snapshot (fail), or is left out and counted (skip).",
     )
     funnels: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
         default=None, min_length=1, description="Ids of the funnels to read; by default all that are saved."

@@ -2,8 +2,8 @@
 
 A session is an answer that Mixpanel keeps for a while, so its pages fit together and pages of two do not. Page 0 says
 how many profiles there are in all and on a page. So the content of every page is known from page 0, and a page that is
-missing, doubled or short is found. Later pages of the real API have no ``total`` (Airbyte's ``EngagePaginationStrategy``
-and Estuary's ``source-mixpanel-native``, 2026-11).
+missing, doubled or short is found. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of
+Airbyte and ``source-mixpanel-native`` of Estuary, 2026-11).
 """
 
 from __future__ import annotations
