@@ -326,7 +326,7 @@ def test_data_older_than_the_plan_shows_is_no_missing_role(standin):
     old = Fault(
         "status", path=PATHS["funnels"], status=403, body='{"error":"Date range exceeds 90 days into the past"}'
     )
-    with pytest.raises(ConfigError, match="plan shows no data that is so old: load later days.*exceeds 90 days"):
+    with pytest.raises(ConfigError, match=r"plan shows no data that is so old: load later days.*exceeds 90 days"):
         poll(standin, old, stream="funnels")
 
 
