@@ -155,7 +155,7 @@ def counts(timeline: Timeline, asked: Asked) -> dict[str, Any]:
     meta: dict[str, Any] = {"total_post_count": len(posts)}
     if since > asked.start:
         meta["next_token"] = token_of(asked, 0)
-    document: dict[str, Any] = _renamed({"data": buckets, "meta": meta}, asked.dialect)
+    document: dict[str, Any] = renamed({"data": buckets, "meta": meta}, asked.dialect)
     return document
 
 
@@ -249,7 +249,7 @@ def expired(token: str) -> RefusedError:
 
 
 def _shown(document: dict[str, Any], asked: Asked) -> dict[str, Any]:
-    shown: dict[str, Any] = _renamed(
+    shown: dict[str, Any] = renamed(
         {name: each for name, each in document.items() if name in asked.fields}, asked.dialect
     )
     return shown
@@ -272,7 +272,7 @@ def _included(timeline: Timeline, asked: Asked, posts: list[Post]) -> tuple[dict
             includes["posts" if asked.dialect == "post" else "tweets"] = [_shown(each, asked) for each in found]
     if users := _users_of(asked, documents, found):
         names = _USER_FIELDS | asked.other_fields["user.fields"]
-        includes["users"] = [_renamed(_only(timeline.user(each), names), asked.dialect) for each in users]
+        includes["users"] = [renamed(_only(timeline.user(each), names), asked.dialect) for each in users]
     if "attachments.media_keys" in asked.expansions:
         keys = {key: None for document in documents for key in document.get("attachments", {}).get("media_keys", [])}
         names = _MEDIA_FIELDS | asked.other_fields["media.fields"]
@@ -302,14 +302,14 @@ def _referenced(post_id: str) -> dict[str, Any]:
     return {"id": post_id, "text": f"the post {post_id}", "author_id": "1003", "edit_history_post_ids": [post_id]}
 
 
-def _renamed(value: Any, dialect: Dialect) -> Any:
-    """Return a document in the names of a dialect."""
+def renamed(value: Any, dialect: Dialect) -> Any:
+    """Return a document, which has the newer names, in the names of a dialect."""
     if dialect == "post":
         return value
     if isinstance(value, dict):
-        return {_OLD_NAMES.get(name, name): _renamed(each, dialect) for name, each in value.items()}
+        return {_OLD_NAMES.get(name, name): renamed(each, dialect) for name, each in value.items()}
     if isinstance(value, list):
-        return [_renamed(each, dialect) for each in value]
+        return [renamed(each, dialect) for each in value]
     return "retweeted" if value == "reposted" else value
 
 

@@ -16,7 +16,10 @@ from airflow_provider_connect.demo.x.faults import Fault
 from airflow_provider_connect.demo.x.posts import Timeline
 from airflow_provider_connect.demo.x.query import QueryError, matches
 from airflow_provider_connect.demo.x.server import StandIn
-from airflow_provider_connect.demo.x_origin import QUERIES, TIMELINE, Posts
+from airflow_provider_connect.demo.x_origin import QUERIES, TIMELINE, Posts, XDeltaTarget
+from airflow_provider_connect.sources._x_search import asking
+from airflow_provider_connect.window import Day
+from tests.equipment.x import poll
 
 NOW = dt.datetime(2026, 3, 10, 12, tzinfo=dt.UTC)
 SPAN = {"start_time": "2026-03-08T00:00:00Z", "end_time": "2026-03-09T00:00:00Z"}
@@ -175,6 +178,21 @@ def test_queries(query: str, is_found: bool) -> None:  # a parameter of the tabl
 def test_queries_that_cannot_be_read(query: str) -> None:
     with pytest.raises(QueryError):
         matches(query, {"text": "", "lang": "", "author_id": "1000"})
+
+
+def test_the_demo_expects_posts_as_its_dag_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are in the names of the request."""
+    day = Day(date=dt.date(2026, 3, 8))
+    monkeypatch.setattr(asking, "now", lambda: NOW)
+    with StandIn(TIMELINE, now=lambda: NOW) as standin:
+        rows, _ = poll(standin, day=day, queries=list(QUERIES), page_size=None)
+    expected = {as_document(post["properties"]) for post in Posts().kept(day.date)}
+    assert {XDeltaTarget.as_kept(None, row["post"]) for row in rows} == expected  # type: ignore[arg-type]
+    assert len(rows) == len(expected)
+
+
+def as_document(properties: Any) -> str:
+    return json.dumps(properties, sort_keys=True)
 
 
 def test_the_demo_compares_with_the_queries_of_its_dag() -> None:

@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._x_search.dialect import Dialect
 from airflow_provider_connect.sources._x_search.options import StreamName
+from airflow_provider_connect.sources._x_search.usage import usage
 from airflow_provider_connect.sources._x_search.vocabulary import VOCABULARY
 from airflow_provider_connect.sources.x_search import XSearchSource
 from tests.equipment.specifications.requests import recorded_requests
@@ -69,6 +70,14 @@ def test_every_option_is_asked_as_specified(x: StandIn, dialect: Dialect, option
     if options.get("access_level") == "enterprise":
         x.app = type(x.app)(level="enterprise")
     sent_by(x, dialect, **options)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_months_usage_is_asked_for_as_specified(x: StandIn, dialect: Dialect) -> None:
+    with recorded_requests() as sent:
+        assert "posts of this month are used up" in usage(connection(x))
+    assert [name_of(request, x_requests(dialect)) for request in sent] == ["GET /2/usage/tweets"]
+    assert [problem for request in sent for problem in problems(request, x_requests(dialect))] == []
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
