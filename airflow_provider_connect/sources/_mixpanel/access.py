@@ -164,6 +164,8 @@ class _Meaning(NamedTuple):
     meaning: str
 
 
+_ASK_FOR_LATER_DAYS = "the project's plan shows no data that is so old: load later days, or change the plan"
+
 _TABLE = (
     _Meaning(
         400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: project_timezone or timestamps "
@@ -173,6 +175,9 @@ _TABLE = (
         400, _CREDENTIALS, ConfigError, "the host does not know the credentials: check login, password and project_id, "
         "and whether the project lives in another region ({regions})",
     ),
+    # Seen by https://github.com/ploner/RMixpanel/issues/7, and with 403 by https://github.com/jaredmcfarland/mixpanel_data
+    # (get_events, 2026-05).
+    _Meaning(400, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
     _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
     _Meaning(400, "", ConfigError, "the request is not understood: check {about}{options}"),
     _Meaning(
@@ -180,11 +185,7 @@ _TABLE = (
         "login, password and the region",
     ),
     _Meaning(402, "", ConfigError, "the project's plan does not include {plan}"),
-    # Seen for /events/names: https://github.com/jaredmcfarland/mixpanel_data, get_events (2026-05).
-    _Meaning(
-        403, _TOO_OLD, ConfigError, "the project's plan shows no data that is so old: load later days, or change the "
-        "plan",
-    ),
+    _Meaning(403, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
     _Meaning(403, "", ConfigError, "the account has no role in this project that may {may}: ask for one, and check "
              "project_id"),
     # https://github.com/estuary/connectors/pull/2550 (2026-11)

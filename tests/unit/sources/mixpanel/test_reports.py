@@ -321,11 +321,11 @@ def test_what_the_project_does_not_know_is_named_with_its_option(standin, option
         poll(standin, Fault("status", path=path, status=status, body='{"error":"unknown"}'), **options)
 
 
-def test_data_older_than_the_plan_shows_is_no_missing_role(standin):
-    """As a client of the real API has seen it, https://github.com/jaredmcfarland/mixpanel_data."""
-    old = Fault(
-        "status", path=PATHS["funnels"], status=403, body='{"error":"Date range exceeds 90 days into the past"}'
-    )
+@pytest.mark.parametrize("status", [400, 403])
+def test_data_older_than_the_plan_shows_is_no_missing_role(standin, status):
+    """As clients of the real API have seen it: jaredmcfarland/mixpanel_data, ploner/RMixpanel issue 7."""
+    body = '{"error":"Date range exceeds 90 days into the past"}'
+    old = Fault("status", path=PATHS["funnels"], status=status, body=body)
     with pytest.raises(ConfigError, match=r"plan shows no data that is so old: load later days.*exceeds 90 days"):
         poll(standin, old, stream="funnels")
 
