@@ -154,6 +154,13 @@ def either(request: pytest.FixtureRequest) -> OwnDatabase:
     return own
 
 
+@pytest.fixture(params=["mariadb", "mysql"])
+def mysql_like(request: pytest.FixtureRequest) -> OwnDatabase:
+    """An empty database of each kind that speaks MySQL's protocol."""
+    own: OwnDatabase = request.getfixturevalue(request.param)
+    return own
+
+
 @pytest.fixture(params=["postgresql", "mariadb", "mysql"])
 def every(request: pytest.FixtureRequest) -> OwnDatabase:
     """An empty database of each kind, one after the other: for values, keys, cursors, chunks and errors."""
