@@ -1,4 +1,4 @@
-"""MySQL's own server from Debian's sid, in a folder beside this environment: nothing is installed, and apt needs no root.
+"""MySQL's own server from Debian's sid, in a folder of this environment: nothing is installed, and root is not needed.
 
 Debian's stable releases have MariaDB alone. sid's packages bring the C library that they are linked with, so the server
 runs by sid's own loader on any release. They come from the mirror that this machine's apt uses.
