@@ -81,7 +81,7 @@ def gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
 
 
 def primary_key(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the columns of the primary key, of the rows of :func:`indexes`. They are whole, also where a part is not."""
+    """Return the columns of the primary key, of the rows of :func:`indexes`. They are whole, also if a part is not."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
