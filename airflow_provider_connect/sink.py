@@ -210,6 +210,14 @@ class Sink(Options, ABC):
         """
         return True
 
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of everything in the target, not of its own day alone.
+
+        A publish of an earlier day is then refused with :class:`.SupersededError`, and :meth:`Ledger.newest` returns
+        the stream's newest row.
+        """
+        return False
+
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Say which options mean nothing for rows of a kind; [] if all do. No network."""
         return []

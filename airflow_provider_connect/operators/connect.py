@@ -353,6 +353,7 @@ class ConnectOperator(SparkSubmitOperator):
             files=self.files,
             log=self.log,
             metrics=Metrics.of(self.source, self.sink, context["ti"]),
+            end_date=self.end_date,
         )
         return replace(order, lookback=look_back(order, self.lookback_days, self.ready_after, context))
 

@@ -33,7 +33,7 @@ from pydantic import Field
 from airflow_provider_connect.publishing import confirmed, next_generation, row_of
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, Sink
 from airflow_provider_connect.stage.rows import batches
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
 
@@ -85,6 +85,9 @@ class FolderSink(Sink):
     @property
     def asset_uri(self) -> str:
         return f"file://{self.path}"
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        return kind == "snapshot"
 
     def open(self, key: Any, connections: Any) -> Publisher:
         return FolderPublisher(self.path, key)
