@@ -24,10 +24,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
-from airflow_provider_connect.settled import Settled
 from airflow_provider_connect.sink import Ledger, Sink
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, Settled
 
 PREFIX = "connect_offset/"
 _DESCRIPTION = "Days that are settled; recomputed from the sink's ledger after every task."
@@ -40,7 +39,7 @@ _log = logging.getLogger(__name__)
 class Offset(BaseModel):
     """What is settled of one stream in one sink.
 
-    :param days: ranges of settled days (:mod:`.settled`), both ends included, in the source's zone.
+    :param days: ranges of settled days (:mod:`.window`), both ends included, in the source's zone.
     :param position: the last day of those settled without a gap since ``origin``; None if ``origin`` is not settled.
     :param origin: the first day wanted; None counts from the first settled day.
     :param origin_is_set: whether somebody has set the origin, so that start dates do not move it.

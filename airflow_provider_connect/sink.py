@@ -181,8 +181,7 @@ class Ledger(ABC):
 class Sink(Options, ABC):
     """Base of every sink. Subclasses set ``name`` to their file's name.
 
-    ``connection_types`` holds the options that name an Airflow connection, each with the types it may be of; none
-    where the environment's own rights count.
+    ``connection_types`` has the options that name an Airflow connection, each with the types that it may be of.
     """
 
     name: ClassVar[str]
@@ -204,18 +203,11 @@ class Sink(Options, ABC):
         """URI of the Airflow asset that stands for the target."""
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing.
-
-        :param kind: what the source's rows are.
-        """
+        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing."""
         return True
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of everything in the target, not of its own day alone.
-
-        A publish of an earlier day is then refused with :class:`.SupersededError`, and :meth:`Ledger.newest` returns
-        the stream's newest row.
-        """
+        """Tell whether a publish takes the place of the whole target, and so supersedes those of all earlier days."""
         return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:

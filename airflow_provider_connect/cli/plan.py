@@ -12,9 +12,8 @@ from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.planning import plan
-from airflow_provider_connect.settled import Settled
 from airflow_provider_connect.sink import Ledger, LedgerRow
-from airflow_provider_connect.window import Day, parse_days
+from airflow_provider_connect.window import Day, Settled, parse_days
 
 _MEASURED_DAYS = 7
 

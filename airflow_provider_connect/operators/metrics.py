@@ -20,9 +20,9 @@ from airflow_provider_connect.window import ONE_DAY, zone
 if TYPE_CHECKING:
     from airflow_provider_connect.job import JobReport
     from airflow_provider_connect.offsets import Offset
-    from airflow_provider_connect.settled import Schedule
     from airflow_provider_connect.sink import Sink
     from airflow_provider_connect.source import Source
+    from airflow_provider_connect.window import Schedule
 
 _log = logging.getLogger(__name__)
 

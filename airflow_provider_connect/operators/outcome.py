@@ -5,8 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.job import DayReport, JobConfig, JobReport
-from airflow_provider_connect.settled import SETTLED
+from airflow_provider_connect.job import SETTLED, DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.stage.storage import Folder
 

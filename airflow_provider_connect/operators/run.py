@@ -25,7 +25,6 @@ from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
-from airflow_provider_connect.settled import Schedule
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
@@ -35,7 +34,7 @@ from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.submit import functions, launch, sealed
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, Schedule
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

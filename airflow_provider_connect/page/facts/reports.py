@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_connect.settled import SETTLED
+from airflow_provider_connect.job import SETTLED
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.page.facts.reports import instant
-from airflow_provider_connect.settled import Schedule
-from airflow_provider_connect.window import ONE_DAY, ends_of_window, parse_ends, start_of, zone
+from airflow_provider_connect.window import ONE_DAY, Schedule, ends_of_window, parse_ends, start_of, zone
 
 Standing = Literal["running", "waiting", "failed", "ended"]
 

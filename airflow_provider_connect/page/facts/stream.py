@@ -12,8 +12,7 @@ from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.facts.connectors import Pipeline
 from airflow_provider_connect.page.facts.reports import Report, newest
 from airflow_provider_connect.page.facts.runs import TaskRun, expected_days, schedule_of
-from airflow_provider_connect.settled import Settled
-from airflow_provider_connect.window import ONE_DAY, DaySet, zone
+from airflow_provider_connect.window import ONE_DAY, DaySet, Settled, zone
 
 StateName = Literal["running", "waiting", "failed", "gap", "late", "ok", "new", "paused"]
 _OVERDUE = dt.timedelta(hours=1)
