@@ -138,6 +138,11 @@ def answered(of: Polled | LedgerRow) -> int:
     return _kept(of)
 
 
+def sent(of: Polled | LedgerRow) -> int:
+    """Return how many rows the vendor sent: those that it answered, with those that an erase list left out."""
+    return answered(of) + of.counts.get("erased", 0)
+
+
 def _kept(of: Polled | LedgerRow) -> int:
     """Return how many rows there would be, had shapes left none out."""
     return (of.rows_written if isinstance(of, Polled) else of.rows) + of.counts.get(FILTERED, 0)
