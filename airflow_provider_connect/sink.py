@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from airflow_provider_connect.stage.tables import Tables
 
 Connections = dict[str, Connection]
-OnEmpty = Literal["fail", "accept"]
-"""What an answer without rows means where rows are published already: a mistake, or that they are gone."""
+OnEmpty = Literal["fail", "accept", "never"]
+"""What an answer without rows means: a mistake where rows are published, that they are gone, or always a mistake."""
 
 
 class StreamKey(Wire):

@@ -289,6 +289,7 @@ class Days:
             rules=job.rules,
             replaced=replaced,
             earlier=replaced if newest is not None else self._snapshot_before(date),
+            has_rows=lambda: completeness.has_rows(ledger),
             before=ledger.between(*bounds.days_before(date)) if (bounds := job.rules.row_bounds) is not None else (),
         )
 
