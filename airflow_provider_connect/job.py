@@ -101,6 +101,8 @@ class JobConfig(Wire):
 
 
 DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
+SETTLED: tuple[DayStatus, ...] = ("published", "already_published", "unchanged", "superseded", "overtaken")
+"""Those that settle a day: its stream has nothing to do for it any more."""
 
 
 def _told(default: Any, unit: str, description: str, example: Any) -> Any:

@@ -54,8 +54,8 @@ __all__ = [
 ]
 
 Connections = dict[str, Connection]
-OnEmpty = Literal["fail", "accept"]
-"""What an answer without rows means where rows are published already: a mistake, or that they are gone."""
+OnEmpty = Literal["fail", "accept", "never"]
+"""What an answer without rows means: a mistake where rows are published, that they are gone, or always a mistake."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ class Publish:
 class Sink(Options, ABC):
     """Base of every sink. Subclasses set ``name`` to their file's name.
 
-    ``connection_types`` holds the options that name an Airflow connection, each with the types it may be of; none
-    where the environment's own rights count.
+    ``connection_types`` has the options that name an Airflow connection, each with the types that it may be of.
     """
 
     name: ClassVar[str]
@@ -113,11 +112,12 @@ class Sink(Options, ABC):
         """URI of the Airflow asset that stands for the target."""
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing.
-
-        :param kind: what the source's rows are.
-        """
+        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing."""
         return True
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of the whole target, and so supersedes those of all earlier days."""
+        return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Say which options mean nothing for rows of a kind; [] if all do. No network."""

@@ -35,7 +35,7 @@ from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.submit import functions, launch, sealed
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, Schedule
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -49,6 +49,7 @@ class Order:
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
     :param written: source and shapes with their templates.
+    :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
     :param connections: of source, sink and shapes, resolved once for all that the task does with them.
@@ -80,6 +81,7 @@ class Order:
     allowance: Allowance | None = None
     count_allowance: Allowance | None = None
     lookback: tuple[Day, ...] = ()
+    end_date: dt.datetime | None = None
 
     @property
     def all_days(self) -> tuple[Day, ...]:
@@ -115,6 +117,7 @@ class Run:
     deploy_mode: str
     binary: str
     start: dt.date | None
+    schedule: Schedule
 
     @property
     def is_cluster(self) -> bool:
@@ -170,8 +173,10 @@ class Run:
             definition=order.written.definition(source, sink, order.chain, connections),
         )
         start = start_day(context["dag"].start_date, source.timezone)
+        is_set = context["dag"].timetable.can_be_scheduled
+        schedule = Schedule.of(is_set=is_set, end=order.end_date, zone_name=source.timezone)
         binary = hook._connection["spark_binary"]
-        return cls(order, key, config, connections, folder, master, deploy_mode, binary, start)
+        return cls(order, key, config, connections, folder, master, deploy_mode, binary, start, schedule)
 
     def move(
         self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None] = lambda report: None
@@ -193,8 +198,8 @@ class Run:
                 self._follow_after_failure(ledger)
                 raise
             offset = offsets.follow(source, sink, ledger, self.start, origin=self.order.origin)
-            self.order.metrics.lag(offset, source.timezone)
-        log.info("Offset %s: %d days done, %s", self.key, len(offset.done), _position(offset))
+            self.order.metrics.lag(offset, source.timezone, self.schedule)
+        log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position(offset))
         return report
 
     def _report_of(self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None]) -> JobReport:
@@ -259,7 +264,7 @@ class Run:
         try:
             order = self.order
             offset = offsets.follow(order.source, order.sink, ledger, self.start, origin=order.origin)
-            order.metrics.lag(offset, order.source.timezone)
+            order.metrics.lag(offset, order.source.timezone, self.schedule)
         except Exception as error:  # noqa: BLE001
             self.order.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
 

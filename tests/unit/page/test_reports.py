@@ -48,12 +48,12 @@ def test_what_a_failed_task_tells_is_read_back() -> None:
     failure = Failure.of(DataError("cut"))
     report = JobReport.of("a", [DayReport(day=DAY, status="failed", failure=failure)])
     (found,) = of_summary(report.summary_of(failure), "r", -1, AT)
-    assert (found.is_done, found.message) == (False, "cut")
+    assert (found.is_settled, found.message) == (False, "cut")
 
 
 def test_an_event_for_each_day_tells_that_it_is_done() -> None:
     (found,) = of_event(event({"rows_written": 30, "rejected": 0}, partition_key=str(DAY)))
-    assert (found.day, found.is_done, found.rows) == (DAY, True, None)
+    assert (found.day, found.is_settled, found.rows) == (DAY, True, None)
 
 
 @given(JSON)
@@ -83,4 +83,4 @@ def test_of_one_generation_the_run_that_published_it_counts() -> None:
 
 
 def test_days_that_are_not_done_are_not_there() -> None:
-    assert newest([report(None, "failed"), report(None, "not_started"), report(None, "superseded")]) == {}
+    assert newest([report(None, "failed"), report(None, "not_started")]) == {}
