@@ -31,7 +31,6 @@ from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary
 from airflow_provider_connect.stage.erasing import EraseList, Eraser
 from airflow_provider_connect.stage.manifest import (
-    CONTROL,
     Manifest,
     Polled,
     Seen,
@@ -41,15 +40,9 @@ from airflow_provider_connect.stage.manifest import (
 )
 from airflow_provider_connect.stage.plans import refuse
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import POLLED, polled_root
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import Day
-
-POLLED = f"{CONTROL}/polled"
-
-
-def polled_root(root: Folder) -> Folder:
-    """Return where days lie as they were polled."""
-    return Folder(f"{root.url}/{POLLED}")
 
 
 def sweep(root: Folder) -> int:
