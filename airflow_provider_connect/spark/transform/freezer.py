@@ -57,8 +57,7 @@ class PolledFreezer(Freezer):
     def _task(self, part: InputPartition, *args: Any, **kwargs: Any) -> str:
         task = PollTask.model_validate_json(super()._task(part, *args, **kwargs))
         update: dict[str, Any] = {"tables": None, "soft_deletes": False}
-        if task.erased.column not in self.schema.names:
-            update["erased"] = EraseList()  # the result has that column
+        update["erased"] = task.erased.limited_to(self.schema.names)  # the result has all of its columns
         return task.model_copy(update=update).model_dump_json()
 
 
