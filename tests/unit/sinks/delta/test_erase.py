@@ -187,7 +187,8 @@ def test_a_list_that_is_gone_stops_every_load(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "message"), [("evnt", "did you mean 'event'"), ("time", "column 'time' is timestamp.*, not a text, an integer or a decimal")]
+    ("column", "message"),
+    [("evnt", "did you mean 'event'"), ("time", "column 'time' is timestamp.*, not a text, an integer or a decimal")],
 )
 def test_a_column_that_names_nobody(lab: Lab, column: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

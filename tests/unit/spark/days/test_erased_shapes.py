@@ -91,7 +91,5 @@ def test_people_who_were_erased_before_the_mask_stay_out_beside_those_after_it(l
 
 
 def test_a_list_of_an_earlier_version_goes_on_working(lab: Lab) -> None:
-    (lab.root / "erased").write_text(
-        EraseList().with_values("n", ["1"]).model_dump_json(exclude={"shaping", "others"})
-    )
+    (lab.root / "erased").write_text(EraseList().with_values("n", ["1"]).model_dump_json(exclude={"shaping", "others"}))
     assert lab.move(shape=MASK, keys=KEYS).rows_written == 2
