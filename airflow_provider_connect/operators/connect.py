@@ -326,7 +326,6 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
-        from airflow_provider_connect.operators.written import Written  # noqa: PLC0415
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
@@ -338,7 +337,7 @@ class ConnectOperator(SparkSubmitOperator):
             source=self.source,
             sink=self.sink,
             chain=chain,
-            written=Written(*self.as_written),
+            as_written=self.as_written,
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
 from airflow_provider_connect.operators.written import Written
 from airflow_provider_connect.shapes.chain import Chain
+from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL
@@ -48,7 +49,7 @@ class Order:
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
-    :param written: source and shapes with their templates.
+    :param as_written: source and shapes with their templates.
     :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
@@ -60,7 +61,7 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
-    written: Written
+    as_written: tuple[Source, Sequence[Shape | dict[str, Any]]]
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
@@ -170,7 +171,7 @@ class Run:
             rules=order.rules,
             transform=functions.shipped(order.transform),
             progress_seconds=order.progress_seconds,
-            definition=order.written.definition(source, sink, order.chain, connections),
+            definition=Written(*order.as_written).definition(source, sink, order.chain, connections),
         )
         start = start_day(context["dag"].start_date, source.timezone)
         is_set = context["dag"].timetable.can_be_scheduled

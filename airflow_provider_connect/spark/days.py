@@ -171,7 +171,7 @@ class Days:
         :param waiting: is given the frozen days.
         """
         try:
-            erased = self.publisher.ledger.erased()
+            erased = self.publisher.ledger.erased().accepted(self.freezer.shaping.column_digest, self.sink.target)
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
             return dict.fromkeys(days, Failure.of(error))
         found = {day: self._state_of(day, erased) for day in days}

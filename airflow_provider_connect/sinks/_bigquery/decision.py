@@ -35,7 +35,7 @@ def found_columns(step: LedgerStep) -> str:
     MAX(IF({this_day} AND token = {literal(step.publish.intent.token)}, generation, NULL)) AS published,
     MAX(newest) AS newest,
     MAX(IF({before(step)} AND generation = newest, COALESCE(checks, 0), NULL)) AS checks,
-    MAX(IF({own} AND day IS NULL, COALESCE(erased, 0), NULL)) AS erased"""
+    MAX(IF(day IS NULL, COALESCE(erased, 0), NULL)) AS erased"""
 
 
 def ledger_rows(step: LedgerStep) -> str:
@@ -100,7 +100,7 @@ def unfenced(step: LedgerStep) -> RetriableError:
 
 
 def erased_of(answer: dict[str, Any]) -> int:
-    """Return the version of the stream's erase list."""
+    """Return the version of the target's erase list."""
     return int(answer["erased"] or 0)
 
 

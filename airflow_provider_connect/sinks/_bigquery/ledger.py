@@ -29,7 +29,13 @@ from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, 
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.definitions.in_force import FENCE_COLUMNS, in_force_of, last_published
 from airflow_provider_connect.sinks._bigquery.definitions.notes import read_notes
-from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, raised_version, read_list
+from airflow_provider_connect.sinks._bigquery.erase_list import (
+    list_of,
+    newest_version,
+    of_target,
+    raised_version,
+    read_list,
+)
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.erasing import EraseList
@@ -50,7 +56,7 @@ _LATER_FIELDS: list[dict[str, Any]] = [
         (
             "erased",
             "INTEGER",
-            "In the stream's fence row, the version of its erase list; NULL as long as nobody is erased.",
+            "In the stream's fence row, the version of the target's erase list; NULL as long as nobody is erased.",
         ),
     ),
     {"name": "tables", "type": "STRING", "mode": "REPEATED", "description": "The tables of a template with its rows."},
@@ -203,16 +209,16 @@ class BigQueryLedger(Ledger):
         return DaySet.of(row["day"] for row in rows)
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the stream, by one query; by two once somebody is erased.
+        """Return whose rows are kept out of the target, by one query; by two once somebody is erased.
 
         :raises ConfigError: the list is gone, or was changed by hand.
         """
         try:
-            rows = self._read("SELECT MAX(erased) AS version", "AND day IS NULL")
+            rows = self._read("SELECT MAX(erased) AS version", "AND day IS NULL", whose=of_target(self.target))
         except ColumnError:  # no preflight has brought the ledger up to date yet
             return EraseList()
         version = int(rows[0]["version"] or 0) if rows else 0
-        return read_list(self.api, self.target, of_stream(self.target, self.key), version)
+        return read_list(self.api, self.target, version)
 
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish, by one query of its fence row."""
@@ -232,8 +238,8 @@ class BigQueryLedger(Ledger):
                 return self._read(f"SELECT {columns}", rest)
         return self._read(f"SELECT {_EARLIER_COLUMNS[-1]}", rest)
 
-    def _read(self, select: str, rest: str, joined: str = "") -> list[dict[str, Any]]:
-        sql = f"{select} FROM {self.ledger.sql}{joined} WHERE {of_stream(self.target, self.key)} {rest}"
+    def _read(self, select: str, rest: str, joined: str = "", whose: str | None = None) -> list[dict[str, Any]]:
+        sql = f"{select} FROM {self.ledger.sql}{joined} WHERE {whose or of_stream(self.target, self.key)} {rest}"
         try:
             # A query in the wrong location finds no table, and then the ledger would look empty.
             self.api.locate(self.ledger)
@@ -323,7 +329,7 @@ def ensure_ledger(
     that was lost gets the definition of the newest publish.
 
     :param target: must exist.
-    :return: the version of the stream's erase list.
+    :return: the version of the target's erase list.
     :raises ConfigError: the table of that name is not a ledger; the ledger is lost; the target has another one; or
         ``write_mode="replace"``, or a snapshot that replaces the whole, would delete what another stream has published
         into the target.
@@ -343,10 +349,10 @@ def ensure_ledger(
     )
     mine = of_stream(target, key)
     # The list decides, whatever a fence row says that was lost, or restored: whom it names is kept out.
-    erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target, mine)
+    erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target)
     [found], _ = api.query(
         f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,\n"
-        f"  COUNT(*) AS entries, MAX(IF({mine} AND day IS NULL, erased, NULL)) AS erased, {erased} AS listed\n"
+        f"  COUNT(*) AS entries, MAX(IF(day IS NULL, erased, NULL)) AS erased, {erased} AS listed\n"
         f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
         doing=f"look for the fence row of {key} in {ledger.id}",
         labels={"connect": "preflight"},
@@ -366,8 +372,8 @@ def ensure_ledger(
         )
     elif int(found["listed"] or 0) > int(found["erased"] or 0):
         api.query(
-            raised_version(ledger, mine, int(found["listed"])),
-            doing=f"put the version of the erase list of {key} back into {ledger.id}",
+            raised_version(ledger, target, int(found["listed"])),
+            doing=f"put the version of the erase list of {target.id} back into {ledger.id}",
             labels={"connect": "preflight"},
         )
     if named is None:
