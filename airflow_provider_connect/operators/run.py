@@ -221,7 +221,7 @@ class Run:
         seen(report)
         self.order.metrics.job(report)
         self.order.log.info("Outcome by day:\n%s", outcome.table(report))
-        for warning in (warning for day in report.days for warning in day.warnings):
+        for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
             self.order.log.warning("%s", warning)
         if report.failure is not None:
             raise ending.with_reason(report.failure.error(), failure)
