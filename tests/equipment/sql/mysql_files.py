@@ -105,3 +105,8 @@ def _fetch(folder: Path) -> None:
     for package in sorted((work / "debs").glob("*.deb")):
         server.run(["dpkg-deb", "-x", str(package), str(folder / "root")], f"unpacking {package.name}")
     shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    if not is_left_out():
+        mysql_root()
