@@ -18,7 +18,7 @@ import psutil
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo import server
 from tests.equipment.programs import program
-from tests.equipment.sql.mysql_files import mysqld
+from tests.equipment.sql.mysql_files import empty_data, mysqld
 from tests.equipment.stores.nobody import NOBODY
 
 START_SECONDS = 60
@@ -298,12 +298,7 @@ class MySQLServer(MySQLProtocolServer):
         return f"SELECT n FROM (WITH RECURSIVE numbers AS ({numbers}) SELECT n FROM numbers) AS numbers"
 
     def making(self) -> list[str]:
-        return [
-            *mysqld(),
-            f"--datadir={self.folder / 'data'}",
-            "--innodb-redo-log-capacity=8M",
-            "--initialize-insecure",
-        ]
+        return ["cp", "-r", str(empty_data()), str(self.folder / "data")]
 
     def running(self) -> list[str]:
         small = ["--innodb-redo-log-capacity=8M", "--performance-schema=OFF", "--mysqlx=OFF"]
