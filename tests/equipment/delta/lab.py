@@ -167,6 +167,11 @@ class Lab:
         return DeltaTable(str(self.root)).version()
 
 
+def files_of(root: Path) -> set[str]:
+    """Return the names of all files below a folder."""
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
 def age(folder: Path, days: float = 2) -> None:
     """Make files look as if nobody had touched them for days."""
     old = (dt.datetime.now(dt.UTC) - dt.timedelta(days=days)).timestamp()
