@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.equipment.pairs.model import Accept, Erase, Event, Load, Model, Options, Step
 from airflow_provider_connect.window import ONE_DAY
+from tests.equipment.pairs.model import Accept, Erase, Event, Load, Model, Options, Step
 
 FIRST = dt.date(2026, 10, 29)
 DAYS = tuple(FIRST + ONE_DAY * number for number in range(5))
@@ -110,8 +110,19 @@ class _Drawer:
         self._token += 1
         first = self._random.randrange(len(DAYS))
         days = DAYS[first : first + self._random.choice((1, 1, 1, 2))]
+        if self._random.random() < 0.2:
+            return Load(task, days, options, self._token, beside=self._beside(task))
         kill = self._random.choice(("polled", "sent", "committed")) if self._random.random() < kill_chance else None
         return Load(task, days, options, self._token, kill=kill if len(days) == 1 else None)
+
+    def _beside(self, task: str) -> Load | Erase:
+        """Draw what happens while a load of a task is under way: a run of the other one, or an erase."""
+        if self.model.days and self._random.random() < 0.2:
+            self._has_erased = True
+            return Erase((self._random.choice(PERSONS),))
+        self._token += 1
+        other = "other" if task == "one" else "one"
+        return Load(other, (self._random.choice(DAYS),), self._options[other], self._token)
 
     def _retry(self, load: Load) -> None:
         self._killed.remove(load)

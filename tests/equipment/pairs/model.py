@@ -89,7 +89,9 @@ class Options:
     def rows(self, events: Iterable[Event], day: dt.date, erased: Iterable[str]) -> list[Row]:
         """Return the rows that a day has."""
         out, zone = set(erased), ZoneInfo(self.zone)
-        days = ((event, (event.at if self.day_column == "at" else event.seen).astimezone(zone).date()) for event in events)
+        days = (
+            (event, (event.at if self.day_column == "at" else event.seen).astimezone(zone).date()) for event in events
+        )
         return [
             Row(event.id, event.kind, event.person, event.note if self.has_note else None, self.label)
             for event, its_day in days
@@ -106,6 +108,7 @@ class Load:
 
     :param token: the same for all tries of one intent.
     :param kill: of a load of one day.
+    :param beside: a step that others take while this load has polled and sent its first day, and has not committed it.
     """
 
     task: str
@@ -114,6 +117,7 @@ class Load:
     token: int
     attempt: int = 1
     kill: Kill | None = None
+    beside: Load | Erase | None = None
 
 
 @dataclass(frozen=True)
@@ -137,10 +141,12 @@ class Expected(NamedTuple):
     """What a step must say.
 
     :param loaded_otherwise: how many days it tells of; None if it tells of none.
+    :param beside: what the step beside it must say; None if it was not taken.
     """
 
     status: Status
     loaded_otherwise: int | None = None
+    beside: Expected | None = None
 
 
 @dataclass
@@ -203,9 +209,30 @@ class Model:
         expected = self.judge(step.task, step.options)
         if expected.status == "refused":
             return expected
+        if step.beside is not None:
+            expected = self._load_beside(step, expected)
+            if expected.status == "refused":
+                return expected
         for day in days if step.kill in (None, "committed") else ():
             rows = step.options.rows(self.events, day, self.erased)
             tokens = self.days[day].tokens if day in self.days else set()
             self.days[day] = Published(step.options, rows, tokens | {step.token})
             self.in_force = step.options, step.task
         return Expected("killed") if step.kill else expected
+
+    def _load_beside(self, step: Load, expected: Expected) -> Expected:
+        """Take the step beside a load; return what the load must say, which looks again if the definition changed.
+
+        :param expected: what it must say of the definition in force when it began.
+        """
+        assert step.beside is not None
+        seen = self.in_force
+        beside = self.apply(step.beside)
+        known = {step.options.definition} | ({seen[0].definition} if seen is not None else set())
+        if self.in_force is None or self.in_force[0].definition in known:
+            return expected._replace(beside=beside)
+        again = self.judge(step.task, step.options)
+        if "refused" in again:
+            return Expected("refused", beside=beside)
+        told = [each.loaded_otherwise for each in (expected, again) if each.loaded_otherwise is not None]
+        return Expected("told" if "told" in expected + again else "green", told[0] if told else None, beside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,11 @@ from tests.equipment.pairs.draw import Case
 from tests.equipment.pairs.model import Accept, Erase, Event, Expected, Load, Model, Options, Row, Step
 from tests.equipment.spark.here import drive
 
-COLUMNS = "id integer NOT NULL PRIMARY KEY, kind text, person text, note text, at timestamp, seen timestamp, amount integer"
+COLUMNS = (
+    "id integer NOT NULL PRIMARY KEY, kind text, person text, note text, at timestamp, seen timestamp, amount integer"
+)
 STEPS = {"polled": "begin", "sent": "commit", "committed": "commit"}
+REFUSED = re.compile(r"into this target: .*airflow connect accept|belongs to|another stream", re.DOTALL)
 LOADED_OTHERWISE = re.compile(r"(\d+) days were loaded otherwise")
 
 
@@ -73,13 +76,14 @@ class Player:
         return {day: sorted(rows) for day, rows in sorted(days.items())}
 
     def _load(self, step: Load) -> Expected:
-        with _killed(step.kill):
+        said: list[Expected] = []
+        with _killed(step.kill), _beside(step.beside and (lambda beside=step.beside: said.append(self.take(beside)))):
             try:
                 report = drive(self._job(step), {"shop": self._connection(step.options)})
             except KilledError:
                 return Expected("killed")
         self.reason = report.failure.message if report.failure else ""
-        return _said(report)
+        return _said(report)._replace(beside=said[0] if said else None)
 
     def _job(self, step: Load) -> JobConfig:
         source, shapes = _source(step.options), _shapes(step.options)
@@ -138,7 +142,7 @@ def play(case: Case, root: Path) -> None:
 def _source(options: Options) -> SqlSource:
     fields: dict[str, Any] = {"conn_id": "shop", "table": options.table, "zone": options.zone, "key": options.key}
     if options.is_snapshot:
-        fields["snapshot"] = "replace"
+        fields["snapshot"] = "daily"
     else:
         fields["day_column"] = options.day_column
     if options.kind is not None:
@@ -166,6 +170,7 @@ def _said(report: JobReport) -> Expected:
     """
     if report.failure is not None:
         assert report.failure.type == "ConfigError", report.failure
+        assert REFUSED.search(report.failure.message), report.failure
         return Expected("refused")
     otherwise = [int(number) for text in report.warnings for number in LOADED_OTHERWISE.findall(text)]
     return Expected("told" if report.warnings else "green", otherwise[0] if otherwise else None)
@@ -188,6 +193,24 @@ def _killed(kill: str | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DeltaPublisher, name, dies)
         patch.setattr(DeltaPublisher, "abort", lambda *_: None)
+        yield
+
+
+@contextmanager
+def _beside(take: Callable[[], object] | None) -> Iterator[None]:
+    """Let others take a step when the driver is about to commit its first day."""
+    if take is None:
+        yield
+        return
+    whole = DeltaPublisher.commit
+    with pytest.MonkeyPatch.context() as patch:
+
+        def commit(publisher: DeltaPublisher, *args: Any) -> Any:
+            patch.setattr(DeltaPublisher, "commit", whole)
+            take()
+            return whole(publisher, *args)
+
+        patch.setattr(DeltaPublisher, "commit", commit)
         yield
 
 

@@ -20,9 +20,9 @@ from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.ledger import view
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, InForce, LedgerKey
+from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import Alarm, LedgerNote, alarm_note, definition_note
-from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.testing.bench import DAYS, SCHEMA, Bench
 from airflow_provider_connect.testing.bench import KEY as SUITES_KEY
 from airflow_provider_connect.testing.bench import Target as BenchTarget
