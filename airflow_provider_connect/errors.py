@@ -206,3 +206,15 @@ def worst(failures: list[Failure]) -> Failure | None:
         ),
     )
     return ranked[0] if ranked else None
+
+
+def refuse_text(name: str, values: object) -> None:
+    """Check that an argument that takes several values is not one text, whose characters would count as the values.
+
+    Every public function outside pydantic's models that takes a sequence asks this first.
+
+    :param name: the argument's, for the message.
+    :raises ConfigError: it is a text or bytes. The text itself stands in no message.
+    """
+    if isinstance(values, (str, bytes, bytearray)):
+        raise ConfigError(f"{name}: give a list, also of one value, not a {type(values).__name__}")

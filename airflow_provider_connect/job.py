@@ -101,6 +101,8 @@ class JobConfig(Wire):
 
 
 DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
+SETTLED: tuple[DayStatus, ...] = ("published", "already_published", "unchanged", "superseded", "overtaken")
+"""Those that settle a day: its stream has nothing to do for it any more."""
 
 
 def _told(default: Any, unit: str, description: str, example: Any) -> Any:
@@ -239,7 +241,7 @@ class Totals(Wire):
         "",
         "Changes of what decides the stream's rows, such as `event` or `where`, with the command that lists the days "
         "that were loaded otherwise.",
-        ['event was ["signup"], and is ["signup", "page view"]. 12 days were loaded otherwise. …'],
+        ['event was ["signup"], and is ["signup", "page view"]. Loaded otherwise: 12 of 40 published days. …'],
     )
 
 

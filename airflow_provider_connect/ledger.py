@@ -125,8 +125,9 @@ class Ledger(ABC):
         """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
 
         Reads the sink anew: day by day, where a sink cannot ask about several days at once. Of a row's details, only
-        ``rows``, ``generation``, ``polled_at``, ``definition`` and counts that :data:`.stage.counts.LATE_COUNTS` names
-        need to be there.
+        ``rows``, ``generation``, ``polled_at``, ``definition``, and the counts of late rows
+        (:data:`.stage.counts.LATE_COUNTS`) and of rows left out (``shape_filtered``, ``erased``, ``rows_polled``) need
+        to be there.
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]
@@ -141,7 +142,7 @@ class Ledger(ABC):
         return self.row(day)
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the stream. Reads the sink anew; nobody's, where a sink cannot erase."""
+        """Return whose rows are kept out of the target, whichever stream writes. Reads the sink anew; else nobody's."""
         return EraseList()
 
     def definition_in_force(self) -> DefinitionInForce | None:

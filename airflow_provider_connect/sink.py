@@ -29,7 +29,7 @@ from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.ledger import DefinitionInForce, Intent, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.stage.differences import Differences
-from airflow_provider_connect.stage.erasing import Erasure
+from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
@@ -54,8 +54,8 @@ __all__ = [
 ]
 
 Connections = dict[str, Connection]
-OnEmpty = Literal["fail", "accept"]
-"""What an answer without rows means where rows are published already: a mistake, or that they are gone."""
+OnEmpty = Literal["fail", "accept", "never"]
+"""What an answer without rows means: a mistake where rows are published, that they are gone, or always a mistake."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ class Publish:
 class Sink(Options, ABC):
     """Base of every sink. Subclasses set ``name`` to their file's name.
 
-    ``connection_types`` holds the options that name an Airflow connection, each with the types it may be of; none
-    where the environment's own rights count.
+    ``connection_types`` has the options that name an Airflow connection, each with the types that it may be of.
     """
 
     name: ClassVar[str]
@@ -113,11 +112,12 @@ class Sink(Options, ABC):
         """URI of the Airflow asset that stands for the target."""
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing.
-
-        :param kind: what the source's rows are.
-        """
+        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing."""
         return True
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of the whole target, and so supersedes those of all earlier days."""
+        return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Say which options mean nothing for rows of a kind; [] if all do. No network."""
@@ -301,20 +301,20 @@ class Publisher(Closable, ABC):
         """
         raise NotImplementedError
 
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
         """Put values on the erase list, then take their rows out of every day that has some. No job need stand still.
 
         Safe to repeat, also after a kill: values that are on the list already are searched for again.
 
-        :param kind: what the source's rows are.
-        :raises ConfigError: the target has no such column, or its list is full or of another column.
+        :param shaping: of the shapes that made the values (texts, as the target has them): for the list.
+        :raises ConfigError: the target has no such column, or its list is full, of another column or of other shapes.
         :raises RetriableError: the sink is away, or others kept winning the race: the rest is to be erased yet.
         """
         raise NotImplementedError
 
-    def not_searched(self) -> str | None:
-        """Say where records are that :meth:`erase` does not look into, such as rejects; None if there are none."""
-        return None
+    def copies(self) -> list[str]:
+        """Name each place, such as rejects, that may hold such rows and that :meth:`erase` leaves, and what clears it."""
+        return []
 
     def abort(self, publish: Publish, token: Any) -> None:
         """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""

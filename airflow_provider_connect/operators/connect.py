@@ -76,7 +76,7 @@ class ConnectOperator(SparkSubmitOperator):
         machine, a private folder in the system's temporary one is used by default.
     :param on_empty: what to do if the source answers without rows for a day that has rows in the sink's ledger:
         ``fail`` (default) fails the task and keeps them, ``accept`` replaces them with the empty day. A first load may
-        be empty.
+        be empty, with a warning while the stream has no row yet; ``never`` fails every day without rows.
     :param on_shrink: what to do if the answer lacks more than ``shrink_percent`` of the rows that the ledger has of the
         day, or, for the first snapshot of a day, of the snapshot before: ``fail`` (default) fails the task and keeps
         them, ``warn`` replaces them with a warning in log and report, ``accept`` says nothing.
@@ -326,7 +326,6 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
         from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
-        from airflow_provider_connect.operators.written import Written  # noqa: PLC0415
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
@@ -338,7 +337,7 @@ class ConnectOperator(SparkSubmitOperator):
             source=self.source,
             sink=self.sink,
             chain=chain,
-            written=Written(*self.as_written),
+            as_written=self.as_written,
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,
@@ -356,6 +355,7 @@ class ConnectOperator(SparkSubmitOperator):
             files=self.files,
             log=self.log,
             metrics=Metrics.of(self.source, self.sink, context["ti"]),
+            end_date=self.end_date,
         )
         return replace(order, lookback=look_back(order, self.lookback_days, self.ready_after, context))
 

@@ -171,7 +171,7 @@ class Days:
         :param waiting: is given the frozen days.
         """
         try:
-            erased = self.publisher.ledger.erased()
+            erased = self.publisher.ledger.erased().accepted(self.freezer.shaping.column_digest, self.sink.target)
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
             return dict.fromkeys(days, Failure.of(error))
         found = {day: self._state_of(day, erased) for day in days}
@@ -287,8 +287,7 @@ class Days:
         """
         found = [] if confirms else self._findings(manifest, newest)
         if self.counts is not None and not any(finding.is_fatal for finding in found):
-            polled = manifest.answered  # the vendor counts those whom we leave out, too
-            rows = completeness.answered(polled) + polled.counts.get("erased", 0)
+            rows = completeness.sent(manifest.answered)  # the vendor counts those whom we leave out, too
             counted = self.counts.finding(manifest.day, rows)
             found += [counted] if counted is not None else []
         fatal = [finding.text for finding in found if finding.is_fatal]
@@ -313,6 +312,7 @@ class Days:
             rules=job.rules,
             replaced=replaced,
             earlier=replaced if newest is not None else self._snapshot_before(date),
+            has_rows=lambda: completeness.has_rows(ledger),
             before=ledger.between(*bounds.days_before(date)) if (bounds := job.rules.row_bounds) is not None else (),
         )
 

@@ -128,8 +128,8 @@ class DefinitionGuard:
     def _tell_of_days_before(self, days: DaySet) -> None:
         if len(days):
             self._warn(
-                f"{len(days):,} days were published before the ledger kept what decides their rows: they are compared "
-                "with nothing"
+                f"days published before the ledger kept what decides their rows: {len(days):,}. They are compared with "
+                "nothing"
             )
 
     def _compare(self, in_force: DefinitionInForce, notes: Sequence[LedgerNote]) -> None:
@@ -176,8 +176,8 @@ class DefinitionGuard:
         rows = ledger.between(min(days), max(days))
         others = days_loaded_otherwise(rows, definitions_in(notes), self.definition)
         return (
-            f"{len(others):,} days were loaded otherwise. To list and load them again: airflow connect plan "
-            f"{self.command} --changed --days {min(days)}..{max(days)}"
+            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list and load them again: airflow "
+            f"connect plan {self.command} --changed --days {min(days)}..{max(days)}"
         )
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:

@@ -18,6 +18,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure, worst
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import LedgerRow, Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
@@ -49,8 +50,7 @@ class Known:
     """What the ledger says of days before they are polled.
 
     :param newest: by day, the publish that the next one must follow.
-    :param erased: whose rows are left out.
-    :param restart: where an increment begins after an alarm.
+    :param erased: whose rows are left out; ``restart``: where an increment begins after an alarm.
     """
 
     newest: Mapping[Day, LedgerRow | None]
@@ -77,6 +77,7 @@ class Freezer:
     :param parts_at_once: how many partitions of a plan may be polled at the same time.
     :param plans_at_once: how many plans are under way at the same time; None if nobody knows.
     :param plans: those of days that are read in many partitions; they come as days are planned.
+    :param shaping: what the poll does to rows.
     """
 
     job: JobConfig
@@ -93,6 +94,7 @@ class Freezer:
     parts_at_once: int = sys.maxsize
     plans_at_once: int | None = None
     plans: dict[Day, Plan] = field(default_factory=dict)
+    shaping: Shaping = field(default_factory=Shaping)
 
     def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
@@ -284,10 +286,7 @@ class Freezer:
         ).model_dump_json()
 
     def kept(self, day: Day, seen: Seen) -> Manifest | None:
-        """Return the newest manifest of an earlier try of the same intent whose files all exist.
-
-        It must have the same ``seen``: otherwise its answer may be older than what is published.
-        """
+        """Return the newest whole manifest of an earlier try of the same intent that has seen the same publish."""
         for found in self.leftovers(day):
             if found.seen == seen and self._is_whole(found):
                 if found.polled.parts > 1:
@@ -374,7 +373,8 @@ class Freezer:
         # Sinks with different ledgers may share one stage.
         into = [self.job.sink_name, self.sink.target, self.sink.stages_marks(self.source.kind)]
         told = self.job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
-        asked = [__version__, told, place, into, self.schema.serialize().to_pybytes().hex()]
+        keys = self.shaping.digests(self.sink.target)  # an id has another hash under another key
+        asked = [__version__, told, place, into, self.schema.serialize().to_pybytes().hex(), keys]
         text = json.dumps(asked, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 

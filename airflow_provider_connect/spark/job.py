@@ -134,6 +134,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 counts=counts,
                 parts_at_once=max(1, dealer.width // max(1, plans)),
                 plans_at_once=max(1, plans),
+                shaping=shaping,
             )
             days = Days(
                 job=job,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.errors import ConnectError, refuse_text
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, manifest_file, rejects_file
@@ -107,6 +107,7 @@ class Bench:
         :param definition: digest of the definition that the day is loaded with.
         :param to: where an increment ends.
         """
+        refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
         newest = self.ledger.newest(date, kind)
         seen = seen_in(newest, self.ledger.erased().version)

@@ -206,9 +206,8 @@ class DefinitionCases:
         made = definition_note(SIGNUPS, RUN)
         with noting.another_process() as one, noting.another_process() as other:
             in_threads([lambda to=to: to.note(made) for to in (one, other, noting.publisher)])  # type: ignore[misc]
-        in_threads(
-            [lambda n=n: noting.publisher.note(n) for n in (definition_note(VIEWS, RUN), alarm_note(ALARM, RUN))]
-        )  # type: ignore[misc]
+        two = (definition_note(VIEWS, RUN), alarm_note(ALARM, RUN))
+        in_threads([lambda n=n: noting.publisher.note(n) for n in two])  # type: ignore[misc]
         kept = noting.ledger.notes()
         assert sorted((note.kind, note.id) for note in kept) == sorted(
             [("definition", SIGNUPS.digest), ("definition", VIEWS.digest), ("alarm", ALARM.id)]

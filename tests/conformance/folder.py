@@ -36,7 +36,7 @@ from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, 
 from airflow_provider_connect.stage.definition import digest_of
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rows import batches
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
 
@@ -98,6 +98,9 @@ class FolderSink(Sink):
     @property
     def asset_uri(self) -> str:
         return f"file://{self.path}"
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        return kind == "snapshot"
 
     def open(self, key: Any, connections: Any) -> Publisher:
         return FolderPublisher(self.path, key)

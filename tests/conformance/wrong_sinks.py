@@ -47,11 +47,12 @@ class Wrong(SinkConformance):
     """The suite over the folder, published into by a wrong publisher."""
 
     publisher: ClassVar[type[FolderPublisher]]
+    sink: ClassVar[type[FolderSink]] = FolderSink
 
     def target(self, tmp_path: Path) -> Target:
-        wrong = self.publisher
+        wrong, base = self.publisher, self.sink
 
-        class WrongSink(FolderSink):
+        class WrongSink(base):  # type: ignore[misc, valid-type]  # a class that is chosen when the case runs
             def open(self, key: Any, connections: Any) -> Publisher:
                 return wrong(self.path, key)
 

@@ -35,13 +35,13 @@ def found_columns(step: LedgerStep) -> str:
     MAX(IF({this_day} AND token = {literal(step.publish.intent.token)}, generation, NULL)) AS published,
     MAX(newest) AS newest,
     MAX(IF({before(step)} AND generation = newest, COALESCE(checks, 0), NULL)) AS checks,
-    MAX(IF({own} AND day IS NULL, COALESCE(erased, 0), NULL)) AS erased"""
+    MAX(IF(day IS NULL, COALESCE(erased, 0), NULL)) AS erased"""
 
 
 def ledger_rows(step: LedgerStep) -> str:
     """Return the ledger's rows about the target, each with the generation that this step must follow."""
     return f"""(
-    SELECT connector, stream, day, token, generation, checks, answer, row_count, erased,
+    SELECT connector, stream, day, token, generation, checks, answer, row_count, erased, definition, run,
       MAX(IF({before(step)}, generation, NULL)) OVER () AS newest
     FROM {step.ledger.sql} WHERE target = {literal(step.target.id)}
   )"""
@@ -100,7 +100,7 @@ def unfenced(step: LedgerStep) -> RetriableError:
 
 
 def erased_of(answer: dict[str, Any]) -> int:
-    """Return the version of the stream's erase list."""
+    """Return the version of the target's erase list."""
     return int(answer["erased"] or 0)
 
 

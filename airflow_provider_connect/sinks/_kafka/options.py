@@ -297,3 +297,7 @@ class KafkaOptions(Sink):
     def replaces(self, kind: SourceKind) -> bool:
         """Tell whether a publish replaces; days in a compacted topic only bring keys up to date, an empty one none."""
         return kind == "snapshot" or self.cleanup != "compact"
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of everything: that of a snapshot into a compacted topic does."""
+        return kind == "snapshot" and self.cleanup == "compact"

@@ -87,6 +87,11 @@ class MixpanelOptions(Options):
     cohorts: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
         default=None, min_length=1, description="Ids of the cohorts whose members to read; by default of all."
     )
+    on_unreadable: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="A cohort that Mixpanel lists, but whose members cannot be read because its data group was "
+        "deleted, fails the snapshot (fail), or is left out and counted (skip).",
+    )
     funnels: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
         default=None, min_length=1, description="Ids of the funnels to read; by default all that are saved."
     )

@@ -50,6 +50,10 @@ class Found:
         by_name = {column.name: column for column in self.columns}
         return [by_name[name] for name in self.key]
 
+    def is_range_indexed(self, column: SqlColumn) -> bool:
+        """Return whether an index of the table serves a range of a column."""
+        return any(index.is_ordered and index.columns[0] == column.name for index in self.indexes)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -94,7 +98,8 @@ def find(database: Database, options: SqlOptions) -> Found:
         raise ConfigError(
             f"columns: {', '.join(map(repr, left_out))} of the primary key has to be read, or name another key="
         )
-    unique = [index.columns for index in indexes if index.is_unique] + [primary] * bool(primary)
+    # A primary key that is not among them may be deferred, or stand for some of the rows only.
+    unique = [index.columns for index in indexes if index.is_unique]
     nullable = {name for name in key if all_columns[name].is_nullable}
     # An index lets NULL come often; that is a row without a key, which is refused in any case.
     is_unique = any(set(each) <= set(key) for each in unique) and not nullable
