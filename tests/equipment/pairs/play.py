@@ -33,7 +33,7 @@ COLUMNS = (
 )
 STEPS = {"polled": "begin", "sent": "commit", "committed": "commit"}
 REFUSED = re.compile(r"into this target: .*airflow connect accept|belongs to|another stream", re.DOTALL)
-LOADED_OTHERWISE = re.compile(r"(\d+) days were loaded otherwise")
+LOADED_OTHERWISE = re.compile(r"Loaded otherwise: (\d+) of")
 
 
 class KilledError(BaseException):
