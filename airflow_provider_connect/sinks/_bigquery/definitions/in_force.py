@@ -40,7 +40,8 @@ def last_published(ledger: Place, stream: str) -> str:
     """
     erases = erase_run(0).removesuffix("0")
     return (
-        f"SELECT 1 AS one, definition, run FROM {ledger.sql} WHERE {stream} AND day IS NOT NULL AND definition IS NOT NULL\n"
+        f"SELECT 1 AS one, definition, run FROM {ledger.sql}\n"
+        f"    WHERE {stream} AND day IS NOT NULL AND definition IS NOT NULL\n"
         f"    AND COALESCE(checks, 0) = 0 AND NOT STARTS_WITH(COALESCE(run, ''), {literal(erases)})\n"
         "  ORDER BY published_at DESC LIMIT 1"
     )

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,8 +56,6 @@ def test_the_fence_row_names_the_definition_in_force_and_its_task(bench: Bench) 
 
 
 def _defined(plan: Any, definition: str) -> Any:
-    from dataclasses import replace
-
     publish = replace(plan.publish, definition=definition)
     return replace(plan, publish=publish, row=plan.row.model_copy(update={"definition": definition}))
 
@@ -130,6 +132,11 @@ def test_notes_lie_in_a_table_beside_the_ledger_that_the_first_note_makes(
     bench.query(
         f"INSERT INTO {place.sql} ({columns}) SELECT {late} FROM {place.sql} AS n WHERE n.id = '{VIEWS.digest}'"
     )
+    page = (Path(__file__).parents[4] / "docs/bigquery.md").read_text(encoding="utf-8")
+    [shown] = [block for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "__notes" in block]
+    shown = shown.replace("analytics.events__ledger", bench.ledger.sql).replace("analytics.events__notes", place.sql)
+    [known] = bench.query(shown)
+    assert (known["day"], StreamDefinition(**json.loads(known["content"]))) == (dt.date(2026, 9, 1), SIGNUPS)
     asked: list[str] = []
     monkeypatch.setattr(Api, "query", lambda self, sql, **_: asked.append(sql))
     assert sorted(bench.book().notes(), key=lambda note: note.run) == notes
