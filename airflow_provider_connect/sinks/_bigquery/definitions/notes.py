@@ -57,7 +57,7 @@ def read_notes(api: Api, target: Place, key: StreamKey) -> list[LedgerNote]:
         return []
     stream = (target.id, key.connector, key.stream)
     mine = [row for row in every if (row["target"], row["connector"], row["stream"]) == stream]
-    oldest = {}
+    oldest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in sorted(mine, key=lambda row: row["noted_at"]):
         oldest.setdefault((row["kind"], row["id"]), row)
     return [_note_of(row) for row in oldest.values()]
