@@ -25,6 +25,8 @@ Decimals = Literal["exact", "string", "double"]
 """
 ZeroDates = Literal["fail", "null"]
 """What MySQL's dates with month or day zero become."""
+RowSecurity = Literal["refuse", "accept"]
+"""What a read does where PostgreSQL's policies hide rows from the user: it fails, or has the other rows."""
 BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
 

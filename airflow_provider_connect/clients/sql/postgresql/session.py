@@ -17,6 +17,7 @@ from airflow_provider_connect.clients.sql.database import (
     Limits,
     Query,
     ReadColumn,
+    RowSecurity,
     SqlColumn,
     Table,
 )
@@ -48,6 +49,8 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }
+_ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
+"""``off`` turns no policy off: the server refuses a statement whose rows a policy would cut."""
 _GONE_AFTER = "10s"
 """How soon a server that computes notices that its client is gone."""
 
@@ -66,7 +69,9 @@ class PostgreSQL(Database):
         self._is_cancelled = False
 
     @classmethod
-    def open(cls, connection: Connection, application_name: str, limits: Limits) -> Self:
+    def open(
+        cls, connection: Connection, application_name: str, limits: Limits, row_security: RowSecurity = "refuse"
+    ) -> Self:
         """Open a session: see :func:`.opening.open_database`."""
         try:
             import psycopg
@@ -84,14 +89,17 @@ class PostgreSQL(Database):
             raise connecting_error(error, place, secrets(connection)) from None
         opened = cls(session, place)
         try:
-            opened._prepare(limits)
+            opened._prepare(limits, row_security)
         except BaseException:
             opened.close()
             raise
         return opened
 
-    def _prepare(self, limits: Limits) -> None:
-        settings = _SETTINGS | {"statement_timeout": f"{max(1, round(limits.statement_seconds * 1000))}"}
+    def _prepare(self, limits: Limits, row_security: RowSecurity) -> None:
+        settings = _SETTINGS | {
+            "statement_timeout": f"{max(1, round(limits.statement_seconds * 1000))}",
+            "row_security": _ROW_SECURITY[row_security],
+        }
         self._rows(
             "SELECT set_config(s.name, w.value, false) FROM unnest(%s::text[], %s::text[]) AS w (name, value)"
             " JOIN pg_settings s ON lower(s.name) = w.name",
