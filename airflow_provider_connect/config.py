@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 from airflow_provider_connect.errors import ConfigError
 
@@ -32,6 +32,7 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     _templates: frozenset[str] = PrivateAttr(default=frozenset())
+    _written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     def __init__(self, **options: Any) -> None:
         templates = frozenset(name for name, value in options.items() if has_template(value))
@@ -63,7 +64,10 @@ class Options(BaseModel):
 
     def rendered(self, render: Callable[[str], Any]) -> Self:
         """Return these options with their templates rendered but not yet validated."""
-        return self.model_copy(update={name: _rendered(getattr(self, name), render) for name in self._templates})
+        texts = {name: getattr(self, name) for name in self._templates}
+        copy = self.model_copy(update={name: _rendered(value, render) for name, value in texts.items()})
+        copy._written = self._written | texts
+        return copy
 
     def checked(self) -> Self:
         """Return these options after validating what their templates became.
@@ -72,7 +76,18 @@ class Options(BaseModel):
         """
         if not self._templates:
             return self
-        return self.of({name: getattr(self, name) for name in self.model_fields_set})
+        validated = self.of({name: getattr(self, name) for name in self.model_fields_set})
+        validated._written = self._written
+        return validated
+
+    def as_written(self) -> dict[str, Any]:
+        """Return the options as plain JSON, with each template as the DAG file has it, also after it was rendered."""
+        return self.serialize() | self.templates_as_written
+
+    @property
+    def templates_as_written(self) -> dict[str, Any]:
+        """Templates that were rendered, as plain JSON by the names of their options."""
+        return dict(to_jsonable_python(self._written))
 
     def serialize(self) -> dict[str, Any]:
         """Return the options as plain JSON: what travels to Spark, and what Airflow shows as a rendered field."""

@@ -19,6 +19,7 @@ from airflow_provider_connect import offsets
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
+from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.operators import ending, outcome
@@ -164,6 +165,9 @@ class Run:
             rules=order.rules,
             transform=functions.shipped(order.transform),
             progress_seconds=order.progress_seconds,
+            definition=definition_of(
+                source, connections[source.conn_id], [shape.as_written() for shape in order.chain.shapes]
+            ),
         )
         start = start_day(context["dag"].start_date, source.timezone)
         binary = hook._connection["spark_binary"]

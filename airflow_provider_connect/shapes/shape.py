@@ -62,6 +62,10 @@ class Shape(Options):
         """Return name and options as plain JSON, as a person would write them: without defaults."""
         return {self.name: self.model_dump(mode="json", exclude_defaults=True, warnings=not self.templates)}
 
+    def as_written(self) -> dict[str, Any]:
+        """Return the same with each template as the DAG file has it."""
+        return {self.name: self.serialize()[self.name] | self.templates_as_written}
+
     @abstractmethod
     def after(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema behind it. Driver, once a job; and executors.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
+KEY_METADATA = "key"
+"""Entry of a schema's metadata: pairs of column and class that ``record_key`` is made of, as JSON. See ``keys.py``."""
 _DAY = "day"
 _TEXTS = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
 
@@ -118,7 +121,8 @@ def reading(database: Database, found: Found, choices: Choices) -> Reading:
     if found.key:
         comment = f"Identity of the row, 32 hex digits: made of {', '.join(found.key)}."
         fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
-    return Reading(columns, pa.schema(fields), found.key, classes)
+    key = json.dumps([[name, letter] for name, letter in zip(found.key, classes, strict=True)])
+    return Reading(columns, pa.schema(fields, metadata={KEY_METADATA: key}), found.key, classes)
 
 
 def require_readable(database: Database, options: SqlOptions, how: Reading) -> None:

@@ -171,6 +171,11 @@ class SqlOptions(Source):
         return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
+    def begins_anew(self) -> bool:
+        """Whether all rows are read again where the table cannot be followed any more."""
+        return self.begins.begins_anew
+
+    @property
     def stream_name(self) -> str:
         """What the stream is called: by default as its table."""
         if self.stream or self.table is None:
