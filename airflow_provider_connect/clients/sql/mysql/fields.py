@@ -18,6 +18,9 @@ _OTHERS = {
 }  # fmt: skip
 _DECIMALS = {0, 246}
 _BIT = 16
+_CHAR = 254
+_UUID_BYTES = 36 * 4
+"""Length of a UUID's text in utf8mb4, every session's character set."""
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
 
 
@@ -39,5 +42,8 @@ def type_name(field: Any) -> str:
     if code in _TEXTS:
         if flags & (_ENUM | _SET):
             return "enum" if flags & _ENUM else "set"
+        # MariaDB 10.11 sends UUIDs and addresses as CHAR, and they alone are an unsigned one.
+        if code == _CHAR and flags & _UNSIGNED and field.length == _UUID_BYTES:
+            return "uuid"
         return "longblob" if field.charsetnr == _BINARY_CHARSET else "longtext"
     return _OTHERS.get(code, f"type {code}")

@@ -76,9 +76,10 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def database(mariadb_server: DatabaseServer) -> Iterator[OwnDatabase]:
-    with own_database(mariadb_server) as own:
+@pytest.fixture(scope="module", params=["mariadb_server", "mysql_server"])
+def database(request: pytest.FixtureRequest) -> Iterator[OwnDatabase]:
+    server: DatabaseServer = request.getfixturevalue(request.param)
+    with own_database(server) as own:
         yield own
 
 
