@@ -169,6 +169,14 @@ class Database(Closable, ABC):
         :raises ConfigError: if there is no such table, or the query cannot be understood.
         """
 
+    def require_all_columns(self, table: Table) -> None:
+        """Make sure that :meth:`describe` shows every column of a table.
+
+        As it is here, it suits databases that show columns which the user may not read.
+
+        :raises ConfigError: the user may not read some, and they are not shown.
+        """
+
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
         """Return the primary key's columns in its order; [] without one."""

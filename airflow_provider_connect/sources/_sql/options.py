@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from airflow_provider_connect.clients.sql.database import Choices, Decimals, Limits, Query, RowSecurity, Table, ZeroDates
+from airflow_provider_connect.clients.sql.database import (
+    Choices,
+    Decimals,
+    Limits,
+    Query,
+    RowSecurity,
+    Table,
+    ZeroDates,
+)
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._sql.names import is_stream, table_of

@@ -26,7 +26,10 @@ from tests.equipment.waiting import wait_until
 pytestmark = pytest.mark.slow
 
 # As a part of a statement: MySQL's sleep by itself ends early without an error.
-SLEEP = {"postgres": "SELECT pg_sleep(60)", "mysql": "SELECT count(*) FROM (SELECT 1 AS a UNION SELECT 2) AS t WHERE sleep(60)"}
+SLEEP = {
+    "postgres": "SELECT pg_sleep(60)",
+    "mysql": "SELECT count(*) FROM (SELECT 1 AS a UNION SELECT 2) AS t WHERE sleep(60)",
+}
 SESSIONS = {
     "postgres": f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{READER}' AND datname = current_database()",
     "mysql": f"SELECT count(*) FROM information_schema.processlist WHERE user = '{READER}' AND db = database()",
@@ -342,9 +345,7 @@ def test_no_room_may_be_tried_again(every: OwnDatabase) -> None:
 def test_an_error_of_a_value_in_the_users_sql_does_not_tell_it(every: OwnDatabase) -> None:
     every.run("CREATE TABLE t (a text)", "INSERT INTO t VALUES ('top secret')")
     bad = (
-        "cast(a AS int)"
-        if every.server.conn_type == "postgres"
-        else "cast(18446744073709551615 + length(a) AS signed)"
+        "cast(a AS int)" if every.server.conn_type == "postgres" else "cast(18446744073709551615 + length(a) AS signed)"
     )
     with pytest.raises(Exception, match=r"22P02|1690") as raised:
         every.rows(Query(f"SELECT {bad} AS b FROM t"))

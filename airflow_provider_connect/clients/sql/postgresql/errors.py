@@ -38,6 +38,9 @@ _TYPES: dict[str, type[ConnectError]] = {
     "F0": ConfigError,
 }
 _ADVICE = {
+    "22021": "a text holds bytes that are no UTF-8: read it as bytes, with convert_to(column, 'SQL_ASCII') in a query",
+    "22P05": "a text holds a character that Unicode does not have: read it as bytes, with "
+    "convert_to(column, getdatabaseencoding()) in a query",
     "25006": "the SQL writes, and this session may only read",
     "40001": "the rows were changed or vacuumed under a query on a standby: try again, or raise "
     "max_standby_streaming_delay there",

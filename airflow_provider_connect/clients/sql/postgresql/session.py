@@ -22,7 +22,7 @@ from airflow_provider_connect.clients.sql.database import (
     Table,
 )
 from airflow_provider_connect.clients.sql.postgresql import catalog
-from airflow_provider_connect.clients.sql.postgresql.columns import read_column
+from airflow_provider_connect.clients.sql.postgresql.columns import read_column, with_bytes_advice
 from airflow_provider_connect.clients.sql.postgresql.connection import parameters, problems, secrets
 from airflow_provider_connect.clients.sql.postgresql.errors import connecting_error, sql_error
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
@@ -113,6 +113,11 @@ class PostgreSQL(Database):
     def version(self) -> str:
         """The server and its version."""
         return f"PostgreSQL {(self._session.info.parameter_status('server_version') or '?').split()[0]}"
+
+    @property
+    def _takes_any_bytes(self) -> bool:
+        """Whether texts of the database may be bytes of any encoding."""
+        return self._session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
     def lag_seconds(self) -> float | None:
         """Return how old what a standby replayed last is; 0 if it has replayed all that it gets.
@@ -269,7 +274,8 @@ class PostgreSQL(Database):
 
     def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
         """Return how COPY reads them."""
-        return [read_column(column, self.quote(column.name), choices) for column in columns]
+        read = [read_column(column, self.quote(column.name), choices) for column in columns]
+        return [with_bytes_advice(column) for column in read] if self._takes_any_bytes else read
 
     def read(
         self,
@@ -283,8 +289,10 @@ class PostgreSQL(Database):
         """COPY the rows out."""
         converter = Converter(columns)
         statement = self.select([column.expression for column in columns], relation, where=where, order_by=order_by)
+        # The server would refuse bytes that are no UTF-8 and name no column. The converter does.
+        encoding = ", ENCODING 'SQL_ASCII'" if self._takes_any_bytes else ""
         with self._told("reading rows"), self._session.cursor() as cursor:
-            with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv)".encode()) as copy:
+            with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv{encoding})".encode()) as copy:
                 for block, _ in blocks(copy, block_bytes):
                     yield converter.batch(block)
             if cursor.rowcount != converter.rows:
