@@ -1,4 +1,4 @@
-"""What MySQL itself answers where MariaDB says nothing, or another number: who has to do something, and what."""
+"""What MySQL itself does where MariaDB does another thing: its errors, the ways to sign in, its statistics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Limits, Query
+from airflow_provider_connect.clients.sql.database import Choices, Limits, Query, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 from airflow_provider_connect.sources._sql.preflight import check
@@ -112,6 +112,21 @@ def test_rows_that_flow_too_long_are_ended_by_the_server(every: OwnDatabase) -> 
         with pytest.raises(DeadlineError, match=r"57014|1969|3024"):
             for _ in database.read(columns, database.relation(what)):
                 pass
+
+
+def test_a_setting_that_the_server_does_not_know_is_a_persons_to_mend(mysql_like: OwnDatabase) -> None:
+    """A session leaves settings out that are younger than the server: it has to tell this from a lost connection."""
+    with pytest.raises(ConfigError, match="error 1193"):
+        mysql_like.open().rows("SET SESSION information_schema_stats_expired = 0")
+
+
+def test_the_size_of_a_table_is_not_that_of_yesterday(mysql: OwnDatabase) -> None:
+    """MySQL keeps a table's statistics for a day once anybody has asked for them."""
+    size = "SELECT table_rows FROM information_schema.tables WHERE table_schema = database() AND table_name = 't'"
+    mysql.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (0)")
+    assert mysql.run("ANALYZE TABLE t", size) == [(1,)]
+    assert mysql.run(f"INSERT INTO t {mysql.series(5000)}", size) == [(1,)]
+    assert (mysql.open().estimated_rows(Table("t")) or 0) > 4000
 
 
 def test_who_may_not_see_a_replicas_lag_is_told(mysql_like: OwnDatabase) -> None:
