@@ -109,6 +109,13 @@ def test_no_day_is_read_before_a_replica_has_the_whole(
         replica.run(f"GRANT {replica.lag_right} ON *.* TO {READER}@'127.0.0.1'")
         assert "it is a replica, 0 s behind its primary" in str(check(source, here.connection()))
         assert polled_day(source, here.connection(), DAY) == []
+        primary.run("CREATE TABLE shop.numbered (id int AUTO_INCREMENT PRIMARY KEY)")
+        has_come = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'numbered'"
+        wait_until(lambda: replica.run(has_come) == [(1,)])
+        replica.run("SET GLOBAL read_only = 1")
+        numbers = {"table": "numbered", "mode": "incrementing", "incrementing_column": "id"}
+        report = str(check(SqlSource(conn_id="sql_default", **numbers), here.connection()))
+        assert "its AUTO_INCREMENT cannot be read" in report
 
         # Somebody holds the table, so that what has come is not applied.
         with closing(replica.admin("shop")) as holder:
