@@ -120,6 +120,9 @@ class MySQL(Database):
         # By now sql_mode takes a number that is too large for the greatest one there is.
         self._rows(f"SET SESSION group_concat_max_len = {_MOST_BYTES}", "setting up the session")
         self._rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
+        if not self._is_mariadb:
+            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
+                self._rows(catalog.FRESH, "setting up the session")
 
     @property
     def version(self) -> str:
@@ -222,9 +225,6 @@ class MySQL(Database):
     def counter(self, table: Table, column: str) -> Counter | None:
         """Return the AUTO_INCREMENT of a column."""
         doing = f"asking for the AUTO_INCREMENT of {table.name!r}"
-        if not self._is_mariadb:
-            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
-                self._rows(catalog.FRESH, doing)
         found = self._rows(catalog.counter(self._schema(table), self.literal(table.name), self.literal(column)), doing)
         if not found:
             return None

@@ -1,81 +1,71 @@
-"""What MySQL itself answers where MariaDB says nothing, or another number: who has to do something, and what."""
+"""What MySQL itself does where MariaDB does another thing: its errors, the ways to sign in, its statistics."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Limits, Query
+from airflow_provider_connect.clients.sql.database import Choices, Limits, Query, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
-from tests.equipment.sql.fixtures import OwnDatabase
+from tests.equipment.sql.fixtures import OwnDatabase, own_database
+from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
+from tests.equipment.sql.servers import MySQLServer
 
 pytestmark = pytest.mark.slow
-
-GUEST = "guest"
 
 
 @pytest.fixture
 def guest(mysql: OwnDatabase) -> Iterator[OwnDatabase]:
-    """A database with another user, who is new to the server: no password of theirs has been checked yet."""
-    mysql.run(f"CREATE USER {GUEST}@'127.0.0.1' IDENTIFIED BY 'x'", f"GRANT SELECT ON *.* TO {GUEST}@'127.0.0.1'")
+    """A database, and a user of the same name, of whom the server has not checked a password yet."""
+    user = f"{mysql.name}@'127.0.0.1'"
+    mysql.run(f"CREATE USER {user} IDENTIFIED BY 'x'", f"GRANT SELECT ON *.* TO {user}")
     try:
         yield mysql
     finally:
-        mysql.run(f"DROP USER {GUEST}@'127.0.0.1'")
+        mysql.run(f"DROP USER {user}")
 
 
 @pytest.mark.parametrize("mode", ["DISABLED", "PREFERRED", "REQUIRED"])
 def test_a_password_that_the_server_has_not_seen_yet_is_sent_in_every_mode(guest: OwnDatabase, mode: str) -> None:
     """caching_sha2_password has the whole password the first time: over TLS, or with the server's public key."""
-    with guest.open(login=GUEST, password="x", extra={"ssl_mode": mode}) as database:
+    with guest.open(login=guest.name, password="x", extra={"ssl_mode": mode}) as database:
         assert (database.one("SHOW STATUS LIKE 'Ssl_cipher'")[1] == "") is (mode == "DISABLED")
 
 
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ("ALTER USER guest@'127.0.0.1' ACCOUNT LOCK", 3118),
-        ("ALTER USER guest@'127.0.0.1' PASSWORD EXPIRE", 1862),
-        ("UPDATE mysql.user SET plugin = 'mysql_native_password' WHERE user = 'guest'", 1524),
+        ("ALTER USER {0}@'127.0.0.1' ACCOUNT LOCK", 3118),
+        ("ALTER USER {0}@'127.0.0.1' PASSWORD EXPIRE", 1862),
+        ("UPDATE mysql.user SET plugin = 'mysql_native_password' WHERE user = '{0}'", 1524),
     ],
 )
 def test_a_user_who_is_not_let_in_has_to_be_mended(guest: OwnDatabase, change: str, code: int) -> None:
-    guest.run(change, "FLUSH PRIVILEGES")
+    guest.run(change.format(guest.name), "FLUSH PRIVILEGES")
     with pytest.raises(ConfigError, match=f"error {code}.*correct the connection"):
-        guest.open(login=GUEST, password="x")
+        guest.open(login=guest.name, password="x")
 
 
 def test_a_user_who_is_locked_out_after_wrong_passwords_has_to_be_mended(guest: OwnDatabase) -> None:
-    guest.run(f"ALTER USER {GUEST}@'127.0.0.1' FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED")
+    guest.run(f"ALTER USER {guest.name}@'127.0.0.1' FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED")
     with pytest.raises(ConfigError, match=r"error 3955.*correct the connection"):
-        guest.open(login=GUEST, password="wrong")
+        guest.open(login=guest.name, password="wrong")
 
 
-@contextlib.contextmanager
-def set_globally(own: OwnDatabase, name: str) -> Iterator[None]:
-    own.run(f"SET GLOBAL {name} = ON")
-    try:
-        yield
-    finally:
-        own.run(f"SET GLOBAL {name} = OFF")
-
-
-def test_a_server_that_wants_tls_is_not_asked_again_without(mysql: OwnDatabase) -> None:
-    with (
-        set_globally(mysql, "require_secure_transport"),
-        pytest.raises(ConfigError, match=r"error 3159.*insecure transport.*correct the connection"),
-    ):
-        mysql.open(extra={"ssl_mode": "DISABLED"})
-
-
-def test_a_server_that_is_offline_for_a_while_may_be_asked_again(mysql: OwnDatabase) -> None:
-    with set_globally(mysql, "offline_mode"), pytest.raises(RetriableError, match="error 3032"):
-        mysql.open()
+def test_a_server_that_wants_tls_is_not_asked_again_without_and_one_that_is_offline_is() -> None:
+    if is_left_out():
+        pytest.skip(f"{WITHOUT}=1")
+    with MySQLServer() as server, own_database(server) as own:
+        own.run("SET GLOBAL require_secure_transport = ON")
+        with pytest.raises(ConfigError, match=r"error 3159.*insecure transport.*correct the connection"):
+            own.open(extra={"ssl_mode": "DISABLED"})
+        own.run("SET GLOBAL offline_mode = ON")
+        with pytest.raises(RetriableError, match="error 3032"):
+            own.open()
 
 
 @pytest.mark.parametrize(
@@ -112,6 +102,21 @@ def test_rows_that_flow_too_long_are_ended_by_the_server(every: OwnDatabase) -> 
         with pytest.raises(DeadlineError, match=r"57014|1969|3024"):
             for _ in database.read(columns, database.relation(what)):
                 pass
+
+
+def test_a_setting_that_the_server_does_not_know_is_a_persons_to_mend(mysql_like: OwnDatabase) -> None:
+    """A session leaves settings out that are younger than the server: it has to tell this from a lost connection."""
+    with pytest.raises(ConfigError, match="error 1193"):
+        mysql_like.open().rows("SET SESSION information_schema_stats_expired = 0")
+
+
+def test_the_size_of_a_table_is_not_that_of_yesterday(mysql: OwnDatabase) -> None:
+    """MySQL keeps a table's statistics for a day once anybody has asked for them."""
+    size = "SELECT table_rows FROM information_schema.tables WHERE table_schema = database() AND table_name = 't'"
+    mysql.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (0)")
+    assert mysql.run("ANALYZE TABLE t", size) == [(1,)]
+    assert mysql.run(f"INSERT INTO t {mysql.series(5000)}", size) == [(1,)]
+    assert (mysql.open().estimated_rows(Table("t")) or 0) > 4000
 
 
 def test_who_may_not_see_a_replicas_lag_is_told(mysql_like: OwnDatabase) -> None:
