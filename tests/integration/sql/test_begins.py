@@ -164,7 +164,7 @@ def test_rows_of_the_second_that_still_runs_wait(every: OwnDatabase) -> None:
         "mysql": ("datetime", "utc_timestamp()"),
     }[kind]
     every.run(f"CREATE TABLE numbered (id bigint PRIMARY KEY, at {stamp} NULL)")
-    followed = source(mode="timestamp", timestamp_column="at", incrementing_column=None)
+    followed = source(mode="timestamp", timestamp_column="at", incrementing_column=None, db_timezone="UTC")
     with followed.open(every.connection()) as poller:
         poller.schema()
         for first in range(1, 100, 2):
