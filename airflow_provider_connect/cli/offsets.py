@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.printing import agreed, note, show
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
@@ -114,10 +114,7 @@ def _found(name: str) -> tuple[str, Offset | None]:
 def _agreed(name: str, offset: Offset | None) -> bool:
     what = "which is no offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
     note(f"Offset {name!r} ({what}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost.")
-    try:
-        return input("Delete it? (yes/no) ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return agreed("Delete it?")
 
 
 def _spans(days: DaySet) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider_connect.cli.changed import changed_days
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
@@ -22,7 +23,10 @@ _MEASURED_DAYS = 7
 def show_plan(args: Namespace) -> None:
     """Print a line for each task."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
-    show([_line(task, args.days) for task in tasks], args.output)
+    if args.changed:
+        show([line for task in tasks for line in changed_days(task, args.days)], args.output)
+    else:
+        show([_line(task, args.days) for task in tasks], args.output)
 
 
 def _line(task: Task, text: str) -> dict[str, Any]:

@@ -180,6 +180,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.source = source
         self.sink = sink
         self.shape = shape
+        self.as_written = source, shape
         self.rejects_keep = rejects_keep
         self.days = days
         self.staging = staging
@@ -336,6 +337,7 @@ class ConnectOperator(SparkSubmitOperator):
             source=self.source,
             sink=self.sink,
             chain=chain,
+            as_written=self.as_written,
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,9 @@ from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
+from airflow_provider_connect.operators.written import Written
 from airflow_provider_connect.shapes.chain import Chain
+from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL
@@ -47,6 +49,7 @@ class Order:
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
+    :param as_written: source and shapes with their templates.
     :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
@@ -58,6 +61,7 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
+    as_written: tuple[Source, Sequence[Shape | dict[str, Any]]]
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
@@ -167,6 +171,7 @@ class Run:
             rules=order.rules,
             transform=functions.shipped(order.transform),
             progress_seconds=order.progress_seconds,
+            definition=Written(*order.as_written).definition(source, sink, order.chain, connections),
         )
         start = start_day(context["dag"].start_date, source.timezone)
         is_set = context["dag"].timetable.can_be_scheduled
@@ -216,7 +221,7 @@ class Run:
         seen(report)
         self.order.metrics.job(report)
         self.order.log.info("Outcome by day:\n%s", outcome.table(report))
-        for warning in (warning for day in report.days for warning in day.warnings):
+        for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
             self.order.log.warning("%s", warning)
         if report.failure is not None:
             raise ending.with_reason(report.failure.error(), failure)

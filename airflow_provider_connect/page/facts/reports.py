@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_connect.job import SETTLED
@@ -64,7 +64,8 @@ def of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.d
     """Return the reports in what a task left in XCom, or in its event."""
     days = summary.get("days")
     told = (_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
-    return [report for report in told if report is not None]
+    of_run = _texts(summary.get("warnings"))
+    return [replace(report, warnings=(*of_run, *report.warnings)) for report in told if report is not None]
 
 
 def newest(reports: Iterable[Report]) -> dict[dt.date, Report]:

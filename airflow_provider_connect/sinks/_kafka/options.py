@@ -22,6 +22,8 @@ from airflow_provider_connect.window import SourceKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
+RECORD_KEY = "record_key"
+"""The column in which sources write the key of a row."""
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
@@ -69,7 +71,7 @@ class KafkaOptions(Sink):
         "one, else made from the topic. For avro, json_schema, protobuf and json_schema_envelope.",
     )
     key_fields: tuple[str, ...] = Field(
-        default=("record_key",),
+        default=(RECORD_KEY,),
         description="Source columns of the record's key: one becomes its text, several a JSON array; () for no key.",
     )
     key_converter: KeyConverterName = Field(
@@ -282,6 +284,10 @@ class KafkaOptions(Sink):
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Say which options mean nothing for rows of a kind."""
         return soft_kind_problems(self.deletes, kind)
+
+    def identifies_by_key(self, kind: SourceKind) -> bool:
+        """Tell whether compaction goes by the source's key: not where ``key_fields`` names other columns alone."""
+        return self.cleanup == "compact" and RECORD_KEY in self.key_fields
 
     @property
     def keeps_spans(self) -> bool:

@@ -44,6 +44,12 @@ def test_what_a_task_tells_is_read_back() -> None:
     assert found == Report(DAY, "published", "r", 3, AT, True, 2, 10, 99, 1, "https://console/x", ("few",), ("a",))
 
 
+def test_a_warning_of_the_run_stands_with_each_of_its_days() -> None:
+    days = [DayReport(day=DAY, status="published", warnings=("few",)), DayReport(day=AT.date(), status="published")]
+    found = of_summary(JobReport.of("a", days, warnings=("where was a, and is b",)).summary(), "r", -1, AT)
+    assert [report.warnings for report in found] == [("where was a, and is b", "few"), ("where was a, and is b",)]
+
+
 def test_what_a_failed_task_tells_is_read_back() -> None:
     failure = Failure.of(DataError("cut"))
     report = JobReport.of("a", [DayReport(day=DAY, status="failed", failure=failure)])

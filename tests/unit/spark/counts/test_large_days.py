@@ -105,11 +105,13 @@ def test_a_whole_day_that_lies_is_refused_by_reconcile_alone(standin: StandIn, t
     assert report.failure is not None
     assert f"answered with 0 rows, and counts {EVENTS} itself: 100 % fewer" in report.failure.message
     (day,) = move(standin, tmp_path / "b", lies, rules=Rules(reconcile="warn")).days
-    empty, lie = day.warnings
-    assert (day.status, "no published day of this stream has a row" in empty) == ("published", True)
-    assert "itself: 100 % fewer" in lie
+    assert day.status == "published"
+    assert sum(f"counts {EVENTS} itself" in warning for warning in day.warnings) == 1
+    assert sum("no published day of this stream has a row" in warning for warning in day.warnings) == 1
     (day,) = move(standin, tmp_path / "c", lies).days
-    assert (day.status, day.warnings) == ("published", (empty,))
+    assert day.status == "published"
+    assert not any("itself" in warning for warning in day.warnings)
+    assert any("no published day of this stream has a row" in warning for warning in day.warnings)
 
 
 @pytest.mark.parametrize("access", ["no_query_plan"])
