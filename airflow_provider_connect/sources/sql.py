@@ -98,6 +98,7 @@ class SqlSource(SqlOptions):
         "db_timezone": "reading",
         "query": "condition",
         "where": "condition",
+        "row_security": "narrowing",
     }
 
     @model_validator(mode="after")

@@ -25,6 +25,8 @@ Decimals = Literal["exact", "string", "double"]
 """
 ZeroDates = Literal["fail", "null"]
 """What MySQL's dates with month or day zero become."""
+RowSecurity = Literal["refuse", "accept"]
+"""What a read does where PostgreSQL's policies hide rows from the user: it fails, or has the other rows."""
 BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
 
@@ -173,6 +175,14 @@ class Database(Closable, ABC):
         """Return the columns in order; a query is not run for that.
 
         :raises ConfigError: if there is no such table, or the query cannot be understood.
+        """
+
+    def require_all_columns(self, table: Table) -> None:
+        """Make sure that :meth:`describe` shows every column of a table.
+
+        As it is here, it suits databases that show columns which the user may not read.
+
+        :raises ConfigError: the user may not read some, and they are not shown.
         """
 
     @abstractmethod

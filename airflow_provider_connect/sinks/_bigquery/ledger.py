@@ -366,7 +366,7 @@ def ensure_ledger(
         api.query(
             f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased, definition, run)\n"
             f"SELECT {values}, {erased}, l.definition, l.run\n"
-            f"FROM (SELECT 1 AS one) AS o LEFT JOIN ({last_published(ledger, mine)}) AS l ON TRUE",
+            f"FROM (SELECT 1 AS one) AS o LEFT JOIN ({last_published(ledger, mine)}) AS l ON o.one = l.one",
             doing=f"put the fence row of {key} into {ledger.id}",
             labels={"connect": "preflight"},
         )

@@ -73,6 +73,8 @@ def find(database: Database, options: SqlOptions) -> Found:
 
     :raises ConfigError: naming everything that does not fit.
     """
+    if options.columns is None and isinstance(options.what, Table):
+        database.require_all_columns(options.what)
     all_columns = {column.name: column for column in database.describe(options.what)}
     problems = _missing("columns", options.columns or (), all_columns)
     problems += _missing("key", options.key or (), all_columns)

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from airflow_provider_connect.clients.sql.database import Choices, Decimals, Limits, Query, Table, ZeroDates
+from airflow_provider_connect.clients.sql.database import (
+    Choices,
+    Decimals,
+    Limits,
+    Query,
+    RowSecurity,
+    Table,
+    ZeroDates,
+)
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._sql.names import is_stream, table_of
@@ -129,6 +137,11 @@ class SqlOptions(Source):
     )
     zero_dates: ZeroDates = Field(
         default="fail", description="What MySQL's dates with a month or day of zero do: fail the day, or become null."
+    )
+    row_security: RowSecurity = Field(
+        default="refuse",
+        description="What a read of PostgreSQL does where row level security hides rows from the user: refuse, fail; "
+        "accept, load the rows that the user may see as if they were all.",
     )
     consistency: Consistency = Field(
         default="snapshot",

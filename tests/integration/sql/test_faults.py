@@ -82,19 +82,19 @@ def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], N
 
 @pytest.mark.parametrize("victim", ["sessions", "server"])
 def test_a_read_that_is_killed_halfway_is_read_again_and_no_row_comes_twice(
-    every: OwnDatabase, disturb: Callable[[Callable[[], None]], None], victim: str, tmp_path: Path
+    either: OwnDatabase, disturb: Callable[[Callable[[], None]], None], victim: str, tmp_path: Path
 ) -> None:
-    if victim == "server" and not is_postgres(every):
-        every.run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
-    fill(every)
-    if victim == "server" and is_postgres(every):
-        every.run("CHECKPOINT")
+    if victim == "server" and not is_postgres(either):
+        either.run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+    fill(either)
+    if victim == "server" and is_postgres(either):
+        either.run("CHECKPOINT")
     kills = {"sessions": kill_sessions, "server": kill_server}[victim]
-    with WHOLE.open(every.connection()) as poller:
+    with WHOLE.open(either.connection()) as poller:
         schema = poller.schema()
         (part,) = poller.plan([DAY])
-        disturb(lambda: kills(every))
-        table, retries = frozen(WHOLE, every.connection(), part, schema, tmp_path)
+        disturb(lambda: kills(either))
+        table, retries = frozen(WHOLE, either.connection(), part, schema, tmp_path)
     assert table.num_rows == ROWS
     assert set(table["id"].to_pylist()) == set(range(1, ROWS + 1))
     assert len(retries) == 1
@@ -117,15 +117,15 @@ def test_chunks_whose_driver_lost_its_session_are_planned_again(
     assert len({row["id"] for row in polled_day(WHOLE, postgresql.connection(), DAY)}) == ROWS
 
 
-def test_rows_that_move_while_a_stream_is_read_come_once(mariadb: OwnDatabase, disturb: Any) -> None:
-    fill(mariadb)
-    with WHOLE.open(mariadb.connection()) as poller:
+def test_rows_that_move_while_a_stream_is_read_come_once(mysql_like: OwnDatabase, disturb: Any) -> None:
+    fill(mysql_like)
+    with WHOLE.open(mysql_like.connection()) as poller:
         (part,) = poller.plan([DAY])
         moves = (f"UPDATE t SET id = id + {ROWS} WHERE id % 2 = 0", "DELETE FROM t WHERE id % 3 = 0")
-        disturb(lambda: mariadb.run(*moves, "INSERT INTO t VALUES (0, 'new')") and None)
+        disturb(lambda: mysql_like.run(*moves, "INSERT INTO t VALUES (0, 'new')") and None)
         rows = polled(poller, part)
     assert (len(rows), {row["id"] for row in rows}) == (ROWS, set(range(1, ROWS + 1)))
-    assert mariadb.run("SELECT min(id), count(*) FROM t")[0][0] == 0, "nothing was moved"
+    assert mysql_like.run("SELECT min(id), count(*) FROM t")[0][0] == 0, "nothing was moved"
 
 
 def test_chunks_of_numbers_beyond_64_bits_hold_every_row_once(

@@ -237,15 +237,15 @@ def test_rows_of_a_read_that_was_left_are_no_answers_to_another_statement(mysql_
         database.rows("SELECT 1")
 
 
-def test_a_reader_that_pauses_keeps_its_connection(mysql_like: OwnDatabase) -> None:
-    mysql_like.run("SET GLOBAL net_write_timeout = 1")
+def test_a_reader_that_pauses_keeps_its_connection(mariadb: OwnDatabase) -> None:
+    mariadb.run("SET GLOBAL net_write_timeout = 1")
     try:
-        more = started(mysql_like, mysql_like.open())
+        more = started(mariadb, mariadb.open())
         time.sleep(3)
         for _ in range(1000):
             more()
     finally:
-        mysql_like.run("SET GLOBAL net_write_timeout = 60")
+        mariadb.run("SET GLOBAL net_write_timeout = 60")
 
 
 def test_a_session_that_the_server_ends_may_be_tried_again(every: OwnDatabase) -> None:

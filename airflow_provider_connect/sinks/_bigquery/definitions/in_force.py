@@ -31,7 +31,7 @@ def in_force_of(found: Mapping[str, Any]) -> DefinitionInForce | None:
 
 
 def last_published(ledger: Place, stream: str) -> str:
-    """Return a query for the columns ``definition`` and ``run`` of a stream's newest publish that has a definition.
+    """Return a query for ``definition`` and ``run`` of a stream's newest publish that has one, beside a column ``one``.
 
     For a fence row that was lost: only there the time of a publish tells which was the last. A confirmation is no
     publish, and an erase has asked no source.
@@ -40,7 +40,8 @@ def last_published(ledger: Place, stream: str) -> str:
     """
     erases = erase_run(0).removesuffix("0")
     return (
-        f"SELECT definition, run FROM {ledger.sql} WHERE {stream} AND day IS NOT NULL AND definition IS NOT NULL\n"
+        f"SELECT 1 AS one, definition, run FROM {ledger.sql}\n"
+        f"    WHERE {stream} AND day IS NOT NULL AND definition IS NOT NULL\n"
         f"    AND COALESCE(checks, 0) = 0 AND NOT STARTS_WITH(COALESCE(run, ''), {literal(erases)})\n"
         "  ORDER BY published_at DESC LIMIT 1"
     )
