@@ -7,7 +7,7 @@ A record's key says what it is about (:class:`.LedgerKey`). The newest record of
 * ``part``: the same for one staged file, where each has a transaction of its own;
 * ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
 
-Of the stream there is ``erased``: its erase list.
+Of the topic there is ``erased``: its erase list (:mod:`.lists`).
 
 The topic is read once from its beginning in a process, and on from there at every later question. A transaction of
 *another* day that is open in the ledger's partition holds back everything behind it from readers of committed records,
@@ -30,8 +30,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sinks._kafka.ledger.lists import known_list, list_keys
 from airflow_provider_connect.sinks._kafka.ledger.records import (
-    NO_DAY,
     WHATS,
     Claim,
     Entry,
@@ -117,15 +117,13 @@ class KafkaLedger(Ledger):
         return found[0].row if found else None
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the stream."""
-        key = self.about(NO_DAY, "erased")
-        self.current(lambda seen: seen == key)
+        """Return whose rows are kept out of the topic."""
+        self.current(lambda seen: seen.what == "erased" and seen.topic == self.target)
         return self.known_erased()
 
     def known_erased(self) -> EraseList:
         """Return the same, as far as the ledger was read."""
-        value = self.view.value(self.about(NO_DAY, "erased").encoded())
-        return EraseList() if value is None else parsed(EraseList, value, self.name)
+        return known_list(self.view, self.target)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent, None if nothing was."""
@@ -172,7 +170,7 @@ class KafkaLedger(Ledger):
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.begin())), *self._last_increment()]
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
-        own = [self.about(day).encoded(), self.about(NO_DAY, "erased").encoded()]
+        own = [self.about(day).encoded(), *list_keys(view, self.target)]
         return view.handed([*own, *view.keys("part", self.begin(day)), *newest])
 
     def outdone(self, day: dt.date) -> Entry | None:

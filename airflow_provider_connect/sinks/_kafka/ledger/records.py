@@ -25,7 +25,8 @@ W = TypeVar("W", bound=Wire)
 class LedgerKey(NamedTuple):
     """What a ledger record is about; ``part`` is the staged file's number in its day, None for a whole day.
 
-    Of a stream's erase list the day is :data:`NO_DAY`. A version of this package that knows no such list fails at it.
+    Of an erase list the day is :data:`NO_DAY`. That of a topic names no stream (:func:`erase_list_key`). An earlier
+    version of this package knows lists of streams alone.
     """
 
     connector: str
@@ -51,6 +52,11 @@ class LedgerKey(NamedTuple):
         if not texts or what not in WHATS or not all(isinstance(number, int) for number in part):
             raise ValueError("no key of this ledger")
         return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
+
+
+def erase_list_key(topic: str) -> LedgerKey:
+    """Return what the record of a topic's erase list is about: the topic, whichever stream writes into it."""
+    return LedgerKey("", "", topic, NO_DAY, "erased")
 
 
 class Covered(Wire):

@@ -82,8 +82,8 @@ class View:
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
             checked_key(message, self.topic)
         assert isinstance(raw, bytes)
-        if raw.startswith(self._stream):
-            kind = kind_of(raw)
+        kind = kind_of(raw)
+        if raw.startswith(self._stream) or kind == "erased":  # whoever writes into a topic keeps to its lists
             if not isinstance(value, bytes):  # by hand: the day is to be forgotten
                 self._values[kind].pop(raw, None)
                 self._outdone.pop(raw, None)
