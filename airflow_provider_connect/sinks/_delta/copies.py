@@ -1,7 +1,7 @@
 """The places beside a Delta table's newest version that may hold rows of people who were erased.
 
-All that this package writes under a root is in one of them, or in the table: staged files are the table's files, so what
-is no newest version is an older one, staged and unpublished, polled for a transform, or set aside.
+All that this package writes under a root is in one of them, or in the table. Staged files are the table's files, so
+what is no newest version is an older one, staged and unpublished, polled for a transform, or set aside.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
         )
     if unpublished:
         places.append(
-            f"days that are staged and not published ({len(unpublished):,} files and folders under {root.url}): no load "
-            f"publishes them. 'airflow connect sweep' deletes them when they have been silent for {sweep_after}"
+            f"days that are staged and not published ({len(unpublished):,} files and folders under {root.url}): no "
+            f"load publishes them. 'airflow connect sweep' deletes them when they have been silent for {sweep_after}"
         )
     places += polled_copies(root)
     places.append(
-        f"older versions of {tables}, with the columns' bounds in its log: a VACUUM deletes the files after the table's "
-        "retention time, and Delta the log's entries after 30 days"
+        f"older versions of {tables}, with the columns' bounds in its log: a VACUUM deletes the files after the "
+        "table's retention time, and Delta the log's entries after 30 days"
     )
     return places

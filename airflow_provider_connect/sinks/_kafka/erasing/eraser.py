@@ -155,8 +155,8 @@ class KafkaEraser:
         text = erased.model_dump_json(exclude_defaults=True).encode()
         if len(text) > _MOST_LIST_BYTES:
             raise ConfigError(
-                f"the erase list of {self.topic!r} would have {len(erased.digests):,} entries in {len(text):,} bytes, and a "
-                f"record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, and load "
+                f"the erase list of {self.topic!r} would have {len(erased.digests):,} entries in {len(text):,} bytes, "
+                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, and load "
                 "the days again into a new topic"
             )
         constant: Headers = [

@@ -1,7 +1,7 @@
 """A topic's erase list in the ledger: one record for the topic, and those that earlier versions wrote for streams.
 
-An earlier version of this package wrote a list for each stream, with a version of its own. They all are the topic's: the
-topic's own record takes them up with the next erase, and until then they are read beside it.
+An earlier version of this package wrote a list for each stream, with a version of its own. They all are the topic's:
+the topic's own record takes them up with the next erase, and until then they are read beside it.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ import pytest
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.spark.transform.freezer import sweep
-from airflow_provider_connect.stage.temporary import POLLED
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import POLLED
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved
 from tests.equipment.spark.transforming import transforming
