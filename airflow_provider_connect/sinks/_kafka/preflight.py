@@ -102,9 +102,9 @@ class Preflight:
         found = [problem] if (problem := listed.problem(self.schema.names)) is not None else []
         if listed.version and not options.takes_turns:
             found.append(
-                f"topic {options.topic!r} has an erase list, and without turns an erase could not be kept apart from "
-                "a publish at the same time: set delivery='exactly_once', atomicity='day' and turns to another value than "
-                "'off', or publish into another topic"
+                f"topic {options.topic!r} has an erase list, and without turns an erase could not be kept apart from a "
+                "publish at the same time: set delivery='exactly_once', atomicity='day' and turns='topic', or publish "
+                "into another topic"
             )
         return found
 

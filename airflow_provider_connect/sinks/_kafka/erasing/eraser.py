@@ -156,8 +156,8 @@ class KafkaEraser:
         if len(text) > _MOST_LIST_BYTES:
             raise ConfigError(
                 f"the erase list of {self.topic!r} would have {len(erased.digests):,} entries in {len(text):,} bytes, "
-                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, and load "
-                "the days again into a new topic"
+                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, "
+                "and load the days again into a new topic"
             )
         constant: Headers = [
             ("connect.connector", key.connector.encode()),
