@@ -120,7 +120,7 @@ def test_lists_by_two_columns_want_both_of_them() -> None:
     "kind", [pa.float64(), pa.decimal128(10, 2), pa.timestamp("us"), pa.binary(), pa.bool_()], ids=str
 )
 def test_a_column_without_one_text_is_refused(kind: pa.DataType) -> None:
-    with pytest.raises(ConfigError, match="'who', which is .*: its values cannot be compared"):
+    with pytest.raises(ConfigError, match=r"'who', which is .*: its values cannot be compared"):
         Eraser(on_list("17"), pa.schema([("who", kind)]))
 
 
