@@ -47,6 +47,15 @@ _CHANGED = _arg(
 )
 _FROM = _arg("--from", required=True, help="'now', or a position as the command itself shows them")
 _DRY_RUN = _arg("--dry-run", action="store_true", help="List what would be deleted, and delete nothing")
+_COLUMN = _arg("--column", default="distinct_id", help="The column that says whose a row is (default: distinct_id)")
+_IDS = _arg(
+    "--from",
+    dest="ids_file",
+    default="-",
+    metavar="FILE",
+    help="A file with the ids, one a line (default: standard input). Airflow's audit log would keep arguments",
+)
+_ERASE = _arg("--erase", action="store_true", help="Take the rows out; without it they are counted")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
 _NAME = _arg("name", help="Its name: small letters, digits and underscores")
@@ -170,6 +179,12 @@ _COMMANDS = (
         help="Delete what dead attempts left in the sink, or list it",
         func=lazy_load_command(f"{_ROOM}.sweep.sweep"),
         args=(_DAG_ID, _TASK_ID, _DRY_RUN, *_OF_A_DAG),
+    ),
+    ActionCommand(
+        name="erase",
+        help="Count the rows of people in the sink, or take them out and keep them out of later loads",
+        func=lazy_load_command(f"{_ROOM}.erase.erase_people"),
+        args=(_DAG_ID, _ONE_TASK_ID, _COLUMN, _IDS, _ERASE, *_OF_A_DAG),
     ),
     ActionCommand(
         name="docs",

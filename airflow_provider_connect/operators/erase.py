@@ -25,6 +25,8 @@ from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.erasing import Erasure, Value, is_erase_run, texts_of
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import local_stage, local_stage_path, stage_name, staged_copies
 
 _LOG = logging.getLogger(__name__)
 _MASK_COUNT = re.compile(r"shape_[0-9]+_mask")
@@ -39,6 +41,7 @@ def erase(
     column: str = "distinct_id",
     shape: Sequence[Shape | Mapping[str, Any]] = (),
     mode: Literal["count", "erase"] = "count",
+    staging: str | None = None,
     connections: Connections | None = None,
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Needs no Spark; asks the sink alone.
@@ -52,9 +55,10 @@ def erase(
     :param column: as the target calls it; or as the source does, where a shape renames it.
     :param shape: the shapes of the task. Where one of them masks the column, the values' hashes are searched for.
     :param mode: ``count`` changes nothing.
+    :param staging: the operator's option: where days wait that may hold such rows, too. They are named.
     :param connections: those of the sink and of the masks' keys, by id; by default Airflow's.
-    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none; or the rows are masked and
-        ``shape`` is missing.
+    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none; or the rows are masked
+        and ``shape`` is missing.
     :raises RetriableError: the sink is away, or others kept winning the race.
     """
     refuse_text("shape", shape)
@@ -75,11 +79,35 @@ def erase(
             _require_unmasked(publisher.ledger, sink.target, made.name)
         publisher.ledger.erased().accepted(shaping.column_digest, sink.target)
         # Asked before it: an error after it would hide what was done.
-        copies = tuple(publisher.copies())
+        copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
         if mode == "erase":
             done = publisher.erase(made.name, texts, source.kind, shaping.column_digest)
             return replace(done, values=len(given), copies=copies)
         return Erasure(sink.target, made.name, len(given), rows, copies=copies)
+
+
+def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
+    """Return where days are staged that the sink does not keep; None if it does, or nothing is on this machine."""
+    if sink.stage_root(connections) is not None:
+        return None
+    if staging is not None:
+        return Folder(staging)
+    name = stage_name(key, sink.target)
+    return Folder(local_stage(name)) if local_stage_path(name).is_dir() else None
+
+
+def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
+    """Name the staged days that may hold rows of the erased, where the sink does not keep the stage."""
+    if sink.stage_root(connections) is not None:
+        return []
+    stage = stage_of(sink, key, staging, connections)
+    places = [] if stage is None else staged_copies(stage)
+    if staging is None:
+        places.append(
+            f"days that wait in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
+            "where tasks have no staging=: the day's next load deletes them, or 'airflow connect sweep' on that machine"
+        )
+    return places
 
 
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:

@@ -9,8 +9,8 @@ names. So wherever an erase falls between another attempt's poll and its commit,
 comes back: not with a retry from the stage, not with a reload, not with the lookback.
 
 Where a shape makes the column, the list holds digests of the texts that the shape makes, such as the hashes of a mask.
-Under another key the same person has another hash. So the list keeps the digest of the shapes and of the mask's key, and
-a load whose shapes have another digest is refused.
+Under another key the same person has another hash. So the list keeps the digest of the shapes and of the mask's key,
+and a load whose shapes have another digest is refused.
 """
 
 from __future__ import annotations

@@ -317,7 +317,8 @@ def _searched(place: Place, table: Any, column: str, *, softly: bool = False) ->
     if field["type"] not in ("STRING", *_NUMBERS) or field.get("mode") not in ("NULLABLE", "REQUIRED"):
         what = f"{field['type']} {field.get('mode')}"
         raise ConfigError(f"table {place.id}: column {column!r} is {what}, not one STRING or whole number a row")
-    return Searched(place, column, filter_column(table), partition_of_row(table), softly and has_marks(table, ()))
+    marked = softly and has_marks(table, ())
+    return Searched(place, column, filter_column(table), partition_of_row(table), marked, field["type"])
 
 
 def by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, Counted]:

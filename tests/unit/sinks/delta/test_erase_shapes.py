@@ -121,7 +121,7 @@ def test_a_made_column_is_named_as_the_target_has_it(tmp_path: Path) -> None:
 
 
 def test_without_shapes_the_message_says_how_a_made_column_is_named(lab: Lab) -> None:
-    with pytest.raises(ConfigError, match="no column 'person'.*where a shape of the task makes it, give shape="):
+    with pytest.raises(ConfigError, match=r"no column 'person'.*where a shape of the task makes it, give shape="):
         erase(Events(), lab.sink, ["u-1"], column="person", connections=KEYS)
 
 
