@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from airflow_provider_connect.definition import Comparison, compare, days_loaded_otherwise
 from airflow_provider_connect.errors import ConfigError, RowsLostError
+from airflow_provider_connect.ledger import task_of
 from airflow_provider_connect.sink import DefinitionInForce, Intent, Publisher
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.stage.definition import StreamDefinition
+from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import (
     Acceptance,
     Alarm,
@@ -146,7 +147,7 @@ class DefinitionGuard:
             identifies_by_key=self.identifies_by_key,
         )
         is_accepted = self._is_accepted(in_force.digest, notes)
-        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force.digest))
+        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force))
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
@@ -191,5 +192,7 @@ class DefinitionGuard:
             say(f"warning: {text}")
 
 
-def _writer(notes: Collection[LedgerNote], digest: str) -> str:
-    return next((note.run for note in notes_of(notes, "definition") if note.id == digest), "another task")
+def _writer(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
+    """Return a run of the task that published last, as far as a note names one."""
+    runs = (note.run for note in notes_of(notes, "definition"))
+    return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

@@ -116,6 +116,14 @@ def test_another_task_with_another_narrowing_is_refused_before_it_polls(shop: Sh
     assert shop.rows() == ["signup-5"]
 
 
+def test_a_refusal_names_nobody_rather_than_the_wrong_task(shop: Shop) -> None:
+    shop.run(MONDAY, task="one", **BY_DAY)
+    shop.run(TUESDAY, task="other", **BY_DAY)
+    said = refusal(shop.run(WEDNESDAY, task="one", **BY_DAY, **SIGNUPS))
+    assert "The days there were loaded by another task" in said
+    assert "/one" not in said
+
+
 def test_mapped_tasks_are_tasks_of_their_own(shop: Shop) -> None:
     assert shop.run(MONDAY, task="load[0]", **BY_DAY, **SIGNUPS).failure is None
     assert "where was" in refusal(shop.run(TUESDAY, task="load[1]", **BY_DAY, **VIEWS))
