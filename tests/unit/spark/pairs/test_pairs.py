@@ -15,7 +15,6 @@ from tests.equipment.pairs.draw import draw
 from tests.equipment.pairs.model import Model
 from tests.equipment.pairs.play import play
 
-
 SEEDS = (*range(1, 30), 53)
 """In 53 the task changes what it leaves out after the other one has loaded the same."""
 
