@@ -19,6 +19,7 @@ from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 from tests.equipment.sql.fixtures import OwnDatabase
 from tests.equipment.sql.reads import polled
+from tests.equipment.sql.servers import READER
 
 pytestmark = pytest.mark.slow
 
@@ -126,6 +127,16 @@ def test_the_zone_has_to_be_named_where_the_database_is_not_in_utc(western: OwnD
     # A value that is given is believed: nobody can tell from the data.
     assert increment(own, followed(db_timezone="UTC"), None)[1] == [1]
     assert check(followed(db_timezone="UTC"), own.connection()).passed
+
+
+def test_the_reader_s_own_zone_is_not_the_database_s(postgresql: OwnDatabase) -> None:
+    postgresql.run(
+        "CREATE TABLE t (id int PRIMARY KEY, at timestamp(0) NOT NULL)",
+        f"ALTER DATABASE {postgresql.name} SET timezone = 'US/Pacific'",
+        f"ALTER ROLE {READER} IN DATABASE {postgresql.name} SET timezone = 'UTC'",
+    )
+    with pytest.raises(ConfigError, match="the database's own zone is US/Pacific"):
+        increment(postgresql, followed(), None)
 
 
 @pytest.mark.parametrize("zone", ["summer", "utc"])
