@@ -27,7 +27,7 @@ from airflow_provider_connect.stage.notes import (
     resumption_note,
 )
 from airflow_provider_connect.stage.spans import Restart, Span
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, reloadable_days
 
 
 class Admission(NamedTuple):
@@ -52,7 +52,7 @@ class DefinitionGuard:
     """Admits the days of one job to be polled. Several threads may ask.
 
     :param definition: of the stream, with the key that the source has found.
-    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells.
+    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells; ``replaces_whole`` as its namesake does.
     :param warnings: changes that were told, for the job's report.
     """
 
@@ -61,6 +61,7 @@ class DefinitionGuard:
     publisher: Publisher
     intent: Intent
     identifies_by_key: bool
+    replaces_whole: bool = False
     warnings: list[str] = field(default_factory=list)
     _admitted: set[str] = field(default_factory=set)
     _is_kept: bool = False
@@ -171,7 +172,7 @@ class DefinitionGuard:
 
     def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
         ledger = self.publisher.ledger
-        days = ledger.days()
+        days = reloadable_days(ledger.days(), replaces_whole=self.replaces_whole)
         if not len(days):
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))

@@ -109,7 +109,14 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
 
         identifies_by_key = sink.identifies_by_key(source.kind)
         definition = with_key(job.definition, read.metadata)
-        guard = DefinitionGuard(definition, source, publisher, job.intent, identifies_by_key=identifies_by_key)
+        guard = DefinitionGuard(
+            definition,
+            source,
+            publisher,
+            job.intent,
+            identifies_by_key=identifies_by_key,
+            replaces_whole=sink.replaces_whole(source.kind),
+        )
         freezer_class, polled_root = transforming.polling(transformation, root)
         sc = starting()
         seconds = {"start": time.monotonic() - started} | ({"sql_session": sql_seconds} if transformation else {})

@@ -279,3 +279,15 @@ class TestAlarm:
         shop.order(WEDNESDAY, "newer")
         assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
         assert sum(row.startswith("new") for row in shop.rows()) == loaded
+
+
+def test_superseded_days_of_a_snapshot_are_not_to_be_loaded_again(tmp_path: Path) -> None:
+    """Their reload would be refused, so that the list of them never ended."""
+    shop = Shop(tmp_path)
+    shop.order(MONDAY, "signup", "login")
+    shop.run(MONDAY, snapshot="replace")
+    shop.run(TUESDAY, snapshot="replace")
+    report = shop.run(WEDNESDAY, snapshot="replace", where="event = 'signup'")
+    text = " ".join([*report.warnings, *(warning for day in report.days for warning in day.warnings)])
+    assert "Loaded otherwise: 1 of 1 published days" in text
+    assert f"airflow connect plan dag load --changed --days {TUESDAY}..{TUESDAY}" in text
