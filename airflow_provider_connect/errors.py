@@ -37,6 +37,13 @@ class ConfigError(ConnectError):
     exit_code: ClassVar[int] = 78
 
 
+class RowsLostError(ConfigError):
+    """A stream that is followed by its cursor began anew, so that rows to come would be passed by.
+
+    The driver keeps an alarm in the ledger, which stands until a person answers it. Elsewhere it is a ConfigError.
+    """
+
+
 class RetriableError(ConnectError):
     """The same work may succeed later.
 

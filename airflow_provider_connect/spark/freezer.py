@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import hashlib
 import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -41,7 +40,7 @@ from airflow_provider_connect.stage.manifest import (
     progress_file,
 )
 from airflow_provider_connect.stage.plans import PLAN, Plan
-from airflow_provider_connect.stage.spans import Span, following
+from airflow_provider_connect.stage.spans import Restart, Span, following
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
@@ -51,11 +50,12 @@ class Known:
     """What the ledger says of days before they are polled.
 
     :param newest: by day, the publish that the next one must follow.
-    :param erased: whose rows are left out.
+    :param erased: whose rows are left out; ``restart``: where an increment begins after an alarm.
     """
 
     newest: Mapping[Day, LedgerRow | None]
     erased: EraseList = field(default_factory=EraseList)
+    restart: Restart | None = None
 
     def seen(self, day: Day) -> Seen:
         """Return what the commit compares."""
@@ -106,7 +106,7 @@ class Freezer:
         days = tuple(known.newest)
         attempts = {day: f"{attempt}-{day.date:%Y%m%d}" for day in days}
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
-        spans = {day: self._span(day, known.newest[day]) for day in days}
+        spans = {day: self._span(day, known) for day in days}
         polled = self._polled(days, attempts, known)
         seconds = time.monotonic() - started
         found: dict[Day, Manifest | Failure] = {}
@@ -176,7 +176,7 @@ class Freezer:
                 return dict.fromkeys(days, last) | found
         return found
 
-    def _span(self, day: Day, newest: LedgerRow | None) -> Span | None:
+    def _span(self, day: Day, known: Known) -> Span | None:
         """Fix what an increment reads: what the day has read before, else what came since the stream's newest.
 
         :raises ConfigError: the ledger has no position to go on from.
@@ -184,7 +184,7 @@ class Freezer:
         if self.source.kind != "increment":
             return None
         try:
-            return following(newest, day.date, functools.partial(self.poller.follow, day))
+            return following(known.newest[day], day.date, partial(self.poller.follow, day), known.restart)
         except ValueError as error:
             raise ConfigError(
                 f"{self.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "

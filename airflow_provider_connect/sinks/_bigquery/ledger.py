@@ -3,7 +3,8 @@
 A day's newest generation counts, and its last confirmation. A confirmation repeats the row of a publish, with who found
 it unchanged and with one check more (:mod:`.reloads.confirmation`). Every publish, confirmation and erase of a stream
 first changes its fence row (``day`` NULL, generation 0), so two of them cannot run at once; see :mod:`.script`. It also
-has the version of the stream's erase list (:mod:`.erase_list`).
+has the version of the stream's erase list (:mod:`.erase_list`), and the definition in force
+(:mod:`.definitions.in_force`). Notes lie in a table beside it (:mod:`.definitions.notes`).
 
 From the first preflight on, the target's label ``connect_ledger`` names its ledger. So a ledger that is gone or emptied
 never looks like that of a new table, and no second ledger begins.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,8 +25,10 @@ from airflow_provider_connect.clients.bigquery.errors import ColumnError, Missin
 from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.definitions.in_force import FENCE_COLUMNS, in_force_of, last_published
+from airflow_provider_connect.sinks._bigquery.definitions.notes import read_notes
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     list_of,
     newest_version,
@@ -35,6 +39,7 @@ from airflow_provider_connect.sinks._bigquery.erase_list import (
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import DaySet, SourceKind
 
@@ -58,6 +63,7 @@ _LATER_FIELDS: list[dict[str, Any]] = [
     *own_fields(
         ("span_number", "INTEGER", "Of an increment, which of the stream's it is."),
         ("span", "STRING", "What it has read, as JSON: after one position of the source, up to another."),
+        ("definition", "STRING", "Digest of what decided the day's rows; in the fence row, the one in force."),
     ),
 ]
 """What the ledgers of earlier versions lack, until the next preflight."""
@@ -70,7 +76,7 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
         ("generation", "INTEGER", "1 for the day's first publish, one more for every reload."),
         ("token", "STRING", "The intent it was published for."),
         ("attempt", "STRING", "The attempt that published."),
-        ("run", "STRING", "Where to look in Airflow: dag_id/run_id/task_id."),
+        ("run", "STRING", "Where to look in Airflow: dag_id/run_id/task_id; in the fence row, dag_id/task_id."),
         ("clear_number", "INTEGER", "How often that run was cleared before."),
         ("row_count", "INTEGER", "Rows of the day visible after the publish."),
         ("digest", "STRING", "Digest of what was polled."),
@@ -92,10 +98,16 @@ _FIRST_COLUMNS = (
     "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
     "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
 )
-LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE(`checks`, 0) AS `checks`, `answer`, `span`"
+_SPAN_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE(`checks`, 0) AS `checks`, `answer`, `span`"
+LEDGER_COLUMNS = f"{_SPAN_COLUMNS}, `definition`"
 """The columns that :func:`ledger_row` needs."""
-_EARLIER_COLUMNS = f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`, CAST(NULL AS STRING) AS `span`"
-"""The same of a ledger that an earlier version made."""
+_NO_DEFINITION = "CAST(NULL AS STRING) AS `definition`"
+_EARLIER_COLUMNS = (
+    f"{_SPAN_COLUMNS}, {_NO_DEFINITION}",
+    f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`, CAST(NULL AS STRING) AS `span`, "
+    f"{_NO_DEFINITION}",
+)
+"""The same of ledgers that earlier versions made, the later one first."""
 NEWEST_FIRST = "`generation` DESC, `checks` DESC"
 """How a day's rows are sorted."""
 
@@ -169,9 +181,8 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def _newest_increment(self, day: dt.date) -> LedgerRow | None:
-        select = f"SELECT {LEDGER_COLUMNS}"
         try:
-            rows = self._read(select, f"AND day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1")
+            rows = self._read_rows(f"AND day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1")
         except ColumnError:  # no preflight has brought the ledger up to date yet, so there is none
             return self.row(day)
         return ledger_row(rows[0]) if rows else None
@@ -209,11 +220,23 @@ class BigQueryLedger(Ledger):
         version = int(rows[0]["version"] or 0) if rows else 0
         return read_list(self.api, self.target, version)
 
-    def _read_rows(self, rest: str) -> list[dict[str, Any]]:
+    def definition_in_force(self) -> DefinitionInForce | None:
+        """Return the definition of the stream's newest publish, by one query of its fence row."""
         try:
-            return self._read(f"SELECT {LEDGER_COLUMNS}", rest)
+            rows = self._read(f"SELECT {FENCE_COLUMNS}", "AND day IS NULL")
         except ColumnError:  # no preflight has brought the ledger up to date yet
-            return self._read(f"SELECT {_EARLIER_COLUMNS}", rest)
+            return None
+        return in_force_of(rows[0]) if rows else None
+
+    def notes(self) -> list[LedgerNote]:
+        """Return the stream's notes, by one call that is no query."""
+        return read_notes(self.api, self.target, self.key)
+
+    def _read_rows(self, rest: str) -> list[dict[str, Any]]:
+        for columns in (LEDGER_COLUMNS, *_EARLIER_COLUMNS[:-1]):
+            with suppress(ColumnError):  # no preflight has brought the ledger up to date yet
+                return self._read(f"SELECT {columns}", rest)
+        return self._read(f"SELECT {_EARLIER_COLUMNS[-1]}", rest)
 
     def _read(self, select: str, rest: str, joined: str = "", whose: str | None = None) -> list[dict[str, Any]]:
         sql = f"{select} FROM {self.ledger.sql}{joined} WHERE {whose or of_stream(self.target, self.key)} {rest}"
@@ -302,7 +325,8 @@ def ensure_ledger(
     """Make the ledger table and this stream's fence row if they are missing; name the ledger in the target's label.
 
     Once a job, three reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes
-    all. A ledger that was restored to a time before an erase gets the version of the erase list back.
+    all. A ledger that was restored to a time before an erase gets the version of the erase list back, and a fence row
+    that was lost gets the definition of the newest publish.
 
     :param target: must exist.
     :return: the version of the target's erase list.
@@ -340,7 +364,9 @@ def ensure_ledger(
     if not found["fences"]:
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
         api.query(
-            f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased) SELECT {values}, {erased}",
+            f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased, definition, run)\n"
+            f"SELECT {values}, {erased}, l.definition, l.run\n"
+            f"FROM (SELECT 1 AS one) AS o LEFT JOIN ({last_published(ledger, mine)}) AS l ON o.one = l.one",
             doing=f"put the fence row of {key} into {ledger.id}",
             labels={"connect": "preflight"},
         )

@@ -24,7 +24,7 @@ NONE, INGESTION_TIME, RANGE = "none", "ingestion_time", "range"
 MOST_TABLES = 98
 """A transaction changes at most 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11),
 and two of these are the ledger and the rejects."""
-BESIDE = ("__ledger", "__rejects", "__erased", "__tombstones", "__stage_")
+BESIDE = ("__ledger", "__rejects", "__erased", "__notes", "__tombstones", "__stage_")
 """What names of the tables beside a target have that the target's own has not."""
 _HEAD_CHARS = 200
 
@@ -280,6 +280,10 @@ class BigQueryOptions(Options):
     def deletes_softly(self, kind: SourceKind) -> bool:
         """Tell whether a publish keeps the rows that it no longer has."""
         return self.deletes == "soft" and self.replaces_whole(kind)
+
+    def identifies_by_key(self, kind: SourceKind) -> bool:
+        """Tell whether rows are merged, or kept as deleted, by their key: then another key doubles them."""
+        return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:

@@ -18,6 +18,7 @@ from airflow_provider_connect.clients.bigquery.tables import drop, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.definitions.notes import write_note
 from airflow_provider_connect.sinks._bigquery.erasing.copies import copies_of
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.connection import Connection
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.stage.manifest import StagedFile
+    from airflow_provider_connect.stage.notes import LedgerNote
 
 _log = logging.getLogger(__name__)
 TIDY_SECONDS = 15.0
@@ -111,6 +113,11 @@ class BigQueryPublisher(Publisher):
             "refuse" if refuses else "append",
             replaces_whole=self.options.replaces_whole("snapshot"),
         )
+
+    def note(self, note: LedgerNote) -> None:
+        """Add a note to the table beside the ledger, unless it is there: a call and a query."""
+        self.api.locate(self.tables.target)
+        write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""

@@ -13,6 +13,7 @@ from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
 from airflow_provider_connect.sinks._delta.copies import copies_of
 from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
+from airflow_provider_connect.sinks._delta.definitions import write_note
 from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
@@ -26,6 +27,7 @@ from airflow_provider_connect.sinks._delta.table import delta_columns, merged, o
 from airflow_provider_connect.stage.deleted import with_marks
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
@@ -48,6 +50,10 @@ class DeltaPublisher(Publisher):
     def ledger(self) -> DeltaLedger:
         """The ledger that lives in the table's log."""
         return DeltaLedger(self._options, self._key)
+
+    def note(self, note: LedgerNote) -> None:
+        """Keep a note in a file beside the table."""
+        write_note(Folder(self._options.ledger_path), note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return what would fail the publish; if nothing would, make the table if it is missing."""

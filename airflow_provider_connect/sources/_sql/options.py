@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from airflow_provider_connect.clients.sql.database import Choices, Decimals, Limits, Query, Table, ZeroDates
+from airflow_provider_connect.clients.sql.database import (
+    Choices,
+    Decimals,
+    Limits,
+    Query,
+    RowSecurity,
+    Table,
+    ZeroDates,
+)
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._sql.names import is_stream, table_of
@@ -130,6 +138,11 @@ class SqlOptions(Source):
     zero_dates: ZeroDates = Field(
         default="fail", description="What MySQL's dates with a month or day of zero do: fail the day, or become null."
     )
+    row_security: RowSecurity = Field(
+        default="refuse",
+        description="What a read of PostgreSQL does where row level security hides rows from the user: refuse, fail; "
+        "accept, load the rows that the user may see as if they were all.",
+    )
     consistency: Consistency = Field(
         default="snapshot",
         description="With snapshot: what its rows have in common. snapshot: one state of the database, so that a try "
@@ -164,6 +177,11 @@ class SqlOptions(Source):
     def begins(self) -> SnapshotMode:
         """How a stream with a mode begins and goes on."""
         return SNAPSHOT_MODES[self.snapshot_mode]
+
+    @property
+    def reloads_when_lost(self) -> bool:
+        """Whether all rows are read again where the table cannot be followed any more."""
+        return self.begins.begins_anew
 
     @property
     def stream_name(self) -> str:

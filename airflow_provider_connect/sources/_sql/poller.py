@@ -273,7 +273,12 @@ class SqlPoller(Poller):
 
     def _session(self, what: str) -> Database:
         name = f"connect {what} {self._options.stream_key}"
-        return open_database(self._connection, application_name=name, limits=self._options.limits)
+        return open_database(
+            self._connection,
+            application_name=name,
+            limits=self._options.limits,
+            row_security=self._options.row_security,
+        )
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a day, or of a snapshot or a chunk of it.

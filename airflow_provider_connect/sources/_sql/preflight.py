@@ -6,7 +6,7 @@ import datetime as dt
 import time
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.clients.sql.database import Database, Query, SqlColumn
+from airflow_provider_connect.clients.sql.database import Database, Query, RowSecurity, SqlColumn
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
@@ -89,8 +89,7 @@ class _Check:
             text = "only Spark speaks to it, so nothing was asked"
             self.add("the database", "unknown", text, "run one day, and look at it")
             return
-        name = f"connect check {self.options.stream_key}"
-        with open_database(self.connection, application_name=name, limits=self.options.limits) as database:
+        with self._session(self.options.row_security) as database:
             self.add("the server", "ok", database.version)
             self._server(database)
             found = find(database, self.options)
@@ -98,6 +97,8 @@ class _Check:
             self.add("columns", "ok", f"{len(found.columns)} of them")
             require_readable(database, self.options, how)
             self.add("rights", "ok", "the user may read all columns")
+            if self.options.row_security == "accept":
+                self._policies(how)
             self._key(found)
             if self.options.mode is not None:
                 self._cursor(database, found)
@@ -105,6 +106,24 @@ class _Check:
                 self._day(database, found, clock(database, found.day))
             else:
                 self._chunks(database, found, how)
+
+    def _session(self, row_security: RowSecurity) -> Database:
+        name = f"connect check {self.options.stream_key}"
+        return open_database(
+            self.connection, application_name=name, limits=self.options.limits, row_security=row_security
+        )
+
+    def _policies(self, how: Reading) -> None:
+        """Say whether the rows that are accepted are a part: ask for them as if they were not accepted."""
+        try:
+            with self._session("refuse") as database:
+                require_readable(database, self.options, how)
+        except ConfigError:
+            text = "policies hide rows from this user, and row_security='accept' loads the others as if they were all"
+            self.add("row level security", "note", text, "leave the option out if the stream is to have every row")
+        else:
+            text = "no policy hides rows from this user, so row_security='accept' changes nothing"
+            self.add("row level security", "ok", text)
 
     def _server(self, database: Database) -> None:
         try:
@@ -150,7 +169,7 @@ class _Check:
             self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
         if self.options.table is None:
             self.add(about, "unknown", "whether the query finds a day by an index cannot be seen", "look at its plan")
-        elif not any(index.columns[0] == column.name for index in found.indexes):
+        elif not found.is_range_indexed(column):
             self.add(about, "note", "no index begins with it, so each day reads the whole table", "make an index")
         if tells == "wall":
             self._wall(database, about)
@@ -171,7 +190,7 @@ class _Check:
         if self.options.table is None:
             text = "whether the query finds what came by an index cannot be seen"
             self.add(f"column {first.name!r}", "unknown", text, "look at its plan")
-        elif not any(index.columns[0] == first.name for index in found.indexes):
+        elif not found.is_range_indexed(first):
             text = "no index begins with it, so each run reads the whole table"
             self.add(f"column {first.name!r}", "note", text, "make an index")
         if found.timestamp is None:
@@ -192,7 +211,7 @@ class _Check:
         if not any(index.is_unique and set(index.columns) <= {column.name} for index in found.indexes):
             text = "no unique index has it alone: a row with the same number as the last one that was read is passed by"
             self.add(about, "note", text, "follow a number that each row has for itself")
-        if any(index.columns[0] == column.name for index in found.indexes):
+        if found.is_range_indexed(column):
             greatest, counter = counted(database, what, column.name)
         else:  # a look at each row is too much for a check
             greatest, counter = 0, counter_of(database, what, column.name)

@@ -14,8 +14,15 @@ from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 from tests.equipment.sql.fixtures import OwnDatabase
+from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
 from tests.equipment.sql.reads import polled_day
-from tests.equipment.sql.servers import READER, DatabaseServer, ReplicatedServer, StandbyServer
+from tests.equipment.sql.replicas import (
+    ReplicatedMariaDBServer,
+    ReplicatedMySQLServer,
+    ReplicatedServer,
+    StandbyServer,
+)
+from tests.equipment.sql.servers import READER, DatabaseServer
 from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -78,8 +85,18 @@ def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
             opened.close()
 
 
-def test_no_day_is_read_before_a_replica_of_mariadb_has_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ReplicatedServer() as primary, ReplicatedServer() as replica:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ReplicatedMariaDBServer,
+        pytest.param(ReplicatedMySQLServer, marks=pytest.mark.skipif(is_left_out(), reason=f"{WITHOUT}=1")),
+    ],
+)
+def test_no_day_is_read_before_a_replica_has_the_whole(
+    kind: type[ReplicatedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kind() as primary, kind() as replica:
+        assert isinstance(replica, ReplicatedServer)
         replica.follow(primary)
         primary.run("CREATE DATABASE shop", "CREATE TABLE shop.d (id int PRIMARY KEY, at datetime)")
         there, here = OwnDatabase(primary, "shop"), OwnDatabase(replica, "shop")
@@ -89,7 +106,7 @@ def test_no_day_is_read_before_a_replica_of_mariadb_has_the_whole(monkeypatch: p
         report = str(check(source, here.connection()))
         assert "whether the server is one cannot be seen" in report
         assert "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR" in report
-        replica.run(f"GRANT SLAVE MONITOR ON *.* TO {READER}@'127.0.0.1'")
+        replica.run(f"GRANT {replica.lag_right} ON *.* TO {READER}@'127.0.0.1'")
         assert "it is a replica, 0 s behind its primary" in str(check(source, here.connection()))
         assert polled_day(source, here.connection(), DAY) == []
 
@@ -103,7 +120,7 @@ def test_no_day_is_read_before_a_replica_of_mariadb_has_the_whole(monkeypatch: p
                 polled_day(source, here.connection(), DAY)
         wait_until(lambda: lag.lag_seconds() == 0)
         assert len(polled_day(source, here.connection(), DAY)) == 1
-        replica.run("STOP SLAVE")
+        replica.run("STOP REPLICA")
         with pytest.raises(RetriableError, match="does not replicate at the moment"):
             polled_day(source, here.connection(), DAY)
         lag.close()

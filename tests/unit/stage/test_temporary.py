@@ -15,6 +15,7 @@ from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.temporary import (
     forget,
     local_stage,
+    local_stage_path,
     polled_copies,
     polled_root,
     staged_copies,
@@ -52,6 +53,20 @@ def test_every_try_finds_the_same_folder_and_nobody_else_enters_it(temp: Path) -
     assert first != local_stage("mixpanel/b.export bigquery://p.d.t")
     for folder in (Path(first), Path(first).parent):
         assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("trap", ["parent", "folder", "dangling link"])
+def test_a_foreign_file_where_a_stage_should_be_is_named_with_the_ways_out(temp: Path, trap: str) -> None:
+    folder = local_stage_path("any")
+    place = folder if trap == "folder" else folder.parent
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    if trap == "dangling link":
+        place.symlink_to(temp / "nowhere")
+    else:
+        place.write_text("mine")
+    with pytest.raises(ConfigError, match=r"connect-stage-.* must be a folder .*remove it, or set staging="):
+        local_stage("any")
+    assert place.is_symlink() or place.read_text() == "mine"
 
 
 @pytest.mark.parametrize("trap", ["open", "link"])

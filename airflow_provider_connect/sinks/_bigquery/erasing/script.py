@@ -256,6 +256,7 @@ def _ledger_values(target: Place, key: StreamKey, row: LedgerRow) -> dict[str, s
         "published_at": "CURRENT_TIMESTAMP()",
         "checks": "0",
         **span_values(row),
+        "definition": literal(row.definition),
     }
 
 

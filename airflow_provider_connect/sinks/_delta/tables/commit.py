@@ -14,9 +14,17 @@ from airflow_provider_connect.publishing import next_generation, overtaken, row_
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.commit import add_action, secured, until_done
 from airflow_provider_connect.sinks._delta.create import create
+from airflow_provider_connect.sinks._delta.definitions import definition_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
-from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, attempt_id, details, transactions
+from airflow_provider_connect.sinks._delta.ledger import (
+    LedgerView,
+    app_id,
+    app_prefix,
+    attempt_id,
+    details,
+    transactions,
+)
 from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.sweep import claim
 from airflow_provider_connect.sinks._delta.table import allow_local_times, delta_columns, merged, ownership_problems
@@ -133,6 +141,7 @@ class TablesCommit:
             return Reservation(number, generation, view.tables(day))
         self._require_room(view)
         number, recorded, listed = reserving(view, self.publish, self._files)
+        recorded |= definition_transactions(self.publish, view.recorded, app_prefix(self.publish.key))
         intent = self.publish.intent
         told = {
             "connect.reserved_day": str(day),

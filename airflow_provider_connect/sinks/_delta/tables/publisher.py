@@ -11,6 +11,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.copies import copies_of
 from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
+from airflow_provider_connect.sinks._delta.definitions import write_note
 from airflow_provider_connect.sinks._delta.log import LOG, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import locking_problems
@@ -21,6 +22,7 @@ from airflow_provider_connect.sinks._delta.tables.eraser import TablesEraser
 from airflow_provider_connect.sinks._delta.tables.head import HeadView, TablesLedger, open_head
 from airflow_provider_connect.sinks._delta.tables.sweep import TablesSweeper
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Tables
@@ -49,6 +51,10 @@ class TablesPublisher(Publisher):
     def _tables(self) -> Tables:
         assert self._options.tables is not None
         return self._options.tables
+
+    def note(self, note: LedgerNote) -> None:
+        """Keep a note in a file beside the table."""
+        write_note(Folder(self._options.ledger_path), note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return what would fail the publish; if nothing would, make the head if it is missing."""

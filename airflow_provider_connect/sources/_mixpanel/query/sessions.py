@@ -44,7 +44,8 @@ class Profiling:
         self._there = there
         self._tally = there.tally
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
-        self._reader = PageReader(there, (_LAST_SEEN, *options.promote))
+        of_cohort = stream.name == "cohort_members" or options.filter_by_cohort is not None
+        self._reader = PageReader(there, (_LAST_SEEN, *options.promote), of_cohort=of_cohort)
         self._index = {name: at for at, name in enumerate(self._reader.names)}
         self._schema = schema(options.promoted, stream.columns)
         self._key, self._variant = stream.key, stream.variant(options)
@@ -58,17 +59,18 @@ class Profiling:
     def __exit__(self, *exc: object) -> None:
         self._keys.__exit__(*exc)
 
-    def read(self, form: dict[str, str], **constant: int) -> Iterator[pa.RecordBatch]:
+    def read(self, form: dict[str, str], about: str = "", **constant: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one session, which begins here.
 
         :param form: what is asked for.
+        :param about: the cohort that is asked for, for the message of a refusal; "" for none.
         :param constant: columns that have the same value in every row.
         :raises RetriableError: the session is lost, or its pages do not fit together.
         """
-        page, results = self._reader.read(self._there.whole(Request(PATH, form=form)))
+        page, results = self._reader.read(self._there.whole(Request(PATH, form=form, about=about)))
         session = Session(page)
         if not constant:  # else there are more sessions
-            self._tally.announced_rows = page.total
+            self._tally.announced_rows = session.total
         yield from self._batches(results, constant)
         del results
         with closing(self._later_pages(form, session)) as pages:

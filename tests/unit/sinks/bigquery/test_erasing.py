@@ -109,6 +109,16 @@ def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
     assert f"seen.last_day != DATE '{DAY}'" in later
 
 
+def test_a_day_keeps_the_definition_that_it_was_loaded_with_and_the_one_in_force_stays() -> None:
+    row = generation_without(before(definition="a" * 15), THERE, token="t2", run="erase/1")
+    assert row.definition == "a" * 15
+    days: dict[str, Any] = {"counted": {DAY: THERE}, "followed": [before()], "version": 1}
+    script = erase_script(wanted("u"), LEDGER, KEY, **days, rows=[row])
+    columns, values = re.findall(r"INSERT INTO .* \((.*)\)\n  SELECT (.*);", script)[0]
+    assert dict(zip(columns.split(", "), values.split(", "), strict=True))["`definition`"] == f"'{'a' * 15}'"
+    assert "definition" not in script.partition("IF outcome = 'erased' THEN")[0]
+
+
 def test_days_of_many_partitions_come_few_at_a_time_and_one_comes_always() -> None:
     """Of days by the hour, 160 with 25 partitions each are 4,000: what BigQuery lets one job change."""
     hourly = {DAY + dt.timedelta(days=n): Counted(1, 8, partitions=25) for n in range(200)}

@@ -107,6 +107,14 @@ def test_a_result_without_rows_does_not_empty_a_day_unless_that_is_accepted(lab:
     assert (moved(days).status, lab.ledger.row(DAY.date).rows) == ("published", 0)
 
 
+def test_a_result_without_rows_is_warned_of_until_the_stream_has_a_row_and_never_refuses_it(lab: Lab) -> None:
+    (warning,) = moved(transforming(lab.days(), lambda table: table.slice(0, 0))[0]).warnings
+    assert "the transform made no row of the 3 that were polled, and no published day of this stream has a" in warning
+    refused = moved(transforming(lab.days(token="bbbb", on_empty="never"), lambda table: table.slice(0, 0))[0])
+    assert refused.failure is not None
+    assert "the transform made no row of the 3 that were polled, and on_empty='never'" in refused.failure.message
+
+
 def test_a_day_without_rows_may_have_a_result(lab: Lab) -> None:
     def calendar(table: pa.Table) -> pa.Table:
         assert table.num_rows == 0
