@@ -16,9 +16,12 @@ from typing import Any, NamedTuple
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.ledger import LedgerRow
+from airflow_provider_connect.shapes.column import masked_columns
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of, literal_part, plain_part
 
+MASK_KEYS, MASKED = "mask keys", "masked"
+"""Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 
@@ -140,9 +143,10 @@ def _value(options: Mapping[str, Any], path: str) -> Any:
 
 
 def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> dict[str, str]:
-    names = " → ".join(name for shape in shapes for name in shape)
-    chain = f"{names} #{digest_of(list(shapes))}" if shapes else "none"
-    return {"shape": chain, "mask keys": ", ".join(sorted(keys.values())) or "none"}
+    kinds = " → ".join(name for shape in shapes for name in shape)
+    chain = f"{kinds} #{digest_of(list(shapes))}" if shapes else "none"
+    masked = {MASKED: ", ".join(names)} if (names := masked_columns(shapes)) else {}
+    return {"shape": chain, MASK_KEYS: ", ".join(sorted(keys.values())) or "none", **masked}
 
 
 def _login(connection: Connection) -> str:

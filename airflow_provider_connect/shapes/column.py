@@ -6,7 +6,7 @@ not tell is which columns a ``flatten`` without ``columns`` makes. Such a column
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,13 +113,24 @@ def target_name(shapes: Sequence[Shape], column: str) -> str | None:
     return name
 
 
-def masked_columns(shapes: Sequence[Shape]) -> tuple[str, ...]:
-    """Return the columns of the target that a mask makes, sorted."""
-    names = set()
-    for position, shape in enumerate(shapes):
-        if isinstance(shape, Mask):
-            names |= {target_name(shapes[position + 1 :], column) for column in shape.columns}
-    return tuple(sorted(name for name in names if name is not None))
+def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the columns of the target that a mask makes, sorted.
+
+    :param shapes: as :meth:`.Chain.serialize` returns them, also before their templates are rendered.
+    """
+    masked: set[str] = set()
+    for shape in shapes:
+        for name, options in shape.items():
+            columns = options.get("columns", ())
+            if name == "mask" and not isinstance(columns, str):
+                masked |= {*columns}
+            elif name == "rename" and isinstance(columns, Mapping):
+                masked = {columns.get(column, column) for column in masked}
+            elif name == "drop":
+                masked -= {*columns}
+            elif name == "select":
+                masked &= {*columns}
+    return sorted(masked)
 
 
 def _leaves_out(shape: Shape, name: str) -> bool:

@@ -45,7 +45,8 @@ def test_the_first_example_of_the_docs_names_its_column_as_source_or_target() ->
     assert shapes_of_column(FIRST_EXAMPLE, "distinct_id") is None
     assert target_name(FIRST_EXAMPLE, "distinct_id") == "person"
     assert target_name(FIRST_EXAMPLE, "properties") is None
-    assert masked_columns(FIRST_EXAMPLE) == ("person",)
+    assert masked_columns(Chain(FIRST_EXAMPLE).serialize()) == ["person"]
+    assert masked_columns([{"mask": {"columns": "{{ params.columns }}"}}]) == []
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64()], ids=str)
