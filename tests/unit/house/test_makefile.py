@@ -35,8 +35,10 @@ def test_the_last_line_of_make_test_says_what_was_left_out(value: str, line: str
         ),
         (
             "debian.list",
-            "# deb http://old.example/debian x main\ndeb [arch=amd64 signed-by=/k] https://mirror.example/debian x main\n",
-            ("https://mirror.example/debian", "/k"),
+            "# deb http://old.example/debian x main\n"
+            "deb http://mirror.example/debian-security x main\n"
+            "deb [arch=amd64 signed-by=/k] https://mirror.example/proxy/debian-main x main\n",
+            ("https://mirror.example/proxy/debian-main", "/k"),
         ),
         ("debian.list", "deb http://mirror.example/debian x main\n", ("http://mirror.example/debian", "")),
         ("ubuntu.list", "deb http://mirror.example/ubuntu x main\n", None),
