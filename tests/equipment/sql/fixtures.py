@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+NEEDS_MYSQL = pytest.mark.skipif(is_left_out(), reason=f"{WITHOUT}=1")
+"""Mark of a test that starts MySQL by itself; the fixtures look by themselves."""
+
+
 @dataclass
 class OwnDatabase:
     """A database of one test's own."""

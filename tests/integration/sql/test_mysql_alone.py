@@ -9,10 +9,10 @@ import pytest
 from airflow_provider_connect.clients.sql.database import Choices, Limits, Query, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
+from airflow_provider_connect.sources._sql.found import find
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
-from tests.equipment.sql.fixtures import OwnDatabase, own_database
-from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
+from tests.equipment.sql.fixtures import NEEDS_MYSQL, OwnDatabase, own_database
 from tests.equipment.sql.servers import MySQLServer
 
 pytestmark = pytest.mark.slow
@@ -56,9 +56,8 @@ def test_a_user_who_is_locked_out_after_wrong_passwords_has_to_be_mended(guest: 
         guest.open(login=guest.name, password="wrong")
 
 
+@NEEDS_MYSQL
 def test_a_server_that_wants_tls_is_not_asked_again_without_and_one_that_is_offline_is() -> None:
-    if is_left_out():
-        pytest.skip(f"{WITHOUT}=1")
     with MySQLServer() as server, own_database(server) as own:
         own.run("SET GLOBAL require_secure_transport = ON")
         with pytest.raises(ConfigError, match=r"error 3159.*insecure transport.*correct the connection"):
@@ -117,6 +116,27 @@ def test_the_size_of_a_table_is_not_that_of_yesterday(mysql: OwnDatabase) -> Non
     assert mysql.run("ANALYZE TABLE t", size) == [(1,)]
     assert mysql.run(f"INSERT INTO t {mysql.series(5000)}", size) == [(1,)]
     assert (mysql.open().estimated_rows(Table("t")) or 0) > 4000
+
+
+def test_columns_that_the_server_makes_are_told_from_those_with_a_default(mysql_like: OwnDatabase) -> None:
+    mysql_like.run(
+        "CREATE TABLE t (id int PRIMARY KEY, "
+        "twice int GENERATED ALWAYS AS (id * 2) VIRTUAL, kept int GENERATED ALWAYS AS (id * 3) STORED, "
+        "at timestamp(6) DEFAULT current_timestamp(6) ON UPDATE current_timestamp(6), hidden int INVISIBLE DEFAULT 7)",
+        "INSERT INTO t (id) VALUES (2)",
+    )
+    described = mysql_like.open().describe(Table("t"))
+    assert [column.name for column in described if column.is_generated] == ["twice", "kept"]
+    (row,) = mysql_like.rows("t")
+    assert [row[name] for name in ("id", "twice", "kept", "hidden")] == [2, 4, 6, 7]
+
+
+def test_a_primary_key_that_the_server_has_made_by_itself_identifies(mysql: OwnDatabase) -> None:
+    """As managed servers set it: https://dev.mysql.com/doc/refman/9.7/en/create-table-gipks.html (2026-11)."""
+    mysql.run("SET sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (1)")
+    found = find(mysql.open(), SqlSource(conn_id="sql_default", table="t", snapshot="replace"))
+    assert (found.key, found.is_unique) == (("my_row_id",), True)
+    assert [int(row["my_row_id"]) for row in mysql.rows("t", order_by="my_row_id")] == [1, 2]
 
 
 def test_who_may_not_see_a_replicas_lag_is_told(mysql_like: OwnDatabase) -> None:

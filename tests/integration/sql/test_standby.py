@@ -14,8 +14,7 @@ from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
-from tests.equipment.sql.fixtures import OwnDatabase, own_database
-from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
+from tests.equipment.sql.fixtures import NEEDS_MYSQL, OwnDatabase, own_database
 from tests.equipment.sql.reads import polled_day
 from tests.equipment.sql.replicas import (
     ReplicatedMariaDBServer,
@@ -98,7 +97,7 @@ def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
     "kind",
     [
         ReplicatedMariaDBServer,
-        pytest.param(ReplicatedMySQLServer, marks=pytest.mark.skipif(is_left_out(), reason=f"{WITHOUT}=1")),
+        pytest.param(ReplicatedMySQLServer, marks=NEEDS_MYSQL),
     ],
 )
 def test_no_day_is_read_before_a_replica_has_the_whole(
