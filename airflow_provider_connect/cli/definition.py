@@ -31,6 +31,10 @@ _FOR_DAY = _arg(
 )
 _OF_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
 _DAYS = _arg("--days", required=True, help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included")
+_RUN_DAYS = _arg(
+    "--days",
+    help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: the task's own days, else yesterday)",
+)
 _ROWS = _arg("--rows", type=int, default=10, help="How many rows at most (default: 10)")
 _OFFSET = _arg("offset", help="The offset as 'airflow connect offsets list' names it")
 _OFFSETS = _arg("offset", nargs="?", help="The offset as 'airflow connect offsets list' names it; all by default")
@@ -160,7 +164,7 @@ _COMMANDS = (
         name="run",
         help="Move days from here, without the scheduler, as a task would",
         func=lazy_load_command(f"{_ROOM}.run.run_days"),
-        args=(_DAG_ID, _ONE_TASK_ID, _DAYS, *_OF_A_DAG),
+        args=(_DAG_ID, _ONE_TASK_ID, _RUN_DAYS, *_OF_A_DAG),
     ),
     ActionCommand(
         name="check",

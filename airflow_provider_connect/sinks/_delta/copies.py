@@ -34,7 +34,7 @@ def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
         )
     if unpublished:
         places.append(
-            f"days that are staged and not published ({len(unpublished):,} files and folders under {root.url}): no "
+            f"days that are staged and not published ({len(unpublished):,} files under {root.url}): no "
             "load publishes them. 'airflow connect sweep' deletes them when they have been silent for "
             f"{sweep_after / dt.timedelta(hours=1):g} hours"
         )

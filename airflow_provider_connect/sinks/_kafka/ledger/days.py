@@ -148,9 +148,9 @@ class KafkaLedger(Ledger):
 
         An erase that others have open is waited for. A definition is not, for long: who publishes the day ends that.
         """
-        in_force = self.about(NO_DAY, "in_force")
+        key = self.about(NO_DAY, "in_force")
         self.current(
-            lambda seen: seen == in_force or self._is_list(seen),
+            lambda seen: seen == key or self._is_list(seen),
             own=lambda seen: self._of_target(seen) and seen.what != "erased",
         )
 
@@ -214,9 +214,8 @@ class KafkaLedger(Ledger):
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.begin())), *self._last_increment()]
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
-        own = [key.encoded() for key in (self.about(day), self.about(NO_DAY, "in_force"))]
-        lists = list_keys(view, self.target)
-        return view.handed([*own, *lists, *view.keys("part", self.begin(day)), *newest])
+        own = [self.about(day).encoded(), self.about(NO_DAY, "in_force").encoded(), *list_keys(view, self.target)]
+        return view.handed([*own, *view.keys("part", self.begin(day)), *newest])
 
     def outdone(self, day: dt.date) -> Entry | None:
         """Return a day's last record where an earlier one counts, as far as the ledger was read."""
@@ -350,11 +349,11 @@ class KafkaLedger(Ledger):
                     found.append((checked_key(message, self.name), value if isinstance(value, bytes) else None))
         return found
 
-    def _is_list(self, key: LedgerKey) -> bool:
-        return key.what == "erased" and key.topic == self.target
-
     def _of_target(self, key: LedgerKey) -> bool:
         return key[:3] == (self.key.connector, self.key.stream, self.target)
+
+    def _is_list(self, key: LedgerKey) -> bool:
+        return key.what == "erased" and key.topic == self.target
 
     def _mine(self, key: LedgerKey, what: str) -> bool:
         return self._of_target(key) and key.what == what

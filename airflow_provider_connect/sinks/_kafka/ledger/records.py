@@ -32,9 +32,9 @@ W = TypeVar("W", bound=Wire)
 class LedgerKey(NamedTuple):
     """What a ledger record is about.
 
-    Of records of a stream, or of a topic's erase list (:func:`erase_list_key`), the day is :data:`NO_DAY`. A version of
-    this package that knows no erase list fails at one. One that knows no :data:`StreamWhat` takes its key for a claim,
-    with a number, of a stream that nobody has.
+    Of a stream's own records and of an erase list the day is :data:`NO_DAY`. A list names no stream but a topic
+    (:func:`erase_list_key`); an earlier version of this package knows lists of streams alone. A version that knows no
+    :data:`StreamWhat` takes its key for a claim, with a number, of a stream that nobody has.
 
     :param part: the staged file's number in its day, None for a whole day; of a note its id as a number.
     """
