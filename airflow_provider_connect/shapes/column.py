@@ -6,7 +6,7 @@ not tell is which columns a ``flatten`` without ``columns`` makes. Such a column
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +85,8 @@ def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | Non
     :param column: as the target has it.
     :return: None if the target cannot have such a column: a shape renames it or leaves it out.
     """
-    name, steps = column, []
+    name = column
+    steps: list[tuple[int, Shape, str]] = []
     for position, shape in reversed([*enumerate(shapes)]):
         if _leaves_out(shape, name):
             return None
@@ -111,26 +112,6 @@ def target_name(shapes: Sequence[Shape], column: str) -> str | None:
         ):
             return None
     return name
-
-
-def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the columns of the target that a mask makes, sorted.
-
-    :param shapes: as :meth:`.Chain.serialize` returns them, also before their templates are rendered.
-    """
-    masked: set[str] = set()
-    for shape in shapes:
-        for name, options in shape.items():
-            columns = options.get("columns", ())
-            if name == "mask" and not isinstance(columns, str):
-                masked |= {*columns}
-            elif name == "rename" and isinstance(columns, Mapping):
-                masked = {columns.get(column, column) for column in masked}
-            elif name == "drop":
-                masked -= {*columns}
-            elif name == "select":
-                masked &= {*columns}
-    return sorted(masked)
 
 
 def _leaves_out(shape: Shape, name: str) -> bool:

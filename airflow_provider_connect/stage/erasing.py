@@ -27,7 +27,6 @@ from uuid import UUID
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError, refuse_text
-from airflow_provider_connect.values.arrow import plain_type, shape_of
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -91,6 +90,8 @@ def _text_of(value: object) -> str | None:
 
 def type_problem(kind: pa.DataType) -> str | None:
     """Say why nobody can be named by values of a type; None if people can: texts, UUIDs, integers, whole decimals."""
+    from airflow_provider_connect.values.arrow import plain_type, shape_of  # noqa: PLC0415  # the contracts know no values
+
     shape, plain = shape_of(kind), plain_type(kind)
     if shape in ("text", "integer") or (shape == "decimal" and plain.scale == 0):
         return None

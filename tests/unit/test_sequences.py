@@ -13,6 +13,8 @@ from airflow_provider_connect.operators.erase import erase
 from airflow_provider_connect.readers.kafka import records
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.shapes import Chain
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
+from airflow_provider_connect.sinks._kafka.erasing.eraser import KafkaEraser
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.erasing import EraseList
@@ -34,6 +36,8 @@ def bench(text: Any) -> Any:
 CALLS: dict[str, Any] = {
     "erase(values)": lambda text: erase(SOURCE, SINK, text, connections={}),
     "erase(shape)": lambda text: erase(SOURCE, SINK, ["u"], shape=text, connections={}),
+    "BigQuery's TableEraser.found": lambda text: TableEraser(None, None, None, "id").found(text),  # type: ignore[arg-type]
+    "KafkaEraser": lambda text: KafkaEraser(None, "id")._live(text, {}),  # type: ignore[arg-type]
     "EraseList.with_values": lambda text: EraseList().with_values("id", text),
     "Chain.of": Chain.of,
     "ConnectOperator(shape)": lambda text: operator(shape=text),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.tables import fields_of, filter_column, find
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError, refuse_text
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     LATER_LIST_FIELDS,
@@ -114,6 +114,7 @@ class TableEraser:
 
         :raises ConfigError: there is no such table or column, or it cannot be erased from.
         """
+        refuse_text("values", values)
         options, target = self.tables.options, self.tables.target
         if problem := mode_problem(options, self.column):
             raise ConfigError(

@@ -24,7 +24,7 @@ from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.outbox import Headers
 from airflow_provider_connect.clients.kafka.partitions import reading
 from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError, transactional_id
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, erase_list_key
@@ -175,6 +175,7 @@ class KafkaEraser:
 
     def _live(self, values: Sequence[str], ends: dict[int, int]) -> dict[_Place, dt.date]:
         """Return where the topic has a value for one of the keys, and the day that wrote it."""
+        refuse_text("values", values)
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
         found: dict[_Place, dt.date] = {}
         for record_key, partition, day in self._records(wanted, ends):
