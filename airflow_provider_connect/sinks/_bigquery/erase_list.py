@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError
-from airflow_provider_connect.clients.bigquery.sql import literal, texts
+from airflow_provider_connect.clients.bigquery.sql import literal, names, texts
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.stage.erasing import EraseList
 
@@ -49,7 +50,7 @@ def newest_version(target: Place, stream: str) -> str:
 
     :param stream: the condition for the stream's rows.
     """
-    return f"(SELECT MAX(version) FROM {list_of(target).sql} WHERE {stream})"
+    return f"(SELECT MAX({LEDGER}.version) FROM {list_of(target).sql} AS {LEDGER} WHERE {stream})"
 
 
 def raised_version(ledger: Place, stream: str, version: int) -> str:
@@ -57,8 +58,8 @@ def raised_version(ledger: Place, stream: str, version: int) -> str:
 
     :param stream: the condition for the stream's rows.
     """
-    behind = f"COALESCE(erased, 0) < {literal(version)}"
-    return f"UPDATE {ledger.sql} SET erased = {literal(version)} WHERE {stream} AND day IS NULL AND {behind}"
+    behind = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
+    return f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} WHERE {stream} AND {behind}"
 
 
 def emptied(ledger: Place, target: Place, stream: str) -> str:
@@ -69,8 +70,8 @@ def emptied(ledger: Place, target: Place, stream: str) -> str:
     :param stream: the condition for the stream's rows.
     """
     return (
-        f"DELETE FROM {list_of(target).sql} WHERE {stream}; "
-        f"UPDATE {ledger.sql} SET erased = NULL WHERE {stream} AND day IS NULL"
+        f"DELETE FROM {list_of(target).sql} AS {LEDGER} WHERE {stream}; "
+        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {stream} AND {LEDGER}.day IS NULL"
     )
 
 
@@ -84,8 +85,8 @@ def read_list(api: Api, target: Place, stream: str, version: int) -> EraseList:
         return EraseList()
     place = list_of(target)
     sql = (
-        f"SELECT version, entries, column_name, salt, digest FROM {place.sql}\n"
-        f"WHERE {stream} AND version <= {literal(version)}"
+        f"SELECT {names(('version', 'entries', 'column_name', 'salt', 'digest'), LEDGER)}\n"
+        f"FROM {place.sql} AS {LEDGER} WHERE {stream} AND {LEDGER}.version <= {literal(version)}"
     )
     try:
         rows, _ = api.query(sql, doing=f"read the erase list {place.id}", labels={"connect": "ledger"})
@@ -131,13 +132,13 @@ def lengthen_script(
     }
     return f"""DECLARE seen STRUCT<fences INT64, erased INT64>;
 BEGIN TRANSACTION;
-UPDATE {ledger.sql} SET published_at = CURRENT_TIMESTAMP() WHERE {stream} AND day IS NULL;
+UPDATE {ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP() WHERE {stream} AND {LEDGER}.day IS NULL;
 SET seen = (
-  SELECT AS STRUCT COUNT(*) AS fences, COALESCE(MAX(erased), 0) AS erased FROM {ledger.sql}
-  WHERE {stream} AND day IS NULL
+  SELECT AS STRUCT COUNT(*) AS fences, COALESCE(MAX({LEDGER}.erased), 0) AS erased FROM {ledger.sql} AS {LEDGER}
+  WHERE {stream} AND {LEDGER}.day IS NULL
 );
 IF seen.fences > 0 AND seen.erased = {longer.version - 1} THEN
-  UPDATE {ledger.sql} SET erased = {longer.version} WHERE {stream} AND day IS NULL;
+  UPDATE {ledger.sql} AS {LEDGER} SET erased = {longer.version} WHERE {stream} AND {LEDGER}.day IS NULL;
   INSERT INTO {list_of(target).sql} ({", ".join(values)})
   SELECT {", ".join(values.values())} FROM UNNEST({texts(added)}) AS one;
 END IF;

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError, StaleError
-from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, raised_version, read_list
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
@@ -82,16 +83,16 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
     *_LATER_FIELDS,
 ]
 LEDGER_LABEL = "connect_ledger"
-_FIRST_COLUMNS = (
-    "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
-    "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
-)
-LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE(`checks`, 0) AS `checks`, `answer`, `span`"
+_ROW = ("day", "generation", "token", "run", "clear_number", "attempt", "row_count", "digest", "reference", "link")
+_FIRST_COLUMNS = f"{names((*_ROW, 'polled_at', 'published_at'), LEDGER)}, TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
+LEDGER_ROW = (*_ROW, "polled_at", "published_at", "counts", "checks", "answer", "span")
 """The columns that :func:`ledger_row` needs."""
+LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, {names(('answer', 'span'), LEDGER)}"
+"""The same as SQL, of a ledger."""
 _EARLIER_COLUMNS = f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`, CAST(NULL AS STRING) AS `span`"
 """The same of a ledger that an earlier version made."""
-NEWEST_FIRST = "`generation` DESC, `checks` DESC"
-"""How a day's rows are sorted."""
+NEWEST_FIRST = f"{LEDGER}.`generation` DESC, `checks` DESC"
+"""How rows of one day with :data:`LEDGER_COLUMNS` are sorted: by the number of checks that is selected."""
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
@@ -116,12 +117,14 @@ def span_values(row: LedgerRow) -> dict[str, str]:
 
 def of_stream(target: Place, key: StreamKey) -> str:
     """Return the condition for ledger rows of one stream in one table."""
-    return f"target = {literal(target.id)} AND connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
+    connector, stream = literal(key.connector), literal(key.stream)
+    of_target = f"{LEDGER}.target = {literal(target.id)}"
+    return f"{of_target} AND {LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
 def increment_first(day: dt.date) -> str:
     """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
-    return f"IF(`day` = {literal(day)}, 1, 0) DESC, `span_number` DESC"
+    return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 
 @dataclass(frozen=True)
@@ -143,13 +146,14 @@ class BigQueryLedger(Ledger):
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return a day's newest publish, None if there is none."""
-        rows = self._read_rows(f"AND day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
+        rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return each day's newest publish, by one query."""
         rows = self._read_rows(
-            f"AND day BETWEEN {literal(first)} AND {literal(last)} ORDER BY `day`, `generation`, `checks`"
+            f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
+            f"ORDER BY {names(('day', 'generation'), LEDGER)}, `checks`"
         )
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
@@ -159,13 +163,13 @@ class BigQueryLedger(Ledger):
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
-        rows = self._read_rows(f"AND day IS NOT NULL ORDER BY `day` DESC, {NEWEST_FIRST} LIMIT 1")
+        rows = self._read_rows(f"AND {LEDGER}.day IS NOT NULL ORDER BY {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def _newest_increment(self, day: dt.date) -> LedgerRow | None:
-        select = f"SELECT {LEDGER_COLUMNS}"
+        rest = f"AND {LEDGER}.day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1"
         try:
-            rows = self._read(select, f"AND day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1")
+            rows = self._read(f"SELECT {LEDGER_COLUMNS}", rest)
         except ColumnError:  # no preflight has brought the ledger up to date yet, so there is none
             return self.row(day)
         return ledger_row(rows[0]) if rows else None
@@ -175,8 +179,8 @@ class BigQueryLedger(Ledger):
 
         :raises ConfigError: append mode, and another intent has published the day.
         """
-        mine = f"IF(token = {literal(token)}, 1, 0)"
-        rows = self._read_rows(f"AND day = {literal(day)} ORDER BY {mine} DESC, {NEWEST_FIRST} LIMIT 1")
+        mine = f"IF({LEDGER}.token = {literal(token)}, 1, 0)"
+        rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {mine} DESC, {NEWEST_FIRST} LIMIT 1")
         if not rows:
             return None
         row = ledger_row(rows[0])
@@ -188,7 +192,7 @@ class BigQueryLedger(Ledger):
 
     def days(self) -> DaySet:
         """Return every published day."""
-        rows = self._read("SELECT DISTINCT day", "AND day IS NOT NULL")
+        rows = self._read(f"SELECT DISTINCT {LEDGER}.day", f"AND {LEDGER}.day IS NOT NULL")
         return DaySet.of(row["day"] for row in rows)
 
     def erased(self) -> EraseList:
@@ -197,7 +201,7 @@ class BigQueryLedger(Ledger):
         :raises ConfigError: the list is gone, or was changed by hand.
         """
         try:
-            rows = self._read("SELECT MAX(erased) AS version", "AND day IS NULL")
+            rows = self._read(f"SELECT MAX({LEDGER}.erased) AS version", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has brought the ledger up to date yet
             return EraseList()
         version = int(rows[0]["version"] or 0) if rows else 0
@@ -210,7 +214,7 @@ class BigQueryLedger(Ledger):
             return self._read(f"SELECT {_EARLIER_COLUMNS}", rest)
 
     def _read(self, select: str, rest: str, joined: str = "") -> list[dict[str, Any]]:
-        sql = f"{select} FROM {self.ledger.sql}{joined} WHERE {of_stream(self.target, self.key)} {rest}"
+        sql = f"{select} FROM {self.ledger.sql} AS {LEDGER}{joined} WHERE {of_stream(self.target, self.key)} {rest}"
         try:
             # A query in the wrong location finds no table, and then the ledger would look empty.
             self.api.locate(self.ledger)
@@ -318,12 +322,13 @@ def ensure_ledger(
         later=[field["name"] for field in _LATER_FIELDS],
     )
     mine = of_stream(target, key)
+    fence = f"{mine} AND {LEDGER}.day IS NULL"
     # The list decides, whatever a fence row says that was lost, or restored: whom it names is kept out.
     erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target, mine)
     [found], _ = api.query(
-        f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,\n"
-        f"  COUNT(*) AS entries, MAX(IF({mine} AND day IS NULL, erased, NULL)) AS erased, {erased} AS listed\n"
-        f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
+        f"SELECT COUNTIF({fence}) AS fences, COUNTIF(NOT ({mine}) AND {LEDGER}.day IS NOT NULL) AS strangers,\n"
+        f"  COUNT(*) AS entries, MAX(IF({fence}, {LEDGER}.erased, NULL)) AS erased, {erased} AS listed\n"
+        f"FROM {ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {literal(target.id)}",
         doing=f"look for the fence row of {key} in {ledger.id}",
         labels={"connect": "preflight"},
     )

@@ -1,0 +1,219 @@
+"""Every SQL text that the BigQuery sink can make, over tables and columns with odd names."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
+from airflow_provider_connect.sinks._bigquery.columns.types import Field, columns
+from airflow_provider_connect.sinks._bigquery.erase_list import LIST_FIELDS, list_of
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.merge import tombstone_fields
+from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
+from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, STAGED_REJECT_FIELDS, Rejects
+from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script
+from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
+from airflow_provider_connect.sinks._bigquery.script import publish_script
+from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
+from airflow_provider_connect.sinks._bigquery.tables import Tables
+from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.stage.spans import Span
+from airflow_provider_connect.window import Day, SourceKind
+
+DAY = dt.date(2026, 9, 1)
+NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
+KEY = StreamKey(connector="mixpanel", stream='export\'s \\ "stream"\n')
+ODD_NAMES = (
+    *("s", "t", "n", "rows", "value", "key", "select", "group", "Größe", "größe", "a b", "Day", "ID", "tArget"),
+    *("version", "states", "one", "name", "part", "made", "theirs", "newest", "seen", "outcome", "vanished"),
+    *("connect_t", "Connect_S", "connect_n", "connect_newest_day", "connect_people", "connect_stream"),
+)
+"""Names of columns: that the sink's SQL had or has for something else, reserved words, and names that differ little."""
+_NUMBERS = pa.struct([pa.field("connect_element0", pa.int64()), pa.field("connect_offset0", pa.int64())])
+_FIELDS = (
+    pa.field(RECORD_KEY, pa.string(), nullable=False),
+    pa.field("id", pa.int64()),
+    pa.field("gone", pa.bool_()),
+    pa.field("score", pa.float64()),
+    pa.field("at", pa.timestamp("us", "UTC")),
+    pa.field("doc", pa.string(), metadata={"json": "checked"}),
+    pa.field("tags", pa.list_(pa.string())),
+    pa.field("wide", pa.int64()),
+    pa.field("widened", pa.list_(pa.int64())),
+    pa.field("record", _NUMBERS),
+    pa.field("records", pa.list_(_NUMBERS)),
+)
+_WIDER = {"wide": "NUMERIC", "widened": "BIGNUMERIC"}
+
+
+@dataclass(frozen=True)
+class World:
+    """A target of some name and options, what lies beside it, and the SQL that a stream's days need there.
+
+    :param table: the target's name; of a template, the head's is made from it.
+    :param names: of the source's columns, beside those of every type.
+    :param kind: what the source's rows are.
+    :param filter_column: the column that every query on the target must name.
+    :param options: the sink's, without ``table``.
+    :param parts: the tables of a template.
+    :param rejects: whether rows were set aside.
+    :param marked: whether the target has the columns of soft deletes although nobody deletes softly.
+    """
+
+    table: str = "events"
+    names: tuple[str, ...] = ()
+    kind: SourceKind = "day"
+    filter_column: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    parts: tuple[str, ...] = ()
+    rejects: bool = False
+    marked: bool = False
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The source's columns."""
+        known = {one.name for one in _FIELDS}
+        return pa.schema([*_FIELDS, *(pa.field(name, pa.string()) for name in self.names if name not in known)])
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The target and what lies beside it."""
+        table = f"some-project.d.{self.table}"
+        if self.parts:
+            table = "some-project.d.{event}"
+        return Tables(BigQuerySink(table=table, **dict(self.options)), "some-project")
+
+    @cached_property
+    def existing(self) -> list[Field]:
+        """The target's fields: as an earlier version of the source made them, with wider numbers."""
+        made = [dict(column.target) for column in columns(self.schema)]
+        for one in made:
+            one["type"] = _WIDER.get(one["name"], one["type"])
+            if one["type"] == "RECORD":
+                one["fields"] = [{"name": "of_the_table", "type": "DATE", "mode": "NULLABLE"}, *one["fields"][::-1]]
+                one["fields"][1] = {**one["fields"][1], "type": "NUMERIC"}
+        return [*made, DAY_FIELD]
+
+    @cached_property
+    def staging(self) -> Staging:
+        """What an attempt stages."""
+        target = self.tables.target
+        plan = evolution(target.id, self.existing, columns(self.schema, self.existing), "evolve")
+        place = stage_of(self.tables.staging, "a1")
+        softly = self.tables.options.deletes_softly(self.kind)
+        parts = tuple(Part(name, self.filter_column, True, True, True) for name in self.parts)
+        return Staging(
+            place,
+            place.sibling(f"{place.table}_rejects") if self.rejects else None,
+            plan.written,
+            plan.written,
+            "storage_write",
+            position_column=POSITION if self.tables.options.write_mode == "merge" else None,
+            table_column=TABLE if self.parts else None,
+            filter_column=self.filter_column,
+            parts=parts or None,
+            marked=softly or self.marked,
+        )
+
+    @cached_property
+    def publish(self) -> Publish:
+        """A day that was published before."""
+        manifest = Manifest(
+            day=Day(date=DAY),
+            attempt="a1",
+            fingerprint="f",
+            polled=Polled(rows_read=7, digest="0" * 32),
+            seen=Seen(day=DAY, generation=2, checks=1, erased=1),
+            polled_at=NOON,
+            span=Span(number=2, after="1", to="2") if self.kind == "increment" else None,
+        )
+        intent = Intent(token="a token", run="dag/run/task")
+        return Publish(KEY, manifest.day, intent, manifest, self.schema, "", kind=self.kind, answer="0" * 32)
+
+    @cached_property
+    def plan(self) -> PublishPlan:
+        """What the publish changes."""
+        made = self.staging
+        rejects = Rejects(self.tables.rejects, made.rejects, 2) if self.rejects else None
+        return plan_of(self.tables, self.publish, made, ("a/stream",), rejects)
+
+    def fields(self) -> dict[Place, list[Field]]:
+        """Return the fields of every table, as BigQuery has them."""
+        tables, made, plan = self.tables, self.staging, self.plan
+        marks = MARK_FIELDS if made.marked else []
+        pseudo = [{"name": self.filter_column, "type": "TIMESTAMP"}] if self.filter_column == "_PARTITIONTIME" else []
+        known = {
+            tables.ledger: LEDGER_FIELDS,
+            tables.rejects: REJECT_FIELDS,
+            made.table: made.fields,
+            list_of(tables.target): LIST_FIELDS,
+            **{place: [*self.existing, *marks, *pseudo] for place in plan.written},
+        }
+        if made.rejects is not None:
+            known[made.rejects] = STAGED_REJECT_FIELDS
+        if plan.merge is not None and plan.merge.tombstones is not None:
+            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.columns)
+        return known
+
+    def of_publish(self) -> Iterator[str]:
+        """Yield the SQL of a day's publish: counts of a reload, the script, a confirmation."""
+        if is_reload(self.plan):
+            yield differences_query(self.plan)
+        yield publish_script(self.plan)
+        if self.kind != "day":
+            return  # no run looks back at snapshots and increments
+        step = LedgerStep(
+            target=self.plan.target,
+            staging=self.tables.staging,
+            ledger=self.plan.ledger,
+            publish=self.publish,
+            replaces_whole=self.plan.replaces_whole,
+        )
+        yield confirm_script(step)
+
+
+def worlds(table: str, names: tuple[str, ...] = ODD_NAMES) -> dict[str, World]:
+    """Return every mode over one name of a table."""
+
+    def world(**chosen: Any) -> World:
+        fields = {name: chosen.pop(name) for name in tuple(chosen) if name in World.__dataclass_fields__}
+        return World(table, names, **{"options": tuple(chosen.items())} | fields)
+
+    merge: dict[str, Any] = {"write_mode": "merge", "key": ("id",)}
+    deletes = {**merge, "newest_by": "score", "delete_where": "gone"}
+    odd = {**merge, "key": names or ("id",), "newest_by": "at"}
+    snapshot: dict[str, Any] = {"kind": "snapshot"}
+    parts = {"parts": (table, "s", "day", "connect_head")}
+    return {
+        "replace": world(),
+        "replace, filter": world(filter_column="at", rejects=True),
+        "replace, filter on day": world(filter_column="day"),
+        "replace, by time of arrival": world(filter_column="_PARTITIONTIME", partition_by="ingestion_time"),
+        "replace, increment": world(kind="increment"),
+        "append": world(write_mode="append", rejects=True),
+        "append again": world(write_mode="append", on_published_day="append"),
+        "merge": world(**merge, rejects=True),
+        "merge, filter": world(**deletes, filter_column="at"),
+        "merge by odd names": world(**odd, delete_where="gone"),
+        "merge, increment": world(**deletes, kind="increment"),
+        "snapshot": world(**snapshot),
+        "snapshot, softly": world(**snapshot, deletes="soft", filter_column="at"),
+        "snapshot, daily": world(**snapshot, snapshot="daily"),
+        "snapshot, merge": world(**snapshot, **merge, marked=True),
+        "snapshot, merge, filter": world(**snapshot, **deletes, filter_column="day"),
+        "snapshot, merge, softly": world(**snapshot, **odd, deletes="soft"),
+        "template": world(**parts, rejects=True),
+        "template, filter": world(**parts, filter_column="at"),
+    }
