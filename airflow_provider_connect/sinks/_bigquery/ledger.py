@@ -89,10 +89,15 @@ LEDGER_ROW = (*_ROW, "polled_at", "published_at", "counts", "checks", "answer", 
 """The columns that :func:`ledger_row` needs."""
 LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, {names(('answer', 'span'), LEDGER)}"
 """The same as SQL, of a ledger."""
-_EARLIER_COLUMNS = f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`, CAST(NULL AS STRING) AS `span`"
-"""The same of a ledger that an earlier version made."""
-NEWEST_FIRST = f"{LEDGER}.`generation` DESC, `checks` DESC"
-"""How rows of one day with :data:`LEDGER_COLUMNS` are sorted: by the number of checks that is selected."""
+NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
+"""How a day's rows are sorted."""
+
+
+def _as_of_now(ledger: Place) -> str:
+    """Return SQL for a ledger that an earlier version made, with the columns that it lacks."""
+    columns = ("target", "connector", "stream", *_ROW, "polled_at", "published_at", "counts")
+    lacking = f"0 AS `checks`, {literal(None)} AS `answer`, {literal(None)} AS `span`"
+    return f"(SELECT {names(columns, LEDGER)}, {lacking} FROM {ledger.sql} AS {LEDGER})"  # noqa: S608 - names of ours
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
@@ -153,7 +158,7 @@ class BigQueryLedger(Ledger):
         """Return each day's newest publish, by one query."""
         rows = self._read_rows(
             f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
-            f"ORDER BY {names(('day', 'generation'), LEDGER)}, `checks`"
+            f"ORDER BY {names(('day', 'generation', 'checks'), LEDGER)}"
         )
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
@@ -211,10 +216,11 @@ class BigQueryLedger(Ledger):
         try:
             return self._read(f"SELECT {LEDGER_COLUMNS}", rest)
         except ColumnError:  # no preflight has brought the ledger up to date yet
-            return self._read(f"SELECT {_EARLIER_COLUMNS}", rest)
+            return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=_as_of_now(self.ledger))
 
-    def _read(self, select: str, rest: str, joined: str = "") -> list[dict[str, Any]]:
-        sql = f"{select} FROM {self.ledger.sql} AS {LEDGER}{joined} WHERE {of_stream(self.target, self.key)} {rest}"
+    def _read(self, select: str, rest: str, joined: str = "", source: str | None = None) -> list[dict[str, Any]]:
+        source = source or self.ledger.sql
+        sql = f"{select} FROM {source} AS {LEDGER}{joined} WHERE {of_stream(self.target, self.key)} {rest}"
         try:
             # A query in the wrong location finds no table, and then the ledger would look empty.
             self.api.locate(self.ledger)

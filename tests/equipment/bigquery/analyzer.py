@@ -9,11 +9,12 @@ assigned to a variable is inserted into a column of the variable's type.
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_provider_connect.clients.bigquery.place import Place
 
@@ -50,12 +51,14 @@ class Statement:
     :param kind: its AST's class, such as ``MergeStatement``.
     :param set_columns: offsets in ``text``, in bytes, of columns that SET assigns to.
     :param in_transaction: whether it stands between BEGIN TRANSACTION and COMMIT.
+    :param bare: names that stand without an alias where a column, or a variable, may stand.
     """
 
     text: str
     kind: str
     set_columns: tuple[int, ...] = ()
     in_transaction: bool = False
+    bare: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,10 @@ class _Reader:
                 yield from self._declared(node)
             elif kind == "SingleAssignment":
                 value = self._text(node.expression)
-                yield self._statement(_assigning(node.variable.id_string, value), kind)
+                yield self._statement(_assigning(node.variable.id_string, value), kind, node.expression)
             elif kind == "IfStatement":
-                yield self._statement(f"SELECT IF({self._text(node.condition)}, 1, 0) AS condition", kind)
+                text = f"SELECT IF({self._text(node.condition)}, 1, 0) AS condition"
+                yield self._statement(text, kind, node.condition)
                 assert not node.elseif_clauses, "no script has them"
                 assert node.else_list is None, "no script has it"
                 yield from self.statements(node.then_list)
@@ -112,17 +116,18 @@ class _Reader:
             elif kind == "CommitStatement":
                 self.in_transaction = False
             else:
-                yield self._statement(self._text(node), kind, tuple(self._assigned(node)))
+                yield self._statement(self._text(node), kind, node, tuple(self._assigned(node)))
 
-    def _statement(self, text: str, kind: str, set_columns: tuple[int, ...] = ()) -> Statement:
-        return Statement(text, kind, set_columns, self.in_transaction)
+    def _statement(self, text: str, kind: str, node: Any, set_columns: tuple[int, ...] = ()) -> Statement:
+        return Statement(text, kind, set_columns, self.in_transaction, frozenset(_bare_names(node)))
 
     def _declared(self, node: Any) -> Iterator[Statement]:
         names = [one.id_string for one in node.variable_list.identifier_list]
         self.variables |= dict.fromkeys(names, self._text(node.type))
         if node.default_value is not None:
             for name in names:
-                yield self._statement(_assigning(name, self._text(node.default_value)), "VariableDeclaration")
+                text = _assigning(name, self._text(node.default_value))
+                yield self._statement(text, "VariableDeclaration", node.default_value)
 
     def _assigned(self, statement: Any) -> Iterator[int]:
         start = statement.parse_location_range.start
@@ -148,14 +153,39 @@ def nodes(node: Any) -> Iterator[Any]:
                 yield from nodes(part)
 
 
+# Where a path is no column: the name of a table, a type or a function, and what SET assigns to.
+_NO_COLUMN = {
+    "ASTTablePathExpression": {"path_expr"},
+    "ASTFunctionCall": {"function"},
+    "ASTSimpleType": {"type_name"},
+    "ASTUpdateSetValue": {"path"},
+    "ASTCreateTableStatement": {"name", "table_element_list", "partition_by"},
+    **{f"AST{kind}Statement": {"target_path"} for kind in ("Insert", "Update", "Delete", "Merge")},
+}
+
+
+def _bare_names(node: Any) -> Iterator[str]:
+    kind = type(node).__name__
+    if kind == "ASTPathExpression" and len(node.names) == 1:
+        yield node.names[0].id_string
+    for name, value in vars(node).items():
+        if name not in _NO_COLUMN.get(kind, ()):
+            for part in value if isinstance(value, list) else [value]:
+                if type(part).__name__.startswith("AST"):
+                    yield from _bare_names(part)
+
+
 class Analyzer:
-    """Analyzes statements over tables.
+    """Analyzes statements over tables. One that has passed over the same tables and variables is not analyzed again.
 
     :param tables: the fields of each, as the REST API has them.
     """
 
+    _passed: ClassVar[set[tuple[Any, ...]]] = set()
+
     def __init__(self, tables: Mapping[Place, Fields]) -> None:
         self.tables = dict(tables)
+        self._known = {paths(place.sql): json.dumps(list(fields), sort_keys=True) for place, fields in tables.items()}
         self._catalogs: dict[tuple[tuple[str, str], ...], int] = {}
 
     def check(self, sql: str, *, strict: bool = False) -> None:
@@ -165,28 +195,25 @@ class Analyzer:
         :raises RefusedError: with the first statement that is refused.
         """
         script = split(paths(sql))
-        catalog = self.catalog(script.variables)
         for statement in script.statements:
-            analyze(statement, catalog, strict=strict)
+            self.check_statement(statement, script.variables, strict=strict)
 
-    def catalog(self, variables: Mapping[str, str]) -> int:
-        """Return the id of the catalog of the tables and a script's variables."""
+    def check_statement(self, statement: Statement, variables: Mapping[str, str], *, strict: bool = False) -> None:
+        """Analyze one statement of a script with these variables.
+
+        :raises RefusedError: the analyzer refuses it.
+        """
+        named = tuple(fields for place, fields in self._known.items() if place in statement.text)
+        key = (statement, strict, named, tuple(variables.items()))
+        if key not in self._passed:
+            _analyze(_with_qualified_sets(statement) if strict else statement.text, self._catalog(variables), strict)
+            self._passed.add(key)
+
+    def _catalog(self, variables: Mapping[str, str]) -> int:
         key = tuple(variables.items())
         if key not in self._catalogs:
             self._catalogs[key] = _register(self.tables, {name: _type_of(kind) for name, kind in key})
         return self._catalogs[key]
-
-
-def analyze(statement: Statement, catalog: int, *, strict: bool = False) -> None:
-    """Analyze one statement.
-
-    :raises RefusedError: the analyzer refuses it.
-    """
-    text = _with_qualified_sets(statement) if strict else statement.text
-    try:
-        _analyze(text, catalog, strict=strict)
-    except Exception as error:
-        raise RefusedError(f"{error}\n{text[:2000]}") from None
 
 
 def _with_qualified_sets(statement: Statement) -> str:
@@ -229,12 +256,17 @@ def _service() -> Any:
     return local_service.ZetaSqlLocalService.get_instance()
 
 
-def _analyze(sql: str, catalog: int, *, strict: bool = False) -> bytes:
-    """Return the answer as it comes: to make objects of it takes longer than the analysis."""
-    request = _request(strict=strict)
+def _analyze(sql: str, catalog: int, strict: bool = False) -> bytes:
+    """Return the answer as it comes: to make objects of it takes longer than the analysis.
+
+    :raises RefusedError: the analyzer refuses the statement.
+    """
+    request, client = _request(strict=strict), _service().wasm_client
     request.sql_statement, request.registered_catalog_id = sql, catalog
-    client = _service().wasm_client
-    return bytes(client._call_grpc_method("ZetaSqlLocalService_Analyze", request.SerializeToString()))
+    try:
+        return bytes(client._call_grpc_method("ZetaSqlLocalService_Analyze", request.SerializeToString()))
+    except Exception as error:
+        raise RefusedError(f"{error}\n{sql[:2000]}") from None
 
 
 @cache

@@ -3,29 +3,59 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError
 from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
 from airflow_provider_connect.sinks._bigquery.columns.types import Field, columns
-from airflow_provider_connect.sinks._bigquery.erase_list import LIST_FIELDS, list_of
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.erase_list import (
+    LIST_FIELDS,
+    emptied,
+    lengthen_script,
+    list_of,
+    read_list,
+)
+from airflow_provider_connect.sinks._bigquery.erasing.script import (
+    Counted,
+    Searched,
+    Wanted,
+    count_query,
+    erase_script,
+    forget_script,
+    generation_without,
+)
+from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, BigQueryLedger, ensure_ledger, of_stream
 from airflow_provider_connect.sinks._bigquery.merge import tombstone_fields
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
+from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row, ranges_by_hand
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
-from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, STAGED_REJECT_FIELDS, Rejects
+from airflow_provider_connect.sinks._bigquery.preflight import check_buffer, require_only_newest
+from airflow_provider_connect.sinks._bigquery.problems import problems
+from airflow_provider_connect.sinks._bigquery.rejects import (
+    REJECT_FIELDS,
+    STAGED_REJECT_FIELDS,
+    Rejects,
+    rejects_by_day,
+    rejects_of,
+)
 from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script
 from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.script import publish_script
+from airflow_provider_connect.sinks._bigquery.split.ledger import TablesLedger
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS
+from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Ready, patch
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
@@ -182,6 +212,152 @@ class World:
             replaces_whole=self.plan.replaces_whole,
         )
         yield confirm_script(step)
+
+    @property
+    def recorder(self) -> Recorder:
+        """A BigQuery with the world's tables."""
+        return Recorder({place.id: self._table(place, fields) for place, fields in self.fields().items()})
+
+    def _table(self, place: Place, fields: list[Field]) -> Any:
+        from google.cloud import bigquery
+
+        table = bigquery.Table(place.id, [bigquery.SchemaField.from_api_repr(one) for one in fields])
+        table._properties["type"] = "TABLE"
+        if place in self.plan.written and self.filter_column is not None:
+            by = None if self.filter_column == "_PARTITIONTIME" else self.filter_column
+            table.time_partitioning = bigquery.TimePartitioning(field=by)
+            table.require_partition_filter = True
+            table._properties["streamingBuffer"] = {"estimatedRows": "1"}
+        return table
+
+    def of_ledger(self) -> Iterator[str]:
+        """Yield the SQL that makes and reads the ledger, the erase list and the rejects."""
+        api, tables = self.recorder, self.tables
+        where = {"target": tables.target, "ledger": tables.ledger, "key": KEY}
+        ledger = TablesLedger(api, **where, replaces_whole=self.plan.replaces_whole)
+        read_all(ledger)
+        ledger.tables()
+        ledger.tables(DAY, 2)
+        stream = of_stream(tables.target, KEY)
+        for fences, listed in ((0, 0), (1, 2)):
+            api.answer = {"fences": fences, "strangers": 0, "entries": 1, "erased": None, "listed": listed}
+            ensure_ledger(api, tables.ledger, tables.target, KEY)
+        api.answer = {"version": 1, "entries": 1, "column_name": "id", "salt": "5a", "digest": "d"}
+        erased = read_list(api, tables.target, stream, 1)
+        api.queries.append(emptied(tables.ledger, tables.target, stream))
+        longer, lists = erased.model_copy(update={"version": 2}), {"ledger": tables.ledger, "target": tables.target, "key": KEY}
+        api.queries.append(lengthen_script(**lists, stream=stream, longer=longer, added=["e'e"]))
+        api.answer = {"found": 0}
+        rejects_of(api, tables.rejects, KEY)
+        api.answer = None
+        for records in (0, 3):
+            rejects_by_day(api, tables.rejects, KEY, (DAY, DAY), records)
+        yield from api.queries
+
+    def of_preflight(self) -> Iterator[str]:
+        """Yield the SQL that looks for problems before the poll, and makes a table fit."""
+        api, tables, target = self.recorder, self.tables, self.tables.target
+        table = api.tables[target.id]
+        ready = Ready(self.staging.columns, self.filter_column, (), table)
+        problems(api, tables, self.schema, probes=False)
+        with suppress(RetriableError):
+            check_buffer(api, target, ready, [DAY], "replace")
+        patch(api, table, target, self.existing, [column.name for column in ready.columns])
+        if not self.parts and self.plan.replaces_whole:
+            ledger = BigQueryLedger(api, target, tables.ledger, KEY, replaces_whole=True)
+            api.answers = [None, {"kept": 0}]
+            require_only_newest(api, tables, ledger, ready)
+        by_hand = re.findall(r"CREATE TABLE .*\)(?=;)", ranges_by_hand(target.sibling(f"{target.table}_new"), "id"))
+        api.queries += [text.replace("first, end, step", "0, 10, 1") for text in by_hand]
+        yield from api.queries
+
+    def of_erase(self, column: str) -> Iterator[str]:
+        """Yield the SQL that takes people's rows out.
+
+        :param column: of the target, says whose a row is.
+        """
+        api, tables, plan = self.recorder, self.tables, self.plan
+        places = [place for place in plan.written if place != tables.target or not self.parts]
+        softly = self.staging.marked
+        searched = [
+            Searched(place, column, self.filter_column, partition_of_row(api.tables[place.id]), softly)
+            for place in places
+        ]
+        searched.append(Searched(tables.rejects, None))  # a table without the column
+        wanted = Wanted(tables.target, tuple(searched), "5a17", ("u'1", "u2"))
+        yield count_query(wanted)
+        counted = {DAY: Counted(1, 1, within=tuple(place.table for place in places), staying=(places[0].table,))}
+        before = LedgerRow(day=DAY, generation=4, checks=2, token="t", rows=9, polled_at=NOON)
+        rows = [generation_without(before, counted[DAY], token="erase1-0", run="erase/1")]
+        of_days: dict[str, Any] = {"counted": counted, "rows": rows, "followed": [before], "version": 1}
+        for last_day in (None, DAY):
+            yield erase_script(wanted, tables.ledger, KEY, **of_days, last_day=last_day)
+        if plan.merge is not None and plan.merge.tombstones is not None and column in plan.merge.key:
+            yield forget_script(replace(wanted, tables=(Searched(plan.merge.tombstones, column),)))
+
+
+class Recorder:
+    """Stands where the client of BigQuery does, keeps each query, and answers it with one row, or with none.
+
+    :param tables: by id.
+    """
+
+    def __init__(self, tables: dict[str, Any]) -> None:
+        self.tables = tables
+        self.queries: list[str] = []
+        self.answer: dict[str, Any] | None = None
+        self.answers: list[dict[str, Any] | None] = []
+        self.unknown: str | None = None
+        self.labels: dict[str, str] = {}
+        self.location = "EU"
+        self.client: Any = SimpleNamespace(
+            get_table=self._get_table,
+            get_dataset=lambda *_, **__: SimpleNamespace(location="EU"),
+            update_table=lambda table, *_, **__: table,
+            query=lambda sql, **_: self.queries.append(sql),
+        )
+
+    def locate(self, place: Place) -> str:
+        return self.location
+
+    def call(self, doing: str, function: Any, *args: Any, missing_seconds: float = 0.0, **more: Any) -> Any:
+        return function(*args, timeout=1.0, retry=None, **more)
+
+    def query(self, sql: str, **_: Any) -> tuple[list[dict[str, Any]], None]:
+        self.queries.append(sql)
+        if self.unknown is not None and self.unknown in sql:
+            raise ColumnError(f"Name {self.unknown} not found")
+        answer = self.answers.pop(0) if self.answers else self.answer
+        return ([] if answer is None else [answer]), None
+
+    def _get_table(self, name: str, **_: Any) -> Any:
+        if name not in self.tables:
+            raise MissingError(f"Not found: Table {name}")
+        return self.tables[name]
+
+
+def read_all(ledger: BigQueryLedger) -> None:
+    """Read a ledger in every way."""
+    ledger.row(DAY)
+    ledger.between(DAY, DAY)
+    kinds: tuple[SourceKind, ...] = ("day", "snapshot", "increment")
+    for kind in kinds:
+        ledger.newest(DAY, kind)
+    ledger.published(DAY, "a token")
+    ledger.days()
+    ledger.erased()
+
+
+def of_earlier_ledger() -> tuple[dict[Place, list[Field]], list[str]]:
+    """Return a ledger that the first version made, and the SQL that passes there, after other SQL did not."""
+    world = World()
+    api, tables = world.recorder, world.tables
+    api.unknown = "`checks`, 0)"
+    read_all(BigQueryLedger(api, tables.target, tables.ledger, KEY, replaces_whole=True))
+    later = {"checks", "answer", "erased", "tables", "span_number", "span"}
+    first = [one for one in LEDGER_FIELDS if one["name"] not in later]
+    known_to_all = [sql for sql in api.queries if not any(f".`{name}`" in sql for name in later)]
+    return {tables.ledger: first}, [sql for sql in known_to_all if "MAX(" not in sql]
 
 
 def worlds(table: str, names: tuple[str, ...] = ODD_NAMES) -> dict[str, World]:

@@ -105,12 +105,14 @@ def count_query(wanted: Wanted) -> str:
     # COALESCE: a comparison with NULL gives NULL, and a row without a value is nobody's. Rows without a value in the
     # partition's column have a partition of their own, which COUNT(DISTINCT …) leaves out.
     return (
-        "SELECT name, day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs AND NOT dead) AS rows_left,\n"
-        "  COUNTIF(theirs AND dead) AS gone_deleted,\n"
-        "  1 + COUNT(DISTINCT IF(theirs, part, NULL)) AS partitions FROM (\n"
-        f"  SELECT name, day, part, dead, COALESCE(made IN UNNEST({wanted.listed}), FALSE) AS theirs FROM (\n"
-        f"    {selects}\n  )\n"
-        ") WHERE TRUE GROUP BY name, day QUALIFY SUM(COUNTIF(theirs)) OVER (PARTITION BY day) > 0 ORDER BY day, name"
+        "SELECT r.name, r.day, COUNTIF(r.theirs) AS gone, COUNTIF(NOT r.theirs AND NOT r.dead) AS rows_left,\n"
+        "  COUNTIF(r.theirs AND r.dead) AS gone_deleted,\n"
+        "  1 + COUNT(DISTINCT IF(r.theirs, r.part, NULL)) AS partitions FROM (\n"
+        "  SELECT r.name, r.day, r.part, r.dead,\n"
+        f"    COALESCE(r.made IN UNNEST({wanted.listed}), FALSE) AS theirs FROM (\n"
+        f"    {selects}\n  ) AS r\n"
+        ") AS r WHERE TRUE GROUP BY r.name, r.day\n"
+        "QUALIFY SUM(COUNTIF(r.theirs)) OVER (PARTITION BY r.day) > 0 ORDER BY r.day, r.name"
     )
 
 
