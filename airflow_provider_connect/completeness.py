@@ -1,9 +1,11 @@
 """Whether an answer looks whole: what it is compared with, and what follows if it falls short.
 
-The driver asks before each publish; nothing here reads anything. Four rules, the first three for every source:
+The driver asks before each publish. Nothing here reads anything, except :func:`has_rows`, which asks the ledger. Four
+rules, the first three for every source:
 
 * ``on_empty``: an answer without rows for a day that has rows in the ledger, or because nothing could be had for any of
-  its parents;
+  its parents; with ``never`` any answer without rows. While no published day of the stream has a row, an empty publish
+  is warned of;
 * ``on_shrink``: an answer that lacks more than ``shrink_percent`` of the rows that it would replace;
 * ``row_bounds``: an answer far from the mean of the days before;
 * ``reconcile``: an answer far from the vendor's own count of the day.
@@ -25,13 +27,13 @@ erased that come late make it too large: as many lost rows pass unseen.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from airflow_provider_connect.sink import LedgerRow, OnEmpty
+from airflow_provider_connect.sink import Ledger, LedgerRow, OnEmpty
 from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.stage.counts import FILTERED
 from airflow_provider_connect.stage.manifest import Polled
@@ -50,6 +52,10 @@ Half of a day is far above the first, and a fault that takes more is one that a 
 RECONCILE_PERCENT = 1.0
 """Both figures are of one day and without duplicates. What differs rightly is what came between two questions, and what
 a vendor's reports leave out: far below one in a hundred. A cut answer lacks any part, mostly more than that."""
+
+
+_DAYS_AT_ONCE = 31
+"""How many days' rows are asked of a ledger at once."""
 
 
 class RowBounds(Wire):
@@ -106,6 +112,7 @@ def findings(
     earlier: LedgerRow | None,
     before: Sequence[LedgerRow] = (),
     result: Polled | None = None,
+    has_rows: Callable[[], bool] = lambda: True,
 ) -> list[Finding]:
     """Return what looks wrong with an answer.
 
@@ -116,6 +123,7 @@ def findings(
     :param earlier: the same; for the first snapshot of a day, the one of the day before.
     :param before: what the ledger has of the days before, for ``row_bounds``.
     :param result: what a transform made of the answer; None without one.
+    :param has_rows: tells whether any published day of the stream has a row. Asked of a publish without rows alone.
     """
     rows = answered(polled)
     found = [all_ignored(day, polled, on_empty)]
@@ -123,11 +131,15 @@ def findings(
         found.append(emptied(day, polled, replaced, on_empty))
         if result is not None and not any(found):
             found.append(made_nothing(day, polled, result, replaced, on_empty))
-    if earlier is not None and not any(found) and (rows or on_empty == "fail"):
+    if on_empty == "never" and not any(found):
+        found.append(refused_empty(day, polled, result))
+    if earlier is not None and not any(found) and (rows or on_empty != "accept"):
         found.append(shrunk(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
     if rules.row_bounds is not None:
         made = _kept(polled if result is None else result)
         found.append(out_of_bounds(day, made, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
+    if not any(found) and not (polled if result is None else result).rows_written and not has_rows():
+        found.append(never_had_rows(day, polled, result))
     return [each for each in found if each is not None]
 
 
@@ -136,6 +148,11 @@ def answered(of: Polled | LedgerRow) -> int:
     if isinstance(of, LedgerRow) and ROWS_POLLED in of.counts:
         return of.counts[ROWS_POLLED] + of.counts.get(FILTERED, 0)
     return _kept(of)
+
+
+def sent(of: Polled | LedgerRow) -> int:
+    """Return how many rows the vendor sent: those that it answered, with those that an erase list left out."""
+    return answered(of) + of.counts.get("erased", 0)
 
 
 def _kept(of: Polled | LedgerRow) -> int:
@@ -156,10 +173,8 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
     is_lost = earlier.rows and answered(earlier) > _newly_erased(polled, earlier)
     if on_empty == "accept" or answered(polled) or not is_lost:
         return None
-    read = max(polled.rows_read, polled.counts.get("rejected", 0))
-    answer = f"with {read:,} rows, none of which can be published" if read else "without a row"
     return Finding(
-        f"day {day}: the source answered {answer}, and would delete the {earlier.rows:,} published rows of "
+        f"day {day}: the source answered {_emptily(polled)}, and would delete the {earlier.rows:,} published rows of "
         f"{earlier.day} (generation {earlier.generation}): check why the source sent nothing; if that is right, set "
         "the operator's on_empty='accept' and clear the task",
         is_fatal=True,
@@ -181,6 +196,53 @@ def made_nothing(day: dt.date, polled: Polled, result: Polled, earlier: LedgerRo
     )
 
 
+def refused_empty(day: dt.date, polled: Polled, result: Polled | None) -> Finding | None:
+    """Refuse an answer, or a transform's result, that has no rows, whatever is published."""
+    if not answered(polled):
+        text, subject = f"the source answered {_emptily(polled)}", "the source, and the credentials' rights"
+    elif result is not None and polled.rows_written and not result.rows_written:
+        text = f"the transform made no row of the {polled.rows_written:,} that were polled"
+        subject = "the transform, and the tables that it reads"
+    else:
+        return None
+    return Finding(
+        f"day {day}: {text}, and on_empty='never' lets no such day pass: check {subject}; if the day is really empty, "
+        "set the operator's on_empty='fail' and clear the task",
+        is_fatal=True,
+    )
+
+
+def never_had_rows(day: dt.date, polled: Polled, result: Polled | None) -> Finding:
+    """Warn of a publish without rows into a stream that has none, as a wrong option or right would make it."""
+    if result is not None and polled.rows_written:
+        text = f"the transform made no row of the {polled.rows_written:,} that were polled"
+    elif answered(polled):
+        text = f"the source answered with {answered(polled):,} rows, and shapes left all of them out"
+    else:
+        text = f"the source answered {_emptily(polled)}"
+    return Finding(
+        f"day {day}: {text}, and no published day of this stream has a row: check the options that decide which rows "
+        "there are, and the credentials' rights; the operator's on_empty='never' fails a day that the source answers "
+        "without a row",
+        is_fatal=False,
+    )
+
+
+def has_rows(ledger: Ledger) -> bool:
+    """Tell whether any published day of a stream has a row. Reads the ledger, the newest days first."""
+    months = (
+        (max(first, last - ONE_DAY * (back + _DAYS_AT_ONCE - 1)), last - ONE_DAY * back)
+        for first, last in reversed(ledger.days().ranges)
+        for back in range(0, (last - first).days + 1, _DAYS_AT_ONCE)
+    )
+    return any(row.rows for begin, end in months for row in ledger.between(begin, end))
+
+
+def _emptily(polled: Polled) -> str:
+    read = max(polled.rows_read, polled.counts.get("rejected", 0))
+    return f"with {read:,} rows, none of which can be published" if read else "without a row"
+
+
 def all_ignored(day: dt.date, polled: Polled, on_empty: OnEmpty) -> Finding | None:
     """Refuse a day without a row because nothing could be had for any of its parents, unless the operator accepts it.
 
@@ -193,7 +255,7 @@ def all_ignored(day: dt.date, polled: Polled, on_empty: OnEmpty) -> Finding | No
         f"day {day}: there is not a row, as the answers for all its {parents:,} parents were such as errors says to "
         "ignore: check the credentials' rights, as some APIs answer as if nothing were there where a right is missing; "
     )
-    if on_empty == "fail":
+    if on_empty != "accept":
         return Finding(text + "if it is right, set the operator's on_empty='accept' and clear the task", is_fatal=True)
     return Finding(text + "it is published all the same, as on_empty='accept' says", is_fatal=False)
 

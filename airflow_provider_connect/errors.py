@@ -37,6 +37,13 @@ class ConfigError(ConnectError):
     exit_code: ClassVar[int] = 78
 
 
+class RowsLostError(ConfigError):
+    """A stream that is followed by its cursor began anew, so that rows to come would be passed by.
+
+    The driver keeps an alarm in the ledger, which stands until a person answers it. Elsewhere it is a ConfigError.
+    """
+
+
 class RetriableError(ConnectError):
     """The same work may succeed later.
 
@@ -199,3 +206,15 @@ def worst(failures: list[Failure]) -> Failure | None:
         ),
     )
     return ranked[0] if ranked else None
+
+
+def refuse_text(name: str, values: object) -> None:
+    """Check that an argument that takes several values is not one text, whose characters would count as the values.
+
+    Every public function outside pydantic's models that takes a sequence asks this first.
+
+    :param name: the argument's, for the message.
+    :raises ConfigError: it is a text or bytes. The text itself stands in no message.
+    """
+    if isinstance(values, (str, bytes, bytearray)):
+        raise ConfigError(f"{name}: give a list, also of one value, not a {type(values).__name__}")

@@ -10,6 +10,7 @@ from pydantic import Field
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Intent, OnEmpty
+from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.transform import Transform
@@ -63,6 +64,7 @@ class JobConfig(Wire):
     :param rejects_keep: what the source's rejects keep of their records.
     :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
     :param transform: what happens to a frozen day before it is published.
+    :param definition: the parts that decide the stream's rows, as options, connection and shapes say.
     """
 
     source_name: str
@@ -83,6 +85,7 @@ class JobConfig(Wire):
     rejects_keep: RejectsKeep = "record"
     sealed_connections: SealedConnections | None = None
     transform: Transform | None = None
+    definition: StreamDefinition = Field(default_factory=StreamDefinition)
     labels: dict[str, str] = Field(default_factory=dict)
     progress_seconds: float = Field(default=5.0, gt=0)
 
@@ -98,6 +101,8 @@ class JobConfig(Wire):
 
 
 DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
+SETTLED: tuple[DayStatus, ...] = ("published", "already_published", "unchanged", "superseded", "overtaken")
+"""Those that settle a day: its stream has nothing to do for it any more."""
 
 
 def _told(default: Any, unit: str, description: str, example: Any) -> Any:
@@ -231,6 +236,13 @@ class Totals(Wire):
         "`transform=`, `sql_session` is the part of `start` that Spark SQL and the check of the transform took.",
         {"start": 3.1, "work": 42.6, "total": 46.2},
     )
+    warnings: tuple[str, ...] = _told(
+        (),
+        "",
+        "Changes of what decides the stream's rows, such as `event` or `where`, with the command that lists the days "
+        "that were loaded otherwise.",
+        ['event was ["signup"], and is ["signup", "page view"]. Loaded otherwise: 12 of 40 published days. …'],
+    )
 
 
 TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
@@ -257,6 +269,7 @@ class JobReport(Wire):
     :param staged_columns: the same of the rows that are published, where shapes made others of them; ``made_of`` names
         the source's columns behind each of those.
     :param result_columns: the same of a transform's result; None without a transform.
+    :param warnings: changes of the stream's definition that are told, and that fail nothing.
     """
 
     attempt: str
@@ -277,6 +290,7 @@ class JobReport(Wire):
     staged_columns: dict[str, str] = Field(default_factory=dict)
     made_of: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     result_columns: dict[str, str] | None = None
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
@@ -297,6 +311,7 @@ class JobReport(Wire):
             rejected=sum(day.rejected for day in self.days),
             retries=sum(day.retries for day in self.days),
             seconds={name: round(value, 3) for name, value in self.seconds.items()},
+            warnings=self.warnings,
         ).model_dump(mode="json")
 
     def summary(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Offsets: which days of a stream are done, as an Airflow Variable that follows the sink's ledger.
+"""Offsets: which days of a stream are settled, as an Airflow Variable that follows the sink's ledger.
 
 The ledger is the truth. Variables have no compare-and-set, so an offset is not modified but recomputed: write what the
 ledger says, read the ledger again, and repeat until it no longer moves. However many tasks finish at the same time, the
@@ -26,10 +26,10 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.sink import Ledger, Sink
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, Settled
 
 PREFIX = "connect_offset/"
-_DESCRIPTION = "Days that are done; recomputed from the sink's ledger after every task."
+_DESCRIPTION = "Days that are settled; recomputed from the sink's ledger after every task."
 _KEY_CHARS = 250  # of Airflow's column for Variable keys
 _ROUNDS = 100
 
@@ -37,11 +37,11 @@ _log = logging.getLogger(__name__)
 
 
 class Offset(BaseModel):
-    """What is done of one stream in one sink.
+    """What is settled of one stream in one sink.
 
-    :param days: ranges of done days, both ends included, in the source's zone.
-    :param position: the last day of those done without a gap since ``origin``; None if ``origin`` is not done.
-    :param origin: the first day wanted; None counts from the first done day.
+    :param days: ranges of settled days (:mod:`.window`), both ends included, in the source's zone.
+    :param position: the last day of those settled without a gap since ``origin``; None if ``origin`` is not settled.
+    :param origin: the first day wanted; None counts from the first settled day.
     :param origin_is_set: whether somebody has set the origin, so that start dates do not move it.
     """
 
@@ -59,21 +59,27 @@ class Offset(BaseModel):
 
     @property
     def done(self) -> DaySet:
-        """The done days as a set."""
+        """The settled days as a set."""
         return DaySet(ranges=self.days)
+
+    @property
+    def settled(self) -> Settled:
+        """The settled days, with what follows from them."""
+        return Settled(self.done, self.origin)
 
     @classmethod
     def of(
-        cls, source: Source, sink: Sink, done: DaySet, origin: dt.date | None, *, origin_is_set: bool = False
+        cls, source: Source, sink: Sink, published: DaySet, origin: dt.date | None, *, origin_is_set: bool = False
     ) -> Offset:
-        """Make the offset of a stream from its done days."""
+        """Make the offset of a stream from its published days."""
+        settled = Settled.of(published, origin, replaces_whole=sink.replaces_whole(source.kind))
         return cls(
             connector=source.name,
             stream=source.stream_key,
             sink=sink.name,
             target=sink.target,
-            days=done.ranges,
-            position=done.position(origin),
+            days=settled.days.ranges,
+            position=settled.position,
             origin=origin,
             origin_is_set=origin_is_set,
             updated_at=dt.datetime.now(dt.UTC),
@@ -152,16 +158,16 @@ def follow(
     :raises RetriableError: if the ledger keeps moving, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
-    done, before = ledger.days(), variables.read(key)
+    published, before = ledger.days(), variables.read(key)
     _warn_of_another_origin(key, before, origin)
     first = parsed(before)
     overruled = first.origin if origin is not None and first is not None and first.origin_is_set else None
     for _ in range(_ROUNDS):
         wanted = _origin(parsed(before), start, origin, overruled)
-        offset = Offset.of(source, sink, done, wanted[0], origin_is_set=wanted[1])
+        offset = Offset.of(source, sink, published, wanted[0], origin_is_set=wanted[1])
         after = before
         if not _says(before, offset):
-            _warn_of_lead(key, before, offset)
+            _warn_of_lead(key, before, source, sink, published)
             variables.write(key, offset.model_dump_json(), _DESCRIPTION)
             after = variables.read(key)
             if after is None:
@@ -177,9 +183,9 @@ def follow(
             stored.origin_is_set,
         )
         again = ledger.days()
-        if again == done and stands:
+        if again == published and stands:
             return offset
-        done, before = again, variables.read(key)
+        published, before = again, variables.read(key)
     raise RetriableError(f"offset {key!r}: the ledger moved {_ROUNDS} times while the offset was recomputed")
 
 
@@ -204,14 +210,14 @@ def _says(text: str | None, offset: Offset) -> bool:
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
 
-def _warn_of_lead(key: str, text: str | None, offset: Offset) -> None:
+def _warn_of_lead(key: str, text: str | None, source: Source, sink: Sink, published: DaySet) -> None:
     if text is None:
         return
     stored = parsed(text)
     if stored is None:
         _log.warning("offset %s did not hold an offset; it is written anew from the ledger", key)
         return
-    ahead = DaySet.of(set(stored.done) - set(offset.done))
+    ahead = DaySet.of(set(stored.done) - set(Offset.of(source, sink, published, stored.origin).done))
     if len(ahead):
         spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in ahead.ranges)
         _log.warning("offset %s held days that the sink's ledger does not have: %s; they are removed", key, spans)

@@ -37,7 +37,7 @@ import datetime as dt
 from typing import Any
 
 from airflow_provider_connect.errors import OvertakenError, SupersededError
-from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sink import DefinitionInForce, LedgerRow, Publish
 from airflow_provider_connect.stage.erasing import is_erase_run
 from airflow_provider_connect.stage.manifest import Seen
 
@@ -69,6 +69,23 @@ def seen_in(newest: LedgerRow | None, erased: int = 0) -> Seen:
     if newest is None:
         return Seen(erased=erased)
     return Seen(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
+
+
+def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> None:
+    """Refuse a publish if the stream's definition has changed since its attempt looked. Pure.
+
+    Called in the step that commits. The attempt then looks again, and compares its definition with the one in force.
+
+    :raises OvertakenError: another definition than the attempt's own is in force, and the attempt did not see it.
+    """
+    if in_force is None or publish.definition is None:
+        return
+    if in_force.digest not in (publish.definition, publish.definition_seen):
+        raise OvertakenError(
+            f"{publish.key} {publish.day}: days with another definition ({in_force.digest}) were published since this "
+            f"attempt looked; what {publish.intent.run} staged stays unpublished",
+            by=f"definition {in_force.digest}",
+        )
 
 
 def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
@@ -159,5 +176,6 @@ def row_of(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
         attempt=publish.manifest.attempt,
         polled_at=publish.manifest.polled_at,
         span=publish.manifest.span,
+        definition=publish.definition,
         **(values | fields),
     )

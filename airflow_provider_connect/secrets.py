@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from airflow_provider_connect.errors import refuse_text
+
 HIDDEN_NAME = (
     r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|oauthbearer\.config$"
     r"|(?:^|[^a-z])sas(?:[^a-z]|$)"
@@ -51,6 +53,7 @@ class Secrets:
     """Values that must not be shown."""
 
     def __init__(self, values: Iterable[str]) -> None:
+        refuse_text("values", values)
         parts = {value: [re.escape(part) for part in _NOT_SHOWN.split(value) if part] for value in values if value}
         self._patterns = [re.compile(_REPLACED.join(shown)) for shown in parts.values() if shown]
         self._not_shown = [value for value, shown in parts.items() if not shown]

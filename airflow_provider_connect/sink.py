@@ -24,88 +24,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
-from pydantic import Field
-
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.ledger import DefinitionInForce, Intent, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.stage.differences import Differences
-from airflow_provider_connect.stage.erasing import EraseList, Erasure
+from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
-from airflow_provider_connect.stage.spans import Span
-from airflow_provider_connect.window import ONE_DAY, Day, DaySet, SourceKind
-from airflow_provider_connect.wire import Wire
+from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.stage.tables import Tables
 
+__all__ = [
+    "Connections",
+    "DefinitionInForce",
+    "Intent",
+    "Ledger",
+    "LedgerRow",
+    "OnEmpty",
+    "Publish",
+    "Publisher",
+    "Sink",
+    "StreamKey",
+]
+
 Connections = dict[str, Connection]
-OnEmpty = Literal["fail", "accept"]
-"""What an answer without rows means where rows are published already: a mistake, or that they are gone."""
-
-
-class StreamKey(Wire):
-    """Which stream a ledger row is about: the connector's name and the source's own name for the stream."""
-
-    connector: str
-    stream: str
-
-    def __str__(self) -> str:
-        """Return ``connector/stream``."""
-        return f"{self.connector}/{self.stream}"
-
-
-class Intent(Wire):
-    """Who wants a day published: the same over retries and crashes, another after a clear or a new run.
-
-    :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
-    :param run: the task's own run, and where to look in Airflow: ``dag_id/run_id/task_id``, with ``[map index]``
-        behind it for a mapped task. Clears keep it, and so does a run that is deleted and made again.
-    :param clear_number: how often the run was cleared; starts at 0 again when the run is made again.
-    """
-
-    token: str
-    run: str
-    clear_number: int = 0
-
-
-class LedgerRow(Wire):
-    """One published day, as the sink remembers it.
-
-    :param generation: 1 for a day's first publish, one more for every reload.
-    :param checks: how often this generation was confirmed: the source gave the same answer again.
-    :param token: the intent it was published for, or confirmed for last; ``run`` and ``clear_number`` are that
-        intent's. All that tells of the data stays as it was published.
-    :param rows: rows visible in the sink, without those that are soft-deleted.
-    :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it; the last
-        includes what the sink itself set aside.
-    :param answer: what was published and how: :class:`Publish` says more. None if it is not known.
-    :param polled_at: when the source was asked, UTC, last of all if it was confirmed; for people, like
-        ``published_at``: no clock decides anything.
-    :param span: what an increment has read; None of other rows.
-    :param reference: what the sink calls the publish, for people: a job's or a transaction's id.
-    :param link: where a person can look at it; an https URL.
-    """
-
-    day: dt.date
-    generation: int
-    checks: int = 0
-    token: str
-    rows: int
-    run: str | None = None
-    clear_number: int = 0
-    digest: str | None = None
-    answer: str | None = None
-    attempt: str | None = None
-    counts: dict[str, int] = Field(default_factory=dict)
-    polled_at: dt.datetime | None = None
-    published_at: dt.datetime | None = None
-    span: Span | None = None
-    reference: str | None = None
-    link: str | None = None
+OnEmpty = Literal["fail", "accept", "never"]
+"""What an answer without rows means: a mistake where rows are published, that they are gone, or always a mistake."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +69,8 @@ class Publish:
         is visible asks that, too.
     :param answer: 32 hex digits, a digest of the answer's contents and of all that decides what becomes of them: the
         options of source and sink, the target and this package's version. None if it is not known.
+    :param definition: digest of the stream's definition; the ledger has its note already.
+    :param definition_seen: digest of the definition in force when this attempt looked; None if there was none.
     """
 
     key: StreamKey
@@ -131,58 +83,14 @@ class Publish:
     labels: Mapping[str, str] = field(default_factory=dict)
     on_empty: OnEmpty = "fail"
     answer: str | None = None
-
-
-class Ledger(ABC):
-    """What one stream has published into one sink: the truth that offsets follow. Driver and Airflow task."""
-
-    @abstractmethod
-    def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, None if it never was. Reads the sink anew."""
-
-    @abstractmethod
-    def days(self) -> DaySet:
-        """Return every published day. Reads the sink anew."""
-
-    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
-
-        Reads the sink anew: day by day, where a sink cannot ask about several days at once. Of a row's details, only
-        ``rows``, ``generation``, ``polled_at`` and counts that :data:`.stage.counts.LATE_COUNTS` names need
-        to be there.
-        """
-        days = (first + ONE_DAY * i for i in range((last - first).days + 1))
-        return [row for day in days if (row := self.row(day)) is not None]
-
-    def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the next one of a day must follow; None where there is none. Reads the sink anew.
-
-        That is the day's own newest. A sink in which a snapshot replaces the whole returns the stream's newest
-        snapshot instead, of whatever day. What came since its ``polled_at`` is counted as late. Of increments it is the
-        day's own; of a day that has none yet, the stream's newest, which is the one whose span has the highest number.
-        """
-        return self.row(day)
-
-    def erased(self) -> EraseList:
-        """Return whose rows are kept out of the stream. Reads the sink anew; nobody's, where a sink cannot erase."""
-        return EraseList()
-
-    @abstractmethod
-    def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent; None if nothing was. Reads the sink anew.
-
-        A later generation may have covered it: the sink remembers the tokens of earlier ones. So it does the tokens of
-        those that confirmed a generation.
-
-        :raises ConfigError: a sink that only adds refuses a day that another intent has published.
-        """
+    definition: str | None = None
+    definition_seen: str | None = None
 
 
 class Sink(Options, ABC):
     """Base of every sink. Subclasses set ``name`` to their file's name.
 
-    ``connection_types`` holds the options that name an Airflow connection, each with the types it may be of; none
-    where the environment's own rights count.
+    ``connection_types`` has the options that name an Airflow connection, each with the types that it may be of.
     """
 
     name: ClassVar[str]
@@ -204,11 +112,12 @@ class Sink(Options, ABC):
         """URI of the Airflow asset that stands for the target."""
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing.
-
-        :param kind: what the source's rows are.
-        """
+        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing."""
         return True
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of the whole target, and so supersedes those of all earlier days."""
+        return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Say which options mean nothing for rows of a kind; [] if all do. No network."""
@@ -222,6 +131,10 @@ class Sink(Options, ABC):
     def reloads(self) -> bool:
         """Whether a day may be published again: not where that would double its rows."""
         return True
+
+    def identifies_by_key(self, kind: SourceKind) -> bool:
+        """Tell whether rows are merged, compacted or kept as deleted by their key, so that another key doubles them."""
+        return False
 
     @property
     def keeps_spans(self) -> bool:
@@ -271,6 +184,21 @@ class Publisher(Closable, ABC):
     @abstractmethod
     def ledger(self) -> Ledger:
         """The stream's ledger; of a target that does not exist yet, an empty one."""
+
+    @property
+    @final
+    def can_note(self) -> bool:
+        """Whether the sink's ledger keeps notes: whether it defines :meth:`note`."""
+        return type(self).note is not Publisher.note
+
+    def note(self, note: LedgerNote) -> None:
+        """Keep a note beside the stream's days. Driver and command line; safe to repeat, and after :meth:`preflight`.
+
+        It is there for :meth:`.Ledger.notes` when this returns. A note that is there already stays as it is.
+
+        :raises RetriableError: the sink is away.
+        """
+        raise NotImplementedError
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish, before the first request to the source. Driver, once a job.
@@ -373,20 +301,20 @@ class Publisher(Closable, ABC):
         """
         raise NotImplementedError
 
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
         """Put values on the erase list, then take their rows out of every day that has some. No job need stand still.
 
         Safe to repeat, also after a kill: values that are on the list already are searched for again.
 
-        :param kind: what the source's rows are.
-        :raises ConfigError: the target has no such column, or its list is full or of another column.
+        :param shaping: of the shapes that made the values (texts, as the target has them): for the list.
+        :raises ConfigError: the target has no such column, or its list is full, of another column or of other shapes.
         :raises RetriableError: the sink is away, or others kept winning the race: the rest is to be erased yet.
         """
         raise NotImplementedError
 
-    def not_searched(self) -> str | None:
-        """Say where records are that :meth:`erase` does not look into, such as rejects; None if there are none."""
-        return None
+    def copies(self) -> list[str]:
+        """Name each place, such as rejects, that may hold such rows and that :meth:`erase` leaves, and what clears it."""
+        return []
 
     def abort(self, publish: Publish, token: Any) -> None:
         """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""

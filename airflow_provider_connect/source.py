@@ -30,6 +30,7 @@ from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
 
@@ -97,6 +98,8 @@ class Source(Options, ABC):
     connection_types: ClassVar[tuple[str, ...]]
     connection_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the connection's extra that decide which rows are read; none of them a secret."""
+    row_options: ClassVar[Mapping[str, RowRole]] = {}
+    """Options of the :class:`.StreamDefinition`; a dot leads into an option's fields, as in ``records.key``."""
 
     conn_id: str = Field(description="Airflow connection that holds where the source is and who may read it.")
     retry_budget_seconds: float = Field(
@@ -123,8 +126,7 @@ class Source(Options, ABC):
     def kind(self) -> SourceKind:
         """What the rows are, as the stream is configured: those of a day, a snapshot of the whole, or an increment.
 
-        Increments are polled one day after the other, whatever ``parallel_days`` says: each begins where the last one
-        ended. Then the poller has :meth:`Poller.follow`.
+        Increments are polled one day after the other: each begins where the last one ended (:meth:`Poller.follow`).
         """
         return "day"
 
@@ -132,6 +134,11 @@ class Source(Options, ABC):
     def reloads(self) -> bool:
         """Whether an earlier day can be asked for again. Not if its rows are what there is when somebody asks."""
         return self.kind == "day"
+
+    @property
+    def reloads_when_lost(self) -> bool:
+        """Whether an increment reads all rows again where the stream cannot be followed any more."""
+        return False
 
     @property
     @abstractmethod
@@ -142,6 +149,10 @@ class Source(Options, ABC):
     def timezone(self) -> str:
         """IANA zone whose calendar days this source counts in."""
         return "UTC"
+
+    def connection_parts(self, connection: Connection) -> dict[str, str | None]:
+        """Return how the connection, in an option's place or beside it, decides which rows are read. No secret."""
+        return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
         """Say what is wrong with these options and this connection together; [] when nothing is.
@@ -279,7 +290,8 @@ class Poller(Closable, ABC):
         May ask the source. A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values``
         says that its values repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was
         parsed already, else ``unchecked``. The schema's own metadata may have ``record_name``, a full name such as
-        ``connect.x.Post`` for the row's schema, where a sink registers one.
+        ``connect.x.Post`` for the row's schema, where a sink registers one, and ``key``: a JSON list of pairs of column
+        and class of its values that ``record_key`` is made of, [] without such columns.
         """
 
     @abstractmethod
@@ -306,6 +318,7 @@ class Poller(Closable, ABC):
             some position before all others if there never was a row. At most :data:`.stage.spans.MOST_CHARACTERS`
             characters, none of them a secret, since the ledger keeps it.
         :raises ConfigError: the position is none of this source's.
+        :raises RowsLostError: what comes would be passed by; not if it ``reloads_when_lost``.
         """
         raise NotImplementedError
 

@@ -32,10 +32,17 @@ from tests.equipment.kafka.java import kafka_java  # noqa: E402
 from tests.equipment.kafka.registry import registry  # noqa: E402
 from tests.equipment.sql.fixtures import (  # noqa: E402
     either,
+    every,
     mariadb,
     mariadb_server,
+    mysql,
+    mysql_like,
+    mysql_server,
     postgresql,
     postgresql_server,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+    tell_versions,
 )
 from tests.equipment.time_limits import (  # noqa: E402
     pytest_collection_modifyitems,
@@ -58,7 +65,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    tell_versions(session.config)
     gc.unfreeze()  # what libraries tear down at the end must be found
 
 
@@ -68,6 +76,7 @@ __all__ = [
     "dataset",
     "either",
     "emulator",
+    "every",
     "google_connection",
     "kafka_connection",
     "kafka_java",
@@ -75,6 +84,9 @@ __all__ = [
     "kafka_target",
     "mariadb",
     "mariadb_server",
+    "mysql",
+    "mysql_like",
+    "mysql_server",
     "postgresql",
     "postgresql_server",
     "proxied",
@@ -85,6 +97,8 @@ __all__ = [
     "pytest_runtest_protocol",
     "pytest_runtest_teardown",
     "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
     "pytest_unconfigure",
     "registry",
 ]

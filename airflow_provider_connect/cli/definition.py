@@ -38,6 +38,10 @@ _SOME_DAYS = _arg(
     "--days", help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: 30 days until yesterday)"
 )
 _RECORDS = _arg("--records", action="store_true", help="Print the records themselves, which are your data")
+_CHANGED = _arg(
+    "--changed", action="store_true", help="List the days that were loaded with other options than the DAG's"
+)
+_FROM = _arg("--from", required=True, help="'now', or a position as the command itself shows them")
 _DRY_RUN = _arg("--dry-run", action="store_true", help="List what would be deleted, and delete nothing")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
@@ -129,7 +133,19 @@ _COMMANDS = (
         name="plan",
         help="Say what days cost before they are loaded: requests, and how long they take",
         func=lazy_load_command(f"{_ROOM}.plan.show_plan"),
-        args=(_DAG_ID, _TASK_ID, _DAYS, *_OF_A_DAG),
+        args=(_DAG_ID, _TASK_ID, _DAYS, _CHANGED, *_OF_A_DAG),
+    ),
+    ActionCommand(
+        name="accept",
+        help="Note that a task's other options, zone or key are meant, so that its next run goes on",
+        func=lazy_load_command(f"{_ROOM}.accept.accept"),
+        args=(_DAG_ID, _ONE_TASK_ID, ARG_YES, *_OF_A_DAG),
+    ),
+    ActionCommand(
+        name="resume",
+        help="Answer an alarm about lost rows: say where the stream goes on",
+        func=lazy_load_command(f"{_ROOM}.resume.resume"),
+        args=(_DAG_ID, _ONE_TASK_ID, _FROM, ARG_YES, *_OF_A_DAG),
     ),
     ActionCommand(
         name="run",

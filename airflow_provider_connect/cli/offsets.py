@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.printing import agreed, note, show
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
@@ -33,7 +33,7 @@ def show_offset(args: Namespace) -> None:
     if offset is None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
     days = tuple(_ends(first, last) for first, last in offset.days)
-    fields = _line(name, offset) | {"days": days, "missing": _spans(gaps(offset))}
+    fields = _line(name, offset) | {"days": days, "missing": _spans(offset.settled.gaps)}
     if args.output in ("json", "yaml"):
         show([fields], args.output)
     else:
@@ -49,7 +49,7 @@ def list_gaps(args: Namespace) -> int:
         {"offset": name, "from": first, "to": last, "days": (last - first).days + 1}
         for name, offset in chosen.items()
         if offset is not None
-        for first, last in gaps(offset).ranges
+        for first, last in offset.settled.gaps.ranges
     ]
     show(rows, args.output)
     for name in unreadable:
@@ -80,13 +80,6 @@ def export_offsets(args: Namespace) -> None:
     sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
-def gaps(offset: Offset) -> DaySet:
-    """Return the days that are not done, from the first wanted day to the last done one."""
-    if not offset.days:
-        return DaySet()
-    return offset.done.missing(offset.origin or offset.days[0][0], offset.days[-1][1])
-
-
 def _line(name: str, offset: Offset | None) -> dict[str, Any]:
     if offset is None:
         fields = ("source", "stream", "sink", "target", "position", "done", "gaps", "origin", "updated_at")
@@ -99,7 +92,7 @@ def _line(name: str, offset: Offset | None) -> dict[str, Any]:
         "target": offset.target,
         "position": offset.position,
         "done": len(offset.done),
-        "gaps": len(gaps(offset)),
+        "gaps": len(offset.settled.gaps),
         "origin": offset.origin,
         "updated_at": offset.updated_at,
     }
@@ -121,10 +114,7 @@ def _found(name: str) -> tuple[str, Offset | None]:
 def _agreed(name: str, offset: Offset | None) -> bool:
     what = "which is no offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
     note(f"Offset {name!r} ({what}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost.")
-    try:
-        return input("Delete it? (yes/no) ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    return agreed("Delete it?")
 
 
 def _spans(days: DaySet) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider_connect.cli.changed import changed_days
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.planning import plan
 from airflow_provider_connect.sink import Ledger, LedgerRow
-from airflow_provider_connect.window import Day, parse_days
+from airflow_provider_connect.window import Day, Settled, parse_days
 
 _MEASURED_DAYS = 7
 
@@ -22,7 +23,10 @@ _MEASURED_DAYS = 7
 def show_plan(args: Namespace) -> None:
     """Print a line for each task."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
-    show([_line(task, args.days) for task in tasks], args.output)
+    if args.changed:
+        show([line for task in tasks for line in changed_days(task, args.days)], args.output)
+    else:
+        show([_line(task, args.days) for task in tasks], args.output)
 
 
 def _line(task: Task, text: str) -> dict[str, Any]:
@@ -41,18 +45,21 @@ def _line(task: Task, text: str) -> dict[str, Any]:
             return fields | _measured(pipeline, publisher.ledger, days)
     except ConnectError as error:  # the plan stands without what the sink knows
         note(f"{task.name}: what earlier days took is not known: {error}")
-        return fields | dict.fromkeys(("published", "rows_a_day", "seconds_a_day", "hours_of_work"))
+        return fields | dict.fromkeys(("published", "settled", "rows_a_day", "seconds_a_day", "hours_of_work"))
 
 
 def _measured(pipeline: Pipeline, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
     """Return what the newest days of the ledger tell of these."""
-    done = ledger.days()
-    newest = sorted(done)[-_MEASURED_DAYS:]
+    published = ledger.days()
+    replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
+    settled = Settled.of(published, days[0].date, replaces_whole=replaces_whole).days
+    newest = sorted(published)[-_MEASURED_DAYS:]
     rows = [row for date in newest if (row := ledger.row(date)) is not None]
     seconds = median_seconds(rows)
     hours = None if seconds is None else len(days) * seconds / pipeline.source.parallel_days / 3600
     return {
-        "published": sum(day.date in done for day in days),
+        "published": sum(day.date in published for day in days),
+        "settled": sum(day.date in settled for day in days),
         "rows_a_day": round(statistics.median(row.rows for row in rows)) if rows else None,
         "seconds_a_day": None if seconds is None else round(seconds, 1),
         "hours_of_work": None if hours is None else round(hours, 2),

@@ -30,6 +30,14 @@ def note(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+def agreed(question: str) -> bool:
+    """Ask a person on the terminal; without one the answer is no."""
+    try:
+        return input(f"{question} (yes/no) ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
 def _cell(value: Any, output: str) -> Any:
     if isinstance(value, Mapping) and output in ("json", "yaml"):
         return {str(name): _cell(each, output) for name, each in value.items()}

@@ -10,7 +10,14 @@ from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import SILENT, left_behind, local_stage, local_stage_path, stage_name
+from airflow_provider_connect.stage.temporary import (
+    SILENT,
+    left_behind,
+    local_stage,
+    local_stage_path,
+    polled_root,
+    stage_name,
+)
 from airflow_provider_connect.stage.temporary import sweep as sweep_stage
 
 
@@ -31,11 +38,10 @@ def _listed(task: Task) -> list[str]:
         found = publisher.leftovers()
     if found is None:
         note(f"{task.name}: sink {pipeline.sink.name!r} cannot list what it would delete")
-    stage = _stage(pipeline, connections)
-    if stage is None:
-        return found or []
-    staged = left_behind(stage, stage.now() - SILENT)
-    return [*(found or ()), *(f"{stage.url}/{name}" for names in staged.values() for name in names)]
+    folders = _folders(pipeline, connections)
+    staged = {folder.url: left_behind(folder, folder.now() - SILENT) for folder in folders}
+    names = [f"{url}/{name}" for url, attempts in staged.items() for names in attempts.values() for name in names]
+    return [*(found or ()), *names]
 
 
 def _swept(task: Task) -> int:
@@ -43,11 +49,20 @@ def _swept(task: Task) -> int:
     connections = pipeline.sink_connections()
     with pipeline.publisher(connections) as publisher:
         deleted = publisher.sweep()
-    stage = _stage(pipeline, connections)
-    return deleted if stage is None else deleted + sweep_stage(stage, stage.now() - SILENT)
+    return deleted + sum(sweep_stage(folder, folder.now() - SILENT) for folder in _folders(pipeline, connections))
 
 
-def _stage(pipeline: Pipeline, connections: Connections) -> Folder | None:
+def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
+    """Return where attempts leave files that are not the sink's: its own stage has days that wait for a transform."""
+    own, stage = pipeline.sink.stage_root(connections), stage_of(pipeline, connections)
+    root = stage if own is None else Folder(own)
+    if root is None:
+        return []
+    polled = [polled_root(root)] if polled_root(root).files() else []
+    return [*([] if stage is None else [stage]), *polled]
+
+
+def stage_of(pipeline: Pipeline, connections: Connections) -> Folder | None:
     """Return where a task stages days that its sink does not keep; None if the sink does, or nothing is there."""
     if pipeline.sink.stage_root(connections) is not None:
         return None

@@ -54,7 +54,11 @@ def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], sayi
 
 
 def run(
-    command: Sequence[str], doing: str, seconds: float = FETCH_SECONDS, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    doing: str,
+    seconds: float = FETCH_SECONDS,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> str:
     """Return a command's output.
 
@@ -64,6 +68,7 @@ def run(
         return subprocess.run(
             command,
             env=env,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

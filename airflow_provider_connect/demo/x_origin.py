@@ -12,6 +12,7 @@ from airflow_provider_connect.demo.delta_target import DeltaTarget
 from airflow_provider_connect.demo.origin import Origin
 from airflow_provider_connect.demo.target import Target
 from airflow_provider_connect.demo.x.posts import Timeline
+from airflow_provider_connect.demo.x.search import renamed
 
 QUERIES = ("coffee -is:repost", "tea OR rain")
 """Those of the example DAG."""
@@ -49,7 +50,7 @@ class Posts:
 
     def kept(self, date: dt.date) -> Iterator[dict[str, Any]]:
         """Yield each post of a day that a query finds, with those queries."""
-        documents = {post.id: post.document for post in TIMELINE.of(date)}
+        documents = {post.id: renamed(post.document, "tweet") for post in TIMELINE.of(date)}
         for post_id, queries in TIMELINE.truth(date, *QUERIES).items():
             yield {"event": " | ".join(queries), "properties": documents[post_id]}
 

@@ -76,7 +76,7 @@ class ConnectOperator(SparkSubmitOperator):
         machine, a private folder in the system's temporary one is used by default.
     :param on_empty: what to do if the source answers without rows for a day that has rows in the sink's ledger:
         ``fail`` (default) fails the task and keeps them, ``accept`` replaces them with the empty day. A first load may
-        be empty.
+        be empty, with a warning while the stream has no row yet; ``never`` fails every day without rows.
     :param on_shrink: what to do if the answer lacks more than ``shrink_percent`` of the rows that the ledger has of the
         day, or, for the first snapshot of a day, of the snapshot before: ``fail`` (default) fails the task and keeps
         them, ``warn`` replaces them with a warning in log and report, ``accept`` says nothing.
@@ -180,6 +180,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.source = source
         self.sink = sink
         self.shape = shape
+        self.as_written = source, shape
         self.rejects_keep = rejects_keep
         self.days = days
         self.staging = staging
@@ -336,6 +337,7 @@ class ConnectOperator(SparkSubmitOperator):
             source=self.source,
             sink=self.sink,
             chain=chain,
+            as_written=self.as_written,
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,
@@ -353,6 +355,7 @@ class ConnectOperator(SparkSubmitOperator):
             files=self.files,
             log=self.log,
             metrics=Metrics.of(self.source, self.sink, context["ti"]),
+            end_date=self.end_date,
         )
         return replace(order, lookback=look_back(order, self.lookback_days, self.ready_after, context))
 

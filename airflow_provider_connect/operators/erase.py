@@ -10,27 +10,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.hooks import credentials
-from airflow_provider_connect.sink import Connections, Sink, StreamKey
+from airflow_provider_connect.shapes.chain import Chain, Shaping
+from airflow_provider_connect.shapes.column import ColumnShapes, shapes_of_column, target_name
+from airflow_provider_connect.shapes.shape import Shape
+from airflow_provider_connect.sink import Connections, Ledger, Sink, StreamKey
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.stage.erasing import Erasure
+from airflow_provider_connect.stage.erasing import Erasure, Value, is_erase_run, texts_of
 
 _LOG = logging.getLogger(__name__)
+_MASK_COUNT = re.compile(r"shape_[0-9]+_mask")
+_DAYS_LOOKED_AT = 30
 
 
 def erase(
     source: Source,
     sink: Sink,
-    values: Sequence[str],
+    values: Sequence[Value],
     *,
     column: str = "distinct_id",
+    shape: Sequence[Shape | Mapping[str, Any]] = (),
     mode: Literal["count", "erase"] = "count",
     connections: Connections | None = None,
 ) -> Erasure:
@@ -40,40 +47,83 @@ def erase(
     same call does the rest.
 
     :param source: names the stream: its options as the DAG has them.
+    :param values: as the source has them: texts, integers, decimals without a fraction, UUIDs. They are compared by
+        their text.
+    :param column: as the target calls it; or as the source does, where a shape renames it.
+    :param shape: the shapes of the task. Where one of them masks the column, the values' hashes are searched for.
     :param mode: ``count`` changes nothing.
-    :param connections: the sink's, by id; by default Airflow's.
-    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none.
+    :param connections: those of the sink and of the masks' keys, by id; by default Airflow's.
+    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none; or the rows are masked and
+        ``shape`` is missing.
     :raises RetriableError: the sink is away, or others kept winning the race.
     """
+    refuse_text("shape", shape)
+    chain, given = Chain.of(shape), texts_of(values)
+    made = _shapes_of(source, chain, column)
     resolved = connections
     if resolved is None:
-        resolved = {conn_id: credentials.resolve(conn_id) for conn_id in sink.connection_ids}
-    wanted = list(dict.fromkeys(values))
-    if not wanted or not all(wanted):
-        raise ConfigError("values: name whose rows are meant, none of them with an empty text")
-    _require_column(source, column)
+        wanted = dict.fromkeys((*sink.connection_ids, *chain.conn_ids))
+        resolved = {conn_id: credentials.resolve(conn_id) for conn_id in wanted}
+    texts = made.texts(given, resolved)
+    shaping = Shaping.of(chain, resolved)
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
         if not publisher.can_erase:
             raise ConfigError(f"{type(sink).__name__} cannot erase: delete the rows in {sink.target} by its own means")
+        rows = {} if mode == "erase" else publisher.find(made.name, texts)
+        if not chain:
+            _require_unmasked(publisher.ledger, sink.target, made.name)
+        publisher.ledger.erased().accepted(shaping.column_digest, sink.target)
+        # Asked before it: an error after it would hide what was done.
+        copies = tuple(publisher.copies())
         if mode == "erase":
-            # Asked after it, an error would hide what was done.
-            not_searched = publisher.not_searched()
-            return replace(publisher.erase(column, wanted, source.kind), not_searched=not_searched)
-        found = publisher.find(column, wanted)
-        return Erasure(sink.target, column, len(wanted), found, not_searched=publisher.not_searched())
+            done = publisher.erase(made.name, texts, source.kind, shaping.column_digest)
+            return replace(done, values=len(given), copies=copies)
+        return Erasure(sink.target, made.name, len(given), rows, copies=copies)
 
 
-def _require_column(source: Source, column: str) -> None:
-    """Check that the source's rows say whose they are: later loads must be able to leave them out.
+def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
+    """Return what makes the column of the target that is meant.
 
-    A sink may know the column all the same: under the name that it gave it, or from days that had it.
+    Later loads must be able to leave rows out by it. A sink may know the column all the same: from days that had it.
 
-    :raises ConfigError: they do not.
+    :raises ConfigError: neither the source nor a shape brings such a column, or a shape leaves it out.
     """
-    names = source.column_names()
-    if names is not None and column not in names:
+    made = shapes_of_column(chain.shapes, column)
+    if made is None:
+        name = target_name(chain.shapes, column)
+        made = None if name is None else shapes_of_column(chain.shapes, name)
+    if made is None:
         raise ConfigError(
-            f"nothing was changed: the source's rows have no column {column!r}, so later loads could not leave rows "
-            f"out by it; name it as the source does: {nearest(column, names)}"
+            f"nothing was changed: a shape leaves column {column!r} out, so the target does not say whose a row is by "
+            "it: name a column that the target has"
         )
+    names = source.column_names()
+    if names is not None and made.source is not None and made.source not in names:
+        hint = "" if chain else "; or, where a shape of the task makes it, give shape= as the task has it"
+        raise ConfigError(
+            f"nothing was changed: the source's rows have no column {made.source!r}, so later loads could not leave "
+            f"rows out by it; name it as the source does: {nearest(made.source, names)}{hint}"
+        )
+    return made
+
+
+def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
+    """Check, without the task's shapes, that the target has the values as they were given.
+
+    :raises ConfigError: a mask may have made others of them.
+    """
+    if any(part.shaping for part in ledger.erased().parts) or _passes_masks(ledger):
+        raise ConfigError(
+            f"nothing was changed: rows of {target} pass shapes that mask values, and column {column!r} may be one of "
+            "theirs: give shape= as the task has it. Then the values are hashed as the task does"
+        )
+
+
+def _passes_masks(ledger: Ledger) -> bool:
+    """Tell whether the ledger says of the newest day that was polled that shapes masked values."""
+    for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
+        row = ledger.row(day)
+        if row is not None and not is_erase_run(row.run):  # an erase counts no shapes
+            return any(_MASK_COUNT.fullmatch(name) for name in row.counts)
+    return False

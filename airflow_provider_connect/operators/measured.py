@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from airflow_provider_connect.completeness import sent
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.stage.counts import LATE_COUNTS, LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -22,7 +23,7 @@ LEAST_DAYS = 7
 """How many whole days there must be."""
 
 ONE_IN = 10_000
-"""Which share of the rows may come later than a lookback reaches: one in so many. The probe brings these."""
+"""Which share of the sent rows may come later than a lookback reaches: one in so many. The probe brings these."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def measured(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Measured:
     :param days: see :func:`days_to_measure`.
     :param rows: what the ledger has of them.
     """
-    known = {row.day: row for row in rows if row.rows and LATE_COUNTS[0] in row.counts}
+    known = {row.day: row for row in rows if _tells_late_rows(row)}
     there = [(day, known[day.date]) for day in days if day.date in known]
     whole = [row for day, row in there if _is_whole(day, row)][-MEASURED_DAYS:]
     young = [row for day, row in there if not _is_whole(day, row)]
@@ -71,10 +72,20 @@ def measured(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Measured:
         )
     # Of a younger day more may come, so it can only make the lookback longer.
     found, shown = max(((_needed(some), some) for some in (whole, young)), key=lambda each: each[0])
-    total, late = sum(row.rows for row in shown), [_late(shown, name) for name in LATE_COUNTS]
+    total, late = sum(sent(row) for row in shown), [_late(shown, name) for name in LATE_COUNTS]
     what = f"of {total:,} rows of {len(shown)} days from {shown[0].day} to {shown[-1].day}"
     rest = f"{late[found - 1]:,} came {found} days after their own was over, or later"
     return Measured(found, f"{found} days: {what}, {rest}; 1 in {ONE_IN:,} may")
+
+
+def _tells_late_rows(row: LedgerRow) -> bool:
+    """Tell whether a row has late rows, and the rows that these are some of: those that the vendor sent.
+
+    Late rows are counted as they come, before shapes. Some versions of this package did not record how many rows shapes
+    left out, and such a row may have fewer rows than late ones.
+    """
+    late = row.counts.get(LATE_COUNTS[0])
+    return late is not None and sent(row) > 0 and late <= sent(row)
 
 
 def _is_whole(day: Day, row: LedgerRow) -> bool:
@@ -84,7 +95,7 @@ def _is_whole(day: Day, row: LedgerRow) -> bool:
 
 def _needed(rows: Sequence[LedgerRow]) -> int:
     """Return the shortest lookback that leaves no more than the share that may be left."""
-    total = sum(row.rows for row in rows)
+    total = sum(sent(row) for row in rows)
     enough = (n for n, name in enumerate(LATE_COUNTS, start=1) if _late(rows, name) * ONE_IN <= total)
     return next(enough, LATE_DAYS)
 

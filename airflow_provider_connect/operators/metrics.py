@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.offsets import Offset
     from airflow_provider_connect.sink import Sink
     from airflow_provider_connect.source import Source
+    from airflow_provider_connect.window import Schedule
 
 _log = logging.getLogger(__name__)
 
@@ -73,10 +74,11 @@ class Metrics:
             for phase, took in seconds.items():
                 self._send("timing", "phase", dt.timedelta(seconds=took), phase=phase)
 
-    def lag(self, offset: Offset, zone_name: str) -> None:
+    def lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
         """Tell how far the stream is behind."""
         with _quietly():
-            days = lag_days(offset, zone_name, dt.datetime.now(dt.UTC))
+            yesterday = dt.datetime.now(zone(zone_name)).date() - ONE_DAY
+            days = offset.settled.lag_days(yesterday, schedule)
             if days is not None:
                 self._send("gauge", "lag_days", days)
 
@@ -101,16 +103,6 @@ class Metrics:
             parts = [*more.values(), self.tags.get("dag_id", ""), self.tags.get("task_id", "")]
             end = ".".join(_NOT_IN_NAMES.sub("_", part.replace(".", "__")) for part in parts if part)
             send(f"{_PREFIX}.{name}.{end}", value)
-
-
-def lag_days(offset: Offset, zone_name: str, now: dt.datetime) -> int | None:
-    """Return how many days that are over lie behind the offset's position; None if nobody knows the first day.
-
-    :param now: with a zone.
-    """
-    over = now.astimezone(zone(zone_name)).date() - ONE_DAY
-    done = offset.position or (offset.origin - ONE_DAY if offset.origin else None)
-    return None if done is None else max(0, (over - done).days)
 
 
 @contextmanager

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.job import DayReport, JobConfig, JobReport
+from airflow_provider_connect.job import SETTLED, DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.stage.storage import Folder
 
-_SETTLED = ("published", "already_published", "unchanged", "superseded", "overtaken")
 _COLUMNS = (
     "day",
     "status",
@@ -84,7 +83,7 @@ def _cells(day: DayReport) -> tuple[str, ...]:
 
 
 def _is_settled(outcome: DayReport | None) -> bool:
-    return outcome is not None and outcome.status in _SETTLED
+    return outcome is not None and outcome.status in SETTLED
 
 
 def _is_in(ledger: Ledger, outcome: DayReport) -> bool:

@@ -15,7 +15,7 @@ from airflow.sdk.definitions._internal.mixins import ResolveMixin
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 from airflow_provider_connect.config import has_template
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.operators.arguments import require_known, require_sound
 from airflow_provider_connect.sink import Sink
 
@@ -137,6 +137,7 @@ def _known(asset: Asset, outlets: Iterable[Any]) -> Asset:
 
 
 def _as_list(outlets: Any) -> list[Any]:
+    refuse_text("outlets", outlets)
     if outlets is None:
         return []
     return list(outlets) if isinstance(outlets, Sequence) else [outlets]

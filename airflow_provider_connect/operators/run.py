@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,9 @@ from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
+from airflow_provider_connect.operators.written import Written
 from airflow_provider_connect.shapes.chain import Chain
+from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.manifest import CONTROL
@@ -34,7 +36,7 @@ from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.submit import functions, launch, sealed
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, Schedule
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -47,6 +49,8 @@ class Order:
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
+    :param as_written: source and shapes with their templates.
+    :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
     :param connections: of source, sink and shapes, resolved once for all that the task does with them.
@@ -57,6 +61,7 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
+    as_written: tuple[Source, Sequence[Shape | dict[str, Any]]]
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
@@ -77,6 +82,7 @@ class Order:
     allowance: Allowance | None = None
     count_allowance: Allowance | None = None
     lookback: tuple[Day, ...] = ()
+    end_date: dt.datetime | None = None
 
     @property
     def all_days(self) -> tuple[Day, ...]:
@@ -112,6 +118,7 @@ class Run:
     deploy_mode: str
     binary: str
     start: dt.date | None
+    schedule: Schedule
 
     @property
     def is_cluster(self) -> bool:
@@ -164,10 +171,13 @@ class Run:
             rules=order.rules,
             transform=functions.shipped(order.transform),
             progress_seconds=order.progress_seconds,
+            definition=Written(*order.as_written).definition(source, sink, order.chain, connections),
         )
         start = start_day(context["dag"].start_date, source.timezone)
+        is_set = context["dag"].timetable.can_be_scheduled
+        schedule = Schedule.of(is_set=is_set, end=order.end_date, zone_name=source.timezone)
         binary = hook._connection["spark_binary"]
-        return cls(order, key, config, connections, folder, master, deploy_mode, binary, start)
+        return cls(order, key, config, connections, folder, master, deploy_mode, binary, start, schedule)
 
     def move(
         self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None] = lambda report: None
@@ -189,8 +199,8 @@ class Run:
                 self._follow_after_failure(ledger)
                 raise
             offset = offsets.follow(source, sink, ledger, self.start, origin=self.order.origin)
-            self.order.metrics.lag(offset, source.timezone)
-        log.info("Offset %s: %d days done, %s", self.key, len(offset.done), _position(offset))
+            self.order.metrics.lag(offset, source.timezone, self.schedule)
+        log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position(offset))
         return report
 
     def _report_of(self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None]) -> JobReport:
@@ -211,7 +221,7 @@ class Run:
         seen(report)
         self.order.metrics.job(report)
         self.order.log.info("Outcome by day:\n%s", outcome.table(report))
-        for warning in (warning for day in report.days for warning in day.warnings):
+        for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
             self.order.log.warning("%s", warning)
         if report.failure is not None:
             raise ending.with_reason(report.failure.error(), failure)
@@ -255,7 +265,7 @@ class Run:
         try:
             order = self.order
             offset = offsets.follow(order.source, order.sink, ledger, self.start, origin=order.origin)
-            order.metrics.lag(offset, order.source.timezone)
+            order.metrics.lag(offset, order.source.timezone, self.schedule)
         except Exception as error:  # noqa: BLE001
             self.order.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_provider_connect.page.asking import Airflow, RefusedError, path_of
+from airflow_provider_connect.page.facts.reports import instant
 from airflow_provider_connect.page.memory import FRESH_SECONDS, Memory, Remembered, TaskKind, TaskName
 
 _RECHECKS = 20
@@ -63,4 +64,5 @@ def is_ours(task: Mapping[str, Any]) -> bool:
 
 def _kind(dag_id: str, task: Mapping[str, Any]) -> TaskKind:
     name = TaskName(dag_id, task["task_id"])
-    return TaskKind(name, (task.get("class_ref") or {}).get("class_name") or "", bool(task.get("is_mapped")))
+    operator = (task.get("class_ref") or {}).get("class_name") or ""
+    return TaskKind(name, operator, bool(task.get("is_mapped")), instant(task.get("end_date")))

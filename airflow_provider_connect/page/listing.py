@@ -77,6 +77,7 @@ async def streams_of(
                 has_run=identity.has_run,
                 can_edit=task.name.dag_id in editable,
                 now=now,
+                end_date=task.end_date,
             )
             found.append(stream)
     failed = [stream for stream in found if stream.state.name == "failed"][:_MOST_MESSAGES]

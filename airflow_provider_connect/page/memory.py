@@ -36,11 +36,13 @@ class TaskKind(NamedTuple):
     """A task of ours, and what Airflow's API calls its kind.
 
     :param operator: the class's name, by which task instances can be listed.
+    :param end_date: the task's, or its DAG's if that is earlier.
     """
 
     name: TaskName
     operator: str
     is_mapped: bool
+    end_date: dt.datetime | None = None
 
 
 @dataclass

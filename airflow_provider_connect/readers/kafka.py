@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.kafka.connection import consumer
 from airflow_provider_connect.clients.kafka.errors import Heard, kafka_errors
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.errors import ConfigError, DataError, refuse_text
 from airflow_provider_connect.readers._kafka.ledger import Entry, ledger_records
 from airflow_provider_connect.readers._kafka.spans import DOING, Holders, Place, messages, place_of
 
@@ -148,6 +148,7 @@ def records(
     :raises RetriableError: the broker does not answer, or a transaction stays open.
     :raises ConfigError: a topic is gone, or the cluster refuses the settings.
     """
+    refuse_text("days", days)
     wanted = _Wanted(days, day_of)
     found = dict.fromkeys(wanted.days, 0)
     heard = Heard()

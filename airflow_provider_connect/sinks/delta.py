@@ -92,6 +92,10 @@ class DeltaSink(DeltaOptions, Sink):
         """Tell whether rows say that they are not deleted: staged files are the table's own."""
         return self.deletes_softly(kind)
 
+    def identifies_by_key(self, kind: SourceKind) -> bool:
+        """Tell whether deleted rows are kept by their key."""
+        return self.deletes_softly(kind)
+
     @property
     def keeps_spans(self) -> bool:
         """Whether it is one table: each of several is published by itself."""

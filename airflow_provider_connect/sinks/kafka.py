@@ -13,7 +13,8 @@ part of a day is visible before the rest. ``"at_least_once"``: an idempotent pro
 send records again, with the same key and event id. A reload appends the day once more, as the next generation.
 
 **Ledger.** Compacted topic ``__connect_ledger``: a record for each (connector, stream, topic, day), written by the
-transaction of the data: generation, intent, rows, digest, counts, and the offsets between which the records lie.
+transaction of the data: generation, intent, rows, digest, counts, and the offsets between which the records lie. Others
+say which definition of the stream is in force, and hold its notes.
 
 **Records.** Key: ``key_fields``, by ``key_converter``. Value: ``value_converter``, with the day as first field ``day``
 unless the topic is compacted. Headers ``connect.…``: connector, stream, day, generation, event_id, position and, with a

@@ -97,7 +97,7 @@ the future (400, 401, 402, 403, 404). A line that is not a record fails the day,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -111,6 +111,7 @@ from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_N
 from airflow_provider_connect.sources._mixpanel.span import requests_for
 from airflow_provider_connect.sources._mixpanel.split import PARTS_AT_ONCE, count_problems, may_split
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
+from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 
 
@@ -124,6 +125,24 @@ class MixpanelSource(MixpanelOptions, Source):
     name: ClassVar[str] = "mixpanel"
     connection_types: ClassVar[tuple[str, ...]] = ("mixpanel",)
     connection_fields: ClassVar[tuple[str, ...]] = ("project_id", "region", "timestamps")
+    row_options: ClassVar[Mapping[str, RowRole]] = {
+        "project_timezone": "reading",
+        "timestamps": "reading",
+        "deduplicate": "narrowing",
+        "event": "narrowing",
+        "where": "condition",
+        "data_group_id": "narrowing",
+        "filter_by_cohort": "narrowing",
+        "cohorts": "narrowing",
+        "funnels": "narrowing",
+        "born_event": "narrowing",
+        "born_where": "condition",
+        "retention_type": "narrowing",
+        "interval_days": "narrowing",
+        "interval_count": "narrowing",
+        "bookmark_id": "narrowing",
+        "on": "condition",
+    }
 
     @model_validator(mode="after")
     def _fits_its_stream(self) -> Self:
@@ -151,6 +170,11 @@ class MixpanelSource(MixpanelOptions, Source):
     def counts_late(self) -> bool:
         """Only raw events say when Mixpanel received them."""
         return self.stream == "export"
+
+    def connection_parts(self, connection: Connection) -> dict[str, str | None]:
+        """Return project, region and, wherever it is set, what the project's times mean."""
+        parts = super().connection_parts(connection)
+        return parts | {"timestamps": self.chosen_regime(connection)}
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""

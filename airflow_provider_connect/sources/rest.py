@@ -83,6 +83,7 @@ an answer means.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -109,6 +110,7 @@ from airflow_provider_connect.sources._rest.declared.paging import (
 from airflow_provider_connect.sources._rest.declared.records import Column, Records
 from airflow_provider_connect.sources._rest.declared.request import Request
 from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
+from airflow_provider_connect.stage.definition import RowRole
 
 __all__ = [
     "Bounds",
@@ -144,6 +146,20 @@ class RestSource(RestOptions):
 
     name: ClassVar[str] = "rest"
     connection_types: ClassVar[tuple[str, ...]] = ("http",)
+    row_options: ClassVar[Mapping[str, RowRole]] = {
+        "zone": "reading",
+        "snapshot": "reading",
+        "records.key": "reading",
+        "records.day": "reading",
+        "records.outside": "narrowing",
+        "records.at": "condition",
+        "request": "condition",
+        "bounds": "condition",
+        "parent.request": "condition",
+        "parent.records.at": "condition",
+        "parent.snapshot": "narrowing",
+        "errors": "condition",
+    }
 
     parent: RestSource | None = Field(
         default=None, description="The source whose every row is asked for its children; on the same connection."

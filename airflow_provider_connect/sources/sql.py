@@ -67,6 +67,7 @@ person must correct credentials, rights, names and SQL. A value that cannot be r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -74,6 +75,7 @@ from pydantic import model_validator
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.source import Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
+from airflow_provider_connect.stage.definition import RowRole
 
 
 class SqlSource(SqlOptions):
@@ -84,6 +86,19 @@ class SqlSource(SqlOptions):
 
     name: ClassVar[str] = "sql"
     connection_types: ClassVar[tuple[str, ...]] = ("postgres", "mysql", "sqlite", "jdbc")
+    row_options: ClassVar[Mapping[str, RowRole]] = {
+        "table": "reading",
+        "day_column": "reading",
+        "snapshot": "reading",
+        "mode": "reading",
+        "timestamp_column": "reading",
+        "incrementing_column": "reading",
+        "key": "reading",
+        "zone": "reading",
+        "db_timezone": "reading",
+        "query": "condition",
+        "where": "condition",
+    }
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -106,6 +121,10 @@ class SqlSource(SqlOptions):
         if self.columns is None or self.key is None:
             return None
         return [*self.columns, RECORD_KEY]
+
+    def connection_parts(self, connection: Connection) -> dict[str, str | None]:
+        """Return the name of the database."""
+        return {"database": connection.path}
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""

@@ -99,7 +99,7 @@ and nothing is tried again. A post without id or time fails the day, unless it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from airflow_provider_connect.connection import Connection, Dataset
@@ -108,6 +108,7 @@ from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources._x_search.access import host_of, problems
 from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
+from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
@@ -119,6 +120,7 @@ class XSearchSource(XSearchOptions, Source):
 
     name: ClassVar[str] = "x_search"
     connection_types: ClassVar[tuple[str, ...]] = ("x",)
+    row_options: ClassVar[Mapping[str, RowRole]] = {"queries": "condition"}
 
     @property
     def stream_key(self) -> str:

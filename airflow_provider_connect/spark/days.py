@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from airflow_provider_connect.errors import (
     Failure,
     OvertakenError,
     QuotaError,
+    RowsLostError,
     SupersededError,
 )
 from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
@@ -24,6 +25,8 @@ from airflow_provider_connect.publishing import is_unchanged, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.counts import Counts
+from airflow_provider_connect.spark.day_reports import already_published, describe, other_counts
+from airflow_provider_connect.spark.definitions import NOT_COMPARED, Admission, DefinitionGuard
 from airflow_provider_connect.spark.differences import with_differences
 from airflow_provider_connect.spark.freezer import Freezer, Known
 from airflow_provider_connect.spark.progress import Progress, say
@@ -35,9 +38,6 @@ from airflow_provider_connect.stage.manifest import Manifest, StagedFile
 from airflow_provider_connect.stage.plans import refuse
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, groups
-
-_REPORTED = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
-"""Counts that a report has fields for."""
 
 PutShares = Callable[[Any, list[tuple[StagedFile, ...]]], list[Any]]
 
@@ -58,11 +58,13 @@ class _Frozen:
 
     :param newest: the ledger's newest row before the publish.
     :param is_kept: whether an earlier try froze it.
+    :param admission: the definition that it is published with.
     """
 
     manifest: Manifest
     newest: LedgerRow | None
     is_kept: bool = False
+    admission: Admission = NOT_COMPARED
 
 
 _Found = DayReport | _Unpolled | _Frozen | Failure
@@ -76,6 +78,7 @@ class Days:
     :param put_shares: runs the sink's ``put`` over shares of a day on the executors; None if the sink has no ``put``.
     :param task_lives: tells whether the Airflow task that wants these days is known to be alive.
     :param counts: the vendor's own, which answers are compared with; None to compare nothing.
+    :param guard: compares the stream's definition with the ledger's; None to compare nothing.
     """
 
     job: JobConfig
@@ -91,6 +94,7 @@ class Days:
     put_shares: PutShares | None
     task_lives: Callable[[], bool]
     counts: Counts | None = None
+    guard: DefinitionGuard | None = None
 
     def move(self, days: Sequence[Day]) -> list[DayReport]:
         """Bring days into the sink: the days of one plan are polled together, and each is published alone.
@@ -124,7 +128,7 @@ class Days:
         except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
             report = DayReport.of(day, "failed", failure=Failure.of(error), retries=self.progress.retries(day))
         if report.status != "not_started":
-            self.progress.end(day, _describe(report, with_reason=self._shows_reasons or report.status != "failed"))
+            self.progress.end(day, describe(report, with_reason=self._shows_reasons or report.status != "failed"))
         return report
 
     def _is_lookback(self, day: Day) -> bool:
@@ -167,10 +171,16 @@ class Days:
         :param waiting: is given the frozen days.
         """
         try:
-            erased = self.publisher.ledger.erased()
+            erased = self.publisher.ledger.erased().accepted(self.freezer.shaping.column_digest, self.sink.target)
         except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
             return dict.fromkeys(days, Failure.of(error))
         found = {day: self._state_of(day, erased) for day in days}
+        if all(isinstance(each, DayReport | Failure) for each in found.values()):
+            return found
+        try:
+            admission = self.guard.admit() if self.guard is not None else NOT_COMPARED
+        except Exception as error:  # noqa: BLE001
+            return {day: each if isinstance(each, DayReport) else Failure.of(error) for day, each in found.items()}
         _let_wait(found, waiting)
         newest, stop = {day: each.newest for day, each in found.items() if isinstance(each, _Unpolled)}, False
         for group in groups(list(newest), len(days)):
@@ -178,14 +188,25 @@ class Days:
                 found |= {day: DayReport.of(day, "not_started") for day in group}
                 continue
             try:
-                polled = self.freezer.poll(Known({day: newest[day] for day in group}, erased), attempt)
+                known = Known({day: newest[day] for day in group}, erased, admission.restart)
+                polled = self.freezer.poll(known, attempt)
+            except RowsLostError as error:
+                self._raise_alarm(newest[group[0]], error)
+                polled = dict.fromkeys(group, Failure.of(error))
             except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
                 polled = dict.fromkeys(group, Failure.of(error))
             for day, each in polled.items():
                 found[day] = each if isinstance(each, Failure) else _Frozen(each, newest[day])
                 stop |= isinstance(each, Failure) and each.forbids_more
             _let_wait(found, waiting)
-        return found
+        return {
+            day: replace(each, admission=admission) if isinstance(each, _Frozen) else each
+            for day, each in found.items()
+        }
+
+    def _raise_alarm(self, newest: LedgerRow | None, error: RowsLostError) -> None:
+        if self.guard is not None and newest is not None and newest.span is not None:
+            self.guard.raise_alarm(newest.span, error)
 
     def _state_of(self, day: Day, erased: EraseList) -> _Found:
         """Return what the ledger, and then the stage, know of a day."""
@@ -193,7 +214,7 @@ class Days:
             ledger = self.publisher.ledger
             if (row := ledger.published(day.date, self.job.intent.token)) is not None:
                 self._forget_leftovers(day)
-                return _already(day, row)
+                return already_published(day, row)
             newest = ledger.newest(day.date, self.source.kind)
             kept = self.freezer.kept(day, seen_in(newest, erased.version))
             return _Unpolled(newest) if kept is None else _Frozen(kept, newest, is_kept=True)
@@ -213,6 +234,8 @@ class Days:
             labels=self.job.labels,
             on_empty=completeness.emptiness(manifest.answered, self.job.on_empty),
             answer=self.freezer.answer(manifest),
+            definition=frozen.admission.digest,
+            definition_seen=frozen.admission.seen,
         )
         confirms = self._confirms(publish, frozen.newest)
         warnings = self._require_whole(manifest, frozen.newest, confirms=confirms)
@@ -236,7 +259,7 @@ class Days:
         if confirms and (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1):
             return DayReport.of(day, "unchanged", polled, **figures, rejects=(), warnings=warnings)
         if row.attempt != manifest.attempt:
-            return _already(day, row)
+            return already_published(day, row)
         return DayReport.of(
             day,
             "published",
@@ -244,7 +267,7 @@ class Days:
             **figures,
             rejected=row.counts.get("rejected", polled.counts.get("rejected", 0)),
             rejects=tuple(file.path for file in polled.rejects) if self.keeps_stage else (),
-            counts=_other_counts(polled.counts | row.counts),
+            counts=other_counts(polled.counts | row.counts),
             reference=row.reference,
             link=row.link,
             warnings=warnings,
@@ -264,8 +287,7 @@ class Days:
         """
         found = [] if confirms else self._findings(manifest, newest)
         if self.counts is not None and not any(finding.is_fatal for finding in found):
-            polled = manifest.answered  # the vendor counts those whom we leave out, too
-            rows = completeness.answered(polled) + polled.counts.get("erased", 0)
+            rows = completeness.sent(manifest.answered)  # the vendor counts those whom we leave out, too
             counted = self.counts.finding(manifest.day, rows)
             found += [counted] if counted is not None else []
         fatal = [finding.text for finding in found if finding.is_fatal]
@@ -290,6 +312,7 @@ class Days:
             rules=job.rules,
             replaced=replaced,
             earlier=replaced if newest is not None else self._snapshot_before(date),
+            has_rows=lambda: completeness.has_rows(ledger),
             before=ledger.between(*bounds.days_before(date)) if (bounds := job.rules.row_bounds) is not None else (),
         )
 
@@ -360,41 +383,3 @@ class Days:
 def _let_wait(found: Mapping[Day, _Found], waiting: Waiting | None) -> None:
     if waiting is not None:
         waiting.begin(each.manifest.attempt for each in found.values() if isinstance(each, _Frozen))
-
-
-def _already(day: Day, row: LedgerRow) -> DayReport:
-    """Return the report of a day that an earlier try published, made from its ledger row."""
-    fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORTED}
-    return DayReport.of(
-        day,
-        "already_published",
-        generation=row.generation,
-        rows_written=row.rows,
-        digest=row.digest,
-        reference=row.reference,
-        link=row.link,
-        counts=_other_counts(row.counts),
-        **fields,
-    )
-
-
-def _other_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return what has no field of its own in a report, the sink's own counts among it."""
-    return {name: count for name, count in counts.items() if name not in _REPORTED}
-
-
-def _describe(report: DayReport, *, with_reason: bool) -> str:
-    if report.failure is not None:
-        return f"{report.status}: {report.failure.message}" if with_reason else report.status
-    text = f"{report.status} as generation {report.generation}, {report.rows_written:,} rows"
-    if report.status == "unchanged":
-        text += f", {report.raw_bytes / 1e6:,.1f} MB, {report.poll_seconds:.1f} s to poll"
-    if report.status == "published":
-        text += (
-            f" ({report.duplicates:,} duplicates dropped, {report.rejected:,} rejected), "
-            f"{report.raw_bytes / 1e6:,.1f} MB, {report.poll_seconds:.1f} s to poll, "
-            f"{report.publish_seconds:.2f} s to publish"
-        )
-    if report.link is not None:
-        text += f"; {report.reference}: {report.link}"
-    return text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import hashlib
 import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -19,6 +18,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure, worst
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import LedgerRow, Sink
 from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
@@ -40,7 +40,7 @@ from airflow_provider_connect.stage.manifest import (
     progress_file,
 )
 from airflow_provider_connect.stage.plans import PLAN, Plan
-from airflow_provider_connect.stage.spans import Span, following
+from airflow_provider_connect.stage.spans import Restart, Span, following
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
@@ -50,11 +50,12 @@ class Known:
     """What the ledger says of days before they are polled.
 
     :param newest: by day, the publish that the next one must follow.
-    :param erased: whose rows are left out.
+    :param erased: whose rows are left out; ``restart``: where an increment begins after an alarm.
     """
 
     newest: Mapping[Day, LedgerRow | None]
     erased: EraseList = field(default_factory=EraseList)
+    restart: Restart | None = None
 
     def seen(self, day: Day) -> Seen:
         """Return what the commit compares."""
@@ -76,6 +77,7 @@ class Freezer:
     :param parts_at_once: how many partitions of a plan may be polled at the same time.
     :param plans_at_once: how many plans are under way at the same time; None if nobody knows.
     :param plans: those of days that are read in many partitions; they come as days are planned.
+    :param shaping: what the poll does to rows.
     """
 
     job: JobConfig
@@ -92,6 +94,7 @@ class Freezer:
     parts_at_once: int = sys.maxsize
     plans_at_once: int | None = None
     plans: dict[Day, Plan] = field(default_factory=dict)
+    shaping: Shaping = field(default_factory=Shaping)
 
     def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be polled.
@@ -103,7 +106,7 @@ class Freezer:
         days = tuple(known.newest)
         attempts = {day: f"{attempt}-{day.date:%Y%m%d}" for day in days}
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
-        spans = {day: self._span(day, known.newest[day]) for day in days}
+        spans = {day: self._span(day, known) for day in days}
         polled = self._polled(days, attempts, known)
         seconds = time.monotonic() - started
         found: dict[Day, Manifest | Failure] = {}
@@ -173,7 +176,7 @@ class Freezer:
                 return dict.fromkeys(days, last) | found
         return found
 
-    def _span(self, day: Day, newest: LedgerRow | None) -> Span | None:
+    def _span(self, day: Day, known: Known) -> Span | None:
         """Fix what an increment reads: what the day has read before, else what came since the stream's newest.
 
         :raises ConfigError: the ledger has no position to go on from.
@@ -181,7 +184,7 @@ class Freezer:
         if self.source.kind != "increment":
             return None
         try:
-            return following(newest, day.date, functools.partial(self.poller.follow, day))
+            return following(known.newest[day], day.date, partial(self.poller.follow, day), known.restart)
         except ValueError as error:
             raise ConfigError(
                 f"{self.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "
@@ -283,10 +286,7 @@ class Freezer:
         ).model_dump_json()
 
     def kept(self, day: Day, seen: Seen) -> Manifest | None:
-        """Return the newest manifest of an earlier try of the same intent whose files all exist.
-
-        It must have the same ``seen``: otherwise its answer may be older than what is published.
-        """
+        """Return the newest whole manifest of an earlier try of the same intent that has seen the same publish."""
         for found in self.leftovers(day):
             if found.seen == seen and self._is_whole(found):
                 if found.polled.parts > 1:
@@ -373,7 +373,8 @@ class Freezer:
         # Sinks with different ledgers may share one stage.
         into = [self.job.sink_name, self.sink.target, self.sink.stages_marks(self.source.kind)]
         told = self.job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
-        asked = [__version__, told, place, into, self.schema.serialize().to_pybytes().hex()]
+        keys = self.shaping.digests(self.sink.target)  # an id has another hash under another key
+        asked = [__version__, told, place, into, self.schema.serialize().to_pybytes().hex(), keys]
         text = json.dumps(asked, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
 

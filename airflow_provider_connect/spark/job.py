@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection, read_connections
+from airflow_provider_connect.definition import with_key
 from airflow_provider_connect.errors import ConfigError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.shapes.chain import Chain, Shaping
@@ -104,7 +105,11 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
 
         # imported late: pyarrow loads while the JVM starts
         from airflow_provider_connect.spark.days import Days  # noqa: PLC0415
+        from airflow_provider_connect.spark.definitions import DefinitionGuard  # noqa: PLC0415
 
+        identifies_by_key = sink.identifies_by_key(source.kind)
+        definition = with_key(job.definition, read.metadata)
+        guard = DefinitionGuard(definition, source, publisher, job.intent, identifies_by_key=identifies_by_key)
         freezer_class, polled_root = transforming.polling(transformation, root)
         sc = starting()
         seconds = {"start": time.monotonic() - started} | ({"sql_session": sql_seconds} if transformation else {})
@@ -129,6 +134,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 counts=counts,
                 parts_at_once=max(1, dealer.width // max(1, plans)),
                 plans_at_once=max(1, plans),
+                shaping=shaping,
             )
             days = Days(
                 job=job,
@@ -144,6 +150,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 put_shares=_putter(sc, job, key, root.url, connections) if publisher.has_put else None,
                 task_lives=watchdog.sees_task,
                 counts=counts,
+                guard=guard,
             )
             if job.allowance is not None and job.count_allowance is None:
                 dealer.counts.is_reserved = source.count_quota(connection) is None
@@ -155,7 +162,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         if own is None:
             swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
     _hush(sc)
-    told: dict[str, Any] = {"columns": types_by_column(read)}
+    told: dict[str, Any] = {"columns": types_by_column(read), "warnings": tuple(guard.warnings)}
     told["result_columns"] = types_by_column(result) if transformation else None
     if shaping.chain and (staged := types_by_column(schema)):
         told |= {"staged_columns": staged, "made_of": shaping.chain.made_of(read)}

@@ -1,11 +1,16 @@
-"""Whose rows a stream no longer holds: the list that an erase leaves in the sink's ledger, and what keeps to it.
+"""Whose rows a target no longer holds: the list that an erase leaves in the sink's ledger, and what keeps to it.
 
-The list holds keyed digests, not ids. Who can read the ledger can test an id against it, but not read ids from it.
+The list holds keyed digests, not ids. Who can read the ledger can test an id against it, but not read ids from it. The
+list belongs to the target: every stream that writes there keeps to it.
 
 An erase writes the list first, and then takes the rows out of every day that has some: a new generation of that day. A
 publish is committed only under the list that its attempt saw before it polled, and a poll leaves out whom the list
 names. So wherever an erase falls between another attempt's poll and its commit, that attempt polls again, and nobody
 comes back: not with a retry from the stage, not with a reload, not with the lookback.
+
+Where a shape makes the column, the list holds digests of the texts that the shape makes, such as the hashes of a mask.
+Under another key the same person has another hash. So the list keeps the digest of the shapes and of the mask's key, and
+a load whose shapes have another digest is refused.
 """
 
 from __future__ import annotations
@@ -14,12 +19,15 @@ import datetime as dt
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_text
+from airflow_provider_connect.values.arrow import plain_type, shape_of
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -29,6 +37,17 @@ MAX_ERASED = 50_000
 """Every task that polls gets the list: so many digests take 2 MB."""
 
 _DIGEST_BYTES = 16
+_INTEGER = re.compile(r"-?[1-9][0-9]*|0")
+
+Value = str | int | Decimal | UUID
+"""What names a person: a value of the column, or its text."""
+ShapingDigest = Callable[[str, str], str]
+"""Returns the digest of the shapes that make a column of the target, for a column and a context; "" if none does."""
+
+
+def unshaped(column: str, context: str) -> str:
+    """Return the digest of a column that no shape makes."""
+    return ""
 
 
 def erase_run(version: int) -> str:
@@ -41,58 +60,173 @@ def is_erase_run(run: str | None) -> bool:
     return re.fullmatch(r"erase/[0-9]+", run or "") is not None
 
 
+def texts_of(values: Iterable[Value]) -> tuple[str, ...]:
+    """Return the text of each value, each once: 17, ``Decimal("17")`` and "17" are the same.
+
+    :raises ConfigError: they are one text; or one is empty, or has no one text. No value stands in the message.
+    """
+    refuse_text("values", values)
+    texts: dict[str, None] = {}
+    for position, value in enumerate(values):
+        text = _text_of(value)
+        if not text:
+            kind = "an empty text" if isinstance(value, str) else f"a {type(value).__name__}, which has no one text"
+            raise ConfigError(
+                "values: name whose rows are meant by texts, integers, decimals without a fraction or UUIDs, and "
+                f"values[{position}] is {kind}"
+            )
+        texts[text] = None
+    if not texts:
+        raise ConfigError("values: name whose rows are meant")
+    return tuple(texts)
+
+
+def _text_of(value: object) -> str | None:
+    if isinstance(value, (str, UUID)) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        return str(int(value))
+    return None
+
+
+def type_problem(kind: pa.DataType) -> str | None:
+    """Say why nobody can be named by values of a type; None if people can: texts, UUIDs, integers, whole decimals."""
+    shape, plain = shape_of(kind), plain_type(kind)
+    if shape in ("text", "integer") or (shape == "decimal" and plain.scale == 0):
+        return None
+    return f"is {kind}, not a text, an integer or a decimal of scale 0"
+
+
+def require_integers(values: Iterable[str], column: str, kind: str) -> None:
+    """Check that an integer column can hold texts.
+
+    :param kind: the column's type, for the message.
+    :raises ConfigError: it cannot: nobody would be found under them.
+    """
+    wrong = sum(_INTEGER.fullmatch(value) is None for value in values)
+    if wrong:
+        raise ConfigError(
+            f"column {column!r} is {kind}, and {wrong:,} of the values are no integers as it writes them, such as 17"
+        )
+
+
 class EraseList(Wire):
-    """Who is erased from a stream.
+    """Who is erased from a target.
 
     :param version: 0 as long as nobody is, one more with every erase.
     :param column: the rows' column that says whose they are.
     :param salt: the key of the digests, in hex.
     :param digests: in hex, sorted: BLAKE2b of the column's values as text.
+    :param shaping: digest of the shapes that made these values, and of their masks' keys, under the salt. "" if no
+        shape makes the column: then the values are the source's. None if an earlier version of this package, which kept
+        no such digest, wrote the list.
+    :param others: lists of the same target under another salt or other shapes. Their versions do not count.
     """
 
     version: int = 0
     column: str = ""
     salt: str = ""
     digests: tuple[str, ...] = ()
+    shaping: str | None = None
+    others: tuple[EraseList, ...] = ()
 
-    def with_values(self, column: str, values: Iterable[str]) -> EraseList:
+    @property
+    def parts(self) -> tuple[EraseList, ...]:
+        """The list and those beside it; () while nobody is erased."""
+        return (self, *self.others) if self.version else ()
+
+    def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = unshaped) -> EraseList:
         """Return the list with more values on it; itself if it has them all.
 
-        :raises ConfigError: it is of another column, or becomes too long.
+        :param shaping: of the shapes that make the column now.
+        :raises ConfigError: it is of another column or of other shapes, or becomes too long.
         """
         if self.version and self.column != column:
             raise ConfigError(
-                f"rows of this stream are erased by column {self.column!r}, and a stream has one erase list: erase by "
+                f"rows of this target are erased by column {self.column!r}, and a target has one erase list: erase by "
                 f"that column, not by {column!r}"
             )
-        salt = self.salt or secrets.token_hex(_DIGEST_BYTES)
-        digests = {*self.digests, *(_digest(salt, value) for value in values)}
-        if len(digests) > MAX_ERASED:
+        if (problem := self.shape_problem(shaping)) is not None:
+            raise ConfigError(problem)
+        refuse_text("values", values)
+        texts = set(values)
+        salt, earlier = self.salt or secrets.token_hex(_DIGEST_BYTES), self.digests
+        made, others = shaping(column, salt), self.others
+        if self.version and made != (self.shaping or ""):
+            # The people on the list are named as the source names them, and now those of the target have other names.
+            others, earlier = (self.model_copy(update={"others": ()}), *self.others), ()
+            salt = secrets.token_hex(_DIGEST_BYTES)
+            made = shaping(column, salt)
+        digests = {*earlier, *(_digest(salt, value) for value in texts)}
+        if (total := len(digests) + sum(len(other.digests) for other in others)) > MAX_ERASED:
             raise ConfigError(
-                f"the erase list would have {len(digests):,} entries, and {MAX_ERASED:,} is the most: have the source "
+                f"the erase list would have {total:,} entries, and {MAX_ERASED:,} is the most: have the source "
                 "delete these people, and load the days again into a new target"
             )
-        if len(digests) == len(self.digests):
+        if len(digests) == len(earlier):
             return self
-        return EraseList(version=self.version + 1, column=column, salt=salt, digests=tuple(sorted(digests)))
-
-    def problem(self, columns: Sequence[str]) -> str | None:
-        """Say why rows with these columns cannot be loaded; None if they can.
-
-        :param columns: the source's names.
-        """
-        if not self.version or self.column in columns:
-            return None
-        return (
-            f"rows are erased by column {self.column!r}, which the source's rows do not have "
-            f"({nearest(self.column, columns)}): without it erased rows would come back. Let the source bring that "
-            "column again; or, if nobody need be kept out any more, empty the stream's erase list"
+        is_of_before = self.version > 0 and salt == self.salt and self.shaping is None
+        return EraseList(
+            version=self.version + 1,
+            column=column,
+            salt=salt,
+            digests=tuple(sorted(digests)),
+            shaping=None if is_of_before else made,
+            others=others,
         )
 
+    @classmethod
+    def joined(cls, lists: Sequence[EraseList], version: int) -> EraseList:
+        """Return one list of several of the same target, of which the last one is made longer."""
+        parts = [part.model_copy(update={"others": ()}) for listed in lists for part in reversed(listed.parts)]
+        if not parts:
+            return cls()
+        *others, newest = parts
+        return newest.model_copy(update={"version": version, "others": tuple(reversed(others))})
+
+    def limited_to(self, columns: Collection[str]) -> EraseList:
+        """Return the parts by some columns alone."""
+        parts = [part for part in self.parts if part.column in columns]
+        return EraseList.joined([part.model_copy(update={"others": ()}) for part in reversed(parts)], self.version)
+
+    def problem(self, columns: Collection[str]) -> str | None:
+        """Say why rows with these columns cannot be loaded; None if they can."""
+        missing = next((part.column for part in self.parts if part.column not in columns), None)
+        if missing is None:
+            return None
+        return (
+            f"rows are erased by column {missing!r}, which the source's rows do not have "
+            f"({nearest(missing, columns)}): without it erased rows would come back. Let the source bring that "
+            "column again; or, if nobody need be kept out any more, empty the erase list"
+        )
+
+    def shape_problem(self, shaping: ShapingDigest) -> str | None:
+        """Say why rows cannot be loaded that pass other shapes, or a mask with another key; None if they can."""
+        for part in self.parts:
+            if part.shaping and shaping(part.column, part.salt) != part.shaping:
+                return (
+                    f"rows are erased by the values that shapes made of column {part.column!r}, and now that column is "
+                    "made by other shapes, or by a mask with another key: erased rows would come back. Give the task "
+                    "the shapes and the key that it had; or load into a new target; or, if nobody need be kept out any "
+                    "more, empty the erase list"
+                )
+        return None
+
+    def accepted(self, shaping: ShapingDigest, target: str) -> EraseList:
+        """Return the list if rows of these shapes can be loaded under it.
+
+        :raises ConfigError: they cannot: other shapes, or a mask with another key, made the values on the list.
+        """
+        if (problem := self.shape_problem(shaping)) is not None:
+            raise ConfigError(f"{target}: {problem}, as docs/usage.md says under 'Deleting people'")
+        return self
+
     def names(self, values: Iterable[str | None]) -> list[bool]:
-        """Tell for each value whether it is on the list."""
-        known = set(self.digests)
-        return [value is not None and _digest(self.salt, value) in known for value in values]
+        """Tell for each value of the column whether it is on the list."""
+        known = [(part.salt, set(part.digests)) for part in self.parts if part.column == self.column]
+        return [
+            value is not None and any(_digest(salt, value) in digests for salt, digests in known) for value in values
+        ]
 
 
 class Eraser:
@@ -102,45 +236,72 @@ class Eraser:
     """
 
     def __init__(self, erased: EraseList, schema: pa.Schema) -> None:
-        self._erased = erased
-        self._column = schema.get_field_index(erased.column) if erased.version else -1
-        _require_known(erased, schema.names)
+        _require_known(erased, schema)
+        columns = {part.column for part in erased.parts}
+        self._lists = [(schema.get_field_index(name), erased.limited_to([name])) for name in sorted(columns)]
 
     def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch without the rows of the erased; itself if it has none."""
-        if self._column < 0 or not batch.num_rows:
+        if not self._lists or not batch.num_rows:
             return batch
         import pyarrow.compute as pc
 
-        gone = self.gone(batch.column(self._column))
+        gone = self.gone(batch)
         return batch.filter(pc.invert(gone)) if gone.true_count else batch
 
-    def gone(self, values: pa.Array) -> pa.BooleanArray:
-        """Tell for each value of the column whether it is on the list."""
+    def gone(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Tell for each row of a batch whether it is of one of the erased."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        coded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
-        named = pa.array(self._erased.names(coded.dictionary.cast(pa.string()).to_pylist()), pa.bool_())
-        return pc.fill_null(named.take(coded.indices), False)  # noqa: FBT003  # pyarrow's own positional
+        gone = pa.repeat(pa.scalar(False), batch.num_rows)  # noqa: FBT003  # pyarrow's own positional
+        for at, listed in self._lists:
+            gone = pc.or_(gone, _named(listed, batch.column(at)))
+        return gone
+
+
+def _named(listed: EraseList, values: pa.Array) -> pa.BooleanArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    coded = values if pa.types.is_dictionary(values.type) else pc.dictionary_encode(values)
+    named = pa.array(listed.names(coded.dictionary.cast(pa.string()).to_pylist()), pa.bool_())
+    return pc.fill_null(named.take(coded.indices), False)  # noqa: FBT003  # pyarrow's own positional
 
 
 def erasers(erased: EraseList, read: pa.Schema, shaped: pa.Schema) -> tuple[Eraser, Eraser]:
     """Return what takes rows out before their shapes, and what does so behind them.
 
-    Both look, wherever the column is: the list may name people as the source does, from before a shape masked or
-    dropped the column, or as the target does.
+    A list of values that shapes made is looked at behind them. Any other is looked at on both sides, wherever the
+    column is: it may name people as the source does, from before a shape masked or dropped the column.
 
     :raises ConfigError: the rows say nowhere whose they are.
     """
     if read is shaped:
         return Eraser(EraseList(), read), Eraser(erased, read)
-    _require_known(erased, [*read.names, *shaped.names])
-    before, after = (erased if erased.column in schema.names else EraseList() for schema in (read, shaped))
-    return Eraser(before, read), Eraser(after, shaped)
+    for part in erased.parts:
+        names = shaped.names if part.shaping else [*read.names, *shaped.names]
+        _require_column(part.model_copy(update={"others": ()}), names)
+    raw = [part.model_copy(update={"others": ()}) for part in erased.parts if not part.shaping]
+    before = EraseList.joined(raw, erased.version)
+    return Eraser(_readable(before, read), read), Eraser(_readable(erased, shaped), shaped)
 
 
-def _require_known(erased: EraseList, columns: Sequence[str]) -> None:
+def _readable(erased: EraseList, schema: pa.Schema) -> EraseList:
+    return erased.limited_to(schema.names)
+
+
+def _require_known(erased: EraseList, schema: pa.Schema) -> None:
+    _require_column(erased, schema.names)
+    for name in {part.column for part in erased.parts}:
+        if (problem := type_problem(schema.field(name).type)) is not None:
+            raise ConfigError(
+                f"rows are erased by column {name!r}, which {problem}: its values cannot be compared with the erase "
+                "list. Let it be what it was"
+            )
+
+
+def _require_column(erased: EraseList, columns: Sequence[str]) -> None:
     if (problem := erased.problem(columns)) is not None:
         raise ConfigError(f"{problem}, as docs/usage.md says under 'Deleting people'")
 
@@ -151,7 +312,7 @@ class Erasure:
 
     :param rows: how many rows it takes out, by day; days without any are not named.
     :param version: of the erase list; None if nothing was changed.
-    :param not_searched: which records of the stream nobody looked into, and where; None if there are none.
+    :param copies: the places that may still hold their rows, each with how it is cleared.
     """
 
     target: str
@@ -159,13 +320,13 @@ class Erasure:
     values: int
     rows: Mapping[dt.date, int] = field(default_factory=dict)
     version: int | None = None
-    not_searched: str | None = None
+    copies: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Say it in words, without a value."""
-        if self.not_searched is None:
+        if not self.copies:
             return self._done
-        return f"{self._done} Not searched: {self.not_searched}; delete by hand what is theirs."
+        return "\n- ".join([f"{self._done} Not searched, and may still hold such rows:", *self.copies])
 
     @property
     def _done(self) -> str:

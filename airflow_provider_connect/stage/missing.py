@@ -77,11 +77,11 @@ def write_deleted(
     :raises ConfigError: published rows have no key.
     """
     missing, vanished = _Missing(folder, before, after), 0
-    eraser = Eraser(erased, schema) if erased.column in schema.names else None
+    eraser = Eraser(erased.limited_to(schema.names), schema)
     with RowWriter(folder, path, with_marks(schema)) as writer:
         for batch, keep in missing.batches(before):
             kept = _typed(batch.filter(keep), with_marks(schema))
-            kept = kept if eraser is None else eraser.without(kept)
+            kept = eraser.without(kept)
             vanished += kept.num_rows - is_deleted(kept).true_count
             writer.write(_as_deleted(kept, at))
     return Deleted(writer.file, vanished, missing.restored)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -45,7 +45,23 @@ class _Published(Protocol):
     def span(self) -> Span | None: ...
 
 
-def following(newest: _Published | None, day: dt.date, ends: Callable[[str | None, str | None], str]) -> Span:
+class Restart(NamedTuple):
+    """Where a stream goes on after an alarm, as the answer to it says.
+
+    :param number: of the newest span when the alarm was raised: the one that follows it begins elsewhere.
+    :param after: the position that it begins behind; None at the beginning of the stream.
+    """
+
+    number: int
+    after: str | None
+
+
+def following(
+    newest: _Published | None,
+    day: dt.date,
+    ends: Callable[[str | None, str | None], str],
+    restart: Restart | None = None,
+) -> Span:
     """Return the span of a day's next increment: the day's own again, else what follows the stream's newest. Pure.
 
     :param newest: the publish that it must follow.
@@ -58,4 +74,5 @@ def following(newest: _Published | None, day: dt.date, ends: Callable[[str | Non
         raise ValueError("nobody knows where the next increment begins")
     if newest.day == day:
         return last.model_copy(update={"to": ends(last.after, last.to)})
-    return Span(number=last.number + 1, after=last.to, to=ends(last.to, None))
+    after = restart.after if restart is not None and restart.number == last.number else last.to
+    return Span(number=last.number + 1, after=after, to=ends(after, None))

@@ -22,6 +22,8 @@ from airflow_provider_connect.stage.manifest import (
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 
+POLLED = f"{CONTROL}/polled"
+"""Where days lie as they were polled, under any stage's root, until their transform has made a result of them."""
 SILENT = ONE_DAY
 """An attempt silent for this long counts as dead; a live one keeps writing its progress."""
 
@@ -54,6 +56,32 @@ def local_stage_path(name: str) -> Path:
     """Return what :func:`local_stage` makes, whether it is there or not."""
     parent = Path(tempfile.gettempdir()) / f"connect-stage-{os.getuid()}"
     return parent / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def polled_root(root: Folder) -> Folder:
+    """Return where days lie as they were polled, for a transform."""
+    return Folder(f"{root.url}/{POLLED}")
+
+
+def polled_copies(root: Folder) -> list[str]:
+    """Name the days that a transform was given and has not deleted, and what clears them; [] if there are none."""
+    files = polled_root(root).files()
+    if not files:
+        return []
+    return [
+        f"days as they were polled, for a transform ({len(files):,} files under {root.url}/{POLLED}): the day's next load "
+        f"deletes them, or 'airflow connect sweep' when they have been silent for {SILENT}"
+    ]
+
+
+def staged_copies(root: Folder) -> list[str]:
+    """Name the staged days of a stage that its sink does not keep, and what clears them; [] if there are none."""
+    files = sum(_attempt_of(file.name) is not None for file in root.files())
+    staged = [
+        f"days that are staged and not published ({files:,} files under {root.url}): the day's next load deletes them, or "
+        f"'airflow connect sweep' when they have been silent for {SILENT}"
+    ]
+    return (staged if files else []) + polled_copies(root)
 
 
 def forget(folder: Folder, manifest: Manifest) -> None:

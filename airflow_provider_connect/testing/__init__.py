@@ -21,8 +21,8 @@ from __future__ import annotations
 import pytest
 
 _SUITES = (
-    "bench confirmations connectors differences faults gaps increments polls races recovery snapshots sinks sources "
-    "together"
+    "bench confirmations connectors definitions differences faults gaps increments polls races recovery snapshots "
+    "sinks sources together"
 )
 for _suite in _SUITES.split():
     # Else a failed assert would not show its values.

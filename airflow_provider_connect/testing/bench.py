@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.errors import ConnectError, refuse_text
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, manifest_file, rejects_file
@@ -95,6 +95,7 @@ class Bench:
         files: int = 1,
         answer: str | None = None,
         counts: Mapping[str, int] | None = None,
+        definition: str | None = None,
         to: str = "",
     ) -> Publish:
         """Look into the ledger, then freeze a day, as driver and executors do; return its publish.
@@ -103,11 +104,14 @@ class Bench:
         :param files: how many partitions the day was polled in.
         :param answer: digest of what the source answered, as the driver makes it.
         :param counts: what the poll counted beside rows and rejects.
+        :param definition: digest of the definition that the day is loaded with.
         :param to: where an increment ends.
         """
+        refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
         newest = self.ledger.newest(date, kind)
         seen = seen_in(newest, self.ledger.erased().version)
+        in_force = None if definition is None else self.ledger.definition_in_force()
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
         tables = self.target.sink.tables
@@ -141,6 +145,8 @@ class Bench:
             kind=kind,
             labels={"dag_id": "dag"},
             answer=answer,
+            definition=definition,
+            definition_seen=None if in_force is None else in_force.digest,
         )
 
     @contextmanager

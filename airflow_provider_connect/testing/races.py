@@ -55,7 +55,7 @@ class RaceCases:
         """The driver calls one publisher from several threads: what they share unguarded ends in another day."""
         dates = [MONDAY + ONE_DAY * i for i in range(4)]
         staged = [bench.stage(date, [f"{date.day}-{i}" for i in range(3)], 1) for date in dates]
-        rows = _in_threads([lambda one=one: bench.publish(one) for one in staged])  # type: ignore[misc]
+        rows = in_threads([lambda one=one: bench.publish(one) for one in staged])  # type: ignore[misc]
         assert [(row.day, row.generation, row.rows) for row in rows] == [(date, 1, 3) for date in dates]
         assert [bench.ledger.row(date) for date in dates] == rows
         assert bench.readable() == [(date, f"{date.day}-{i}") for date in dates for i in range(3)]
@@ -66,7 +66,7 @@ class RaceCases:
         token = bench.publisher.begin(staged)
         receipts = []
         for share in bench.shares(staged):
-            sent = _in_threads([lambda share=share: outcome(lambda: bench.put(token, share))] * 2)  # type: ignore[misc]
+            sent = in_threads([lambda share=share: outcome(lambda: bench.put(token, share))] * 2)  # type: ignore[misc]
             good = [receipt for receipt in sent if not isinstance(receipt, ConnectError)]
             assert good, sent
             receipts.append(good[-1])
@@ -96,7 +96,7 @@ def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | Con
                 row = publisher.ledger.published(one.day.date, one.intent.token)
                 return error if row is None else row
 
-    return _in_threads([lambda one=one: publish(one) for one in staged])  # type: ignore[misc]
+    return in_threads([lambda one=one: publish(one) for one in staged])  # type: ignore[misc]
 
 
 def _sent(bench: Bench, staged: Publish, publisher: Publisher, token: Any) -> list[Any]:
@@ -104,6 +104,7 @@ def _sent(bench: Bench, staged: Publish, publisher: Publisher, token: Any) -> li
     return [outcome(lambda share=share: bench.put(token, share)) for share in bench.shares(staged, publisher)]  # type: ignore[misc]
 
 
-def _in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
+def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Make each call in a thread of its own, all at once; return what they return."""
     with restless_threads(), ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

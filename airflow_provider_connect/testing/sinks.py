@@ -34,6 +34,7 @@ from airflow_provider_connect.testing.connectors import (
     as_fixtures,
     secrets_of,
 )
+from airflow_provider_connect.testing.definitions import DefinitionCases
 from airflow_provider_connect.testing.differences import DifferencesCases
 from airflow_provider_connect.testing.gaps import GapCases
 from airflow_provider_connect.testing.increments import IncrementCases
@@ -52,6 +53,7 @@ class SinkConformance(
     SnapshotCases,
     IncrementCases,
     ConfirmationCases,
+    DefinitionCases,
     DifferencesCases,
     ConnectorConformance,
 ):

@@ -41,6 +41,13 @@ class SnapshotCases:
         row = taking.publish(_snapshot(taking, ["last"], 99, WEDNESDAY + ONE_DAY))
         assert (row.rows, taking.readable()) == (1, [(row.day, "last")])
 
+    def test_it_says_whether_a_snapshot_takes_the_place_of_the_whole(self, taking: Bench) -> None:
+        """Offset and page would wait for ever for days that every publish is refused for."""
+        taking.publish(_snapshot(taking, ["m"], 1, MONDAY))
+        follows_another_day = taking.ledger.newest(TUESDAY, "snapshot") is not None
+        assert taking.target.sink.replaces_whole("snapshot") == follows_another_day
+        assert not taking.target.sink.replaces_whole("day")
+
     def test_an_older_snapshot_does_not_replace_a_newer_one(self, taking: Bench) -> None:
         """A late run of yesterday's snapshot would take today's rows away from everybody."""
         bench = taking

@@ -30,10 +30,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from airflow_provider_connect.publishing import confirmed, next_generation, row_of
-from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, Sink
+from airflow_provider_connect.ledger import task_of
+from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
+from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, Publish, Publisher, Sink
+from airflow_provider_connect.stage.definition import digest_of
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rows import batches
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
 
@@ -43,11 +46,13 @@ class State(Wire):
     :param rows: of the ledger, oldest first.
     :param shown: by day, the files that a reader sees.
     :param types: of the columns.
+    :param notes: of the stream, oldest first.
     """
 
     rows: tuple[LedgerRow, ...] = ()
     shown: dict[dt.date, tuple[str, ...]] = Field(default_factory=dict)
     types: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[LedgerNote, ...] = ()
 
 
 class FolderLedger(Ledger):
@@ -71,6 +76,14 @@ class FolderLedger(Ledger):
     def days(self) -> DaySet:
         return DaySet.of(row.day for row in self.rows())
 
+    def definition_in_force(self) -> DefinitionInForce | None:
+        published = (row for row in reversed(self.rows()) if row.definition is not None and not row.checks)
+        row = next(published, None)
+        return None if row is None else DefinitionInForce(str(row.definition), digest_of(task_of(str(row.run))))
+
+    def notes(self) -> tuple[LedgerNote, ...]:
+        return self.publisher.read().notes
+
 
 class FolderSink(Sink):
     """Options of a folder as a sink."""
@@ -85,6 +98,9 @@ class FolderSink(Sink):
     @property
     def asset_uri(self) -> str:
         return f"file://{self.path}"
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        return kind == "snapshot"
 
     def open(self, key: Any, connections: Any) -> Publisher:
         return FolderPublisher(self.path, key)
@@ -112,6 +128,12 @@ class FolderPublisher(Publisher):
         with (self.path / "lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def note(self, note: LedgerNote) -> None:
+        with self.alone():
+            state = self.read()
+            if all((known.kind, known.id) != (note.kind, note.id) for known in state.notes):
+                self.write(state.model_copy(update={"notes": (*state.notes, note)}))
 
     def preflight(self, schema: Any, days: Any, kind: Any) -> list[str]:
         known = self.read().types
@@ -142,11 +164,16 @@ class FolderPublisher(Publisher):
             if (row := self.ledger.published(day, publish.intent.token)) is not None:
                 return row
             row = self.row(publish)
-            state = self.read()
-            others = {} if publish.kind == "snapshot" else state.shown
-            shown = others | {day: tuple(name for receipt in receipts for name in receipt)}
-            self.write(State(rows=(*state.rows, row), shown=shown, types=state.types | _types(publish.schema)))
+            require_definition(publish, self.ledger.definition_in_force())
+            self.show(publish, row, receipts)
             return row
+
+    def show(self, publish: Publish, row: LedgerRow, receipts: Sequence[list[str]]) -> None:
+        state = self.read()
+        others = {} if publish.kind == "snapshot" else state.shown
+        shown = others | {row.day: tuple(name for receipt in receipts for name in receipt)}
+        changed = {"rows": (*state.rows, row), "shown": shown, "types": state.types | _types(publish.schema)}
+        self.write(state.model_copy(update=changed))
 
     def confirm(self, publish: Publish) -> LedgerRow:
         with self.alone():

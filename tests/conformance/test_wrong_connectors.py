@@ -13,12 +13,12 @@ from airflow_provider_connect import testing
 from airflow_provider_connect.testing import SinkConformance, Target
 from airflow_provider_connect.testing.polls import PollCases
 from airflow_provider_connect.testing.together import TogetherCases
-from tests.conformance import wrong_confirmations, wrong_sinks, wrong_snapshots, wrong_sources
+from tests.conformance import wrong_confirmations, wrong_definitions, wrong_sinks, wrong_snapshots, wrong_sources
 from tests.conformance.folder import FolderSink, fresh, read
 
 ROOT = Path(__file__).parents[2]
 
-WRONG = (wrong_sinks, wrong_confirmations, wrong_snapshots, wrong_sources)
+WRONG = (wrong_sinks, wrong_confirmations, wrong_definitions, wrong_snapshots, wrong_sources)
 EXPECTED = wrong_sinks.EXPECTED | wrong_sources.EXPECTED
 POLLS = {name for cases in (PollCases, TogetherCases) for name in vars(cases) if name.startswith("test_")}
 

@@ -82,6 +82,7 @@ class TestConfirmsForNobody(Wrong):
     "who_published_what_others_confirm_still_finds_it",
     "two_at_once_leave_one_and_the_other_is_told[two confirmations]",
     "two_at_once_leave_one_and_the_other_is_told[a confirmation and a publish]",
+    "a_confirmation_leaves_the_day_s_definition_and_the_one_in_force",
 )
 class TestCountsAConfirmationAsAGeneration(Wrong):
     """Shows what it showed, under a new generation."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish
-from tests.conformance.folder import FolderPublisher, State
+from airflow_provider_connect.window import SourceKind
+from tests.conformance.folder import FolderPublisher, FolderSink, State
 from tests.conformance.wrong_sinks import Wrong, fails
 
 
@@ -22,6 +23,17 @@ class TestTakesAnySnapshot(Wrong):
             if newest is not None and newest.day != publish.day.date:
                 return row_of(publish, 1)
             return row_of(publish, next_generation(publish, newest))
+
+
+@fails("it_says_whether_a_snapshot_takes_the_place_of_the_whole")
+class TestHidesThatDaysAreSuperseded(Wrong):
+    """Refuses earlier snapshots, and does not say that it will."""
+
+    publisher = FolderPublisher
+
+    class sink(FolderSink):  # noqa: N801
+        def replaces_whole(self, kind: SourceKind) -> bool:
+            return False
 
 
 @fails(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.completeness import RowBounds, Rules, findings, out_of_bounds, shrunk
+from airflow_provider_connect.completeness import RowBounds, Rules, findings, has_rows, out_of_bounds, shrunk
 from airflow_provider_connect.sink import LedgerRow, OnEmpty
 from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.window import ONE_DAY
+from tests.equipment.line_ledger import LineLedger
 
 DAY = dt.date(2026, 10, 5)
 COUNTS = st.integers(0, 10**9)
@@ -109,6 +113,11 @@ def test_both_figures_the_threshold_and_what_to_do_are_named() -> None:
     [
         (0, 100, 100, "fail", ["on_empty"]),
         (0, 100, 100, "accept", []),
+        (0, 100, 100, "never", ["on_empty"]),
+        (0, None, None, "never", ["on_empty"]),
+        (0, 0, 0, "never", ["on_empty"]),
+        (0, None, 100, "never", ["on_empty"]),
+        (1, 100, 100, "never", ["on_shrink"]),
         (1, 100, 100, "fail", ["on_shrink"]),
         (1, 100, 100, "accept", ["on_shrink"]),
         (0, 0, 0, "fail", []),
@@ -130,6 +139,47 @@ def test_an_answer_without_rows_is_for_on_empty_and_any_other_for_on_shrink(
         earlier=None if earlier is None else row(earlier),
     )
     assert [next(name for name in ("on_empty", "on_shrink") if f"{name}='" in each.text) for each in found] == said
+
+
+class Asked(LineLedger):
+    """Counts the questions."""
+
+    questions = 0
+
+    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        self.questions += 1
+        return super().between(first, last)
+
+
+@pytest.mark.parametrize(
+    ("days", "with_rows", "questions"),
+    [
+        ([], [], 0),
+        ([0], [], 1),
+        ([0], [0], 1),
+        (range(400), [399], 1),
+        (range(400), [0], 13),
+        (range(62), [], 2),
+        ([0, 1, 5, 6], [1], 2),
+        ([0, 1, 5, 6], [], 2),
+    ],
+)
+def test_the_ledger_is_asked_for_the_newest_days_first(
+    tmp_path: Path, days: Sequence[int], with_rows: Sequence[int], questions: int
+) -> None:
+    ledger = Asked(tmp_path / "ledger")
+    for number in days:
+        ledger.add(row(int(number in with_rows), DAY + ONE_DAY * number))
+    assert has_rows(ledger) == bool(with_rows)
+    assert ledger.questions == questions
+
+
+def test_a_publish_with_rows_asks_nothing_of_the_ledger() -> None:
+    def asked() -> bool:
+        raise AssertionError("a question to a database for each day that is loaded")
+
+    answer = Polled(rows_written=1)
+    assert findings(DAY, answer, on_empty="never", rules=Rules(), replaced=None, earlier=None, has_rows=asked) == []
 
 
 def erasing(rows: int, erased: int, was: int, already: int = 0, on_empty: OnEmpty = "fail") -> bool:
@@ -194,7 +244,7 @@ def test_the_message_names_what_was_erased() -> None:
     assert "60 % fewer" in found.text
 
 
-@pytest.mark.parametrize("on_empty", ["fail", "accept"])
+@pytest.mark.parametrize("on_empty", ["fail", "accept", "never"])
 @pytest.mark.parametrize("earlier", [None, row(9)])
 def test_a_day_all_of_whose_parents_were_ignored_is_told_by_that_and_once(
     on_empty: OnEmpty, earlier: LedgerRow | None
@@ -208,5 +258,5 @@ def test_a_day_all_of_whose_parents_were_ignored_is_told_by_that_and_once(
 
     ((text, is_fatal),) = told(parents=7, ignored_parents=7)
     assert "all its 7 parents" in text
-    assert is_fatal is (on_empty == "fail")
+    assert is_fatal is (on_empty != "accept")
     assert not any("parents" in text for text, _ in told(parents=7, ignored_parents=6) + told())

@@ -33,6 +33,11 @@ _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _ENDED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswerError)
 
+
+class SilenceError(RetriableError):
+    """A server sent no byte of the body for ``read_timeout_seconds`` after a request had been sent to it."""
+
+
 Place = tuple[object, ...]
 """Where a connection leads to, and in which way: two of the same place are the same to whoever uses them."""
 
@@ -80,6 +85,7 @@ class Link:
         self.was_closed = False
         self._is_kept = self._is_cut = False
         self._is_silent = True
+        self._is_sent = False
         self._socket: Any = None  # TLS and proxies wrap it
         self._stream: BufferedReader | None = None
         self.received = 0  # bytes of the answer's body, for messages
@@ -123,13 +129,15 @@ class Link:
             self._doing = "read"
             self._socket.settimeout(self._limits.read_timeout_seconds)
             self._socket.sendall(_request(method, target, headers) + body)
+            self._is_sent = True
             if self._stream is None:
                 self._stream = self._socket.makefile("rb", buffering=_BUFFER_BYTES)
 
     def head(self) -> Head:
         """Return the head of the answer.
 
-        :raises RetriableError: none comes.
+        :raises SilenceError: none comes in time.
+        :raises RetriableError: the connection ends before it is whole.
         """
         with self.explained():
             if not self.stream.peek(1):
@@ -159,6 +167,7 @@ class Link:
         self._limits = limits
         self.received = 0
         self._is_kept = self._is_silent = True
+        self._is_sent = False
         self._ends = time.monotonic() + limits.deadline_seconds
         self._timer = self._timer_until(self._ends)
 
@@ -222,7 +231,9 @@ class Link:
             return ConfigError(f"{whose} {_UNTRUSTED}")
         if isinstance(error, ValueError) and self._doing != "read":
             return ConfigError(f"{whose} is no valid host")
-        what = _meaning(error, self._doing)
+        what = _meaning(error, self._doing, self._limits)
+        if isinstance(error, TimeoutError) and self._is_sent and not self.received:
+            return SilenceError(f"{self.host} {what} before the first byte of the answer")
         if self._doing == "proxy":
             return RetriableError(f"{self.host} cannot be reached through the connection's proxy, which {what}")
         return RetriableError(f"{self.host} {what}{seen}")
@@ -330,14 +341,18 @@ _UNTRUSTED = (
 )
 
 
-def _meaning(error: OSError | ValueError | BrokenAnswerError, doing: str) -> str:
+def _meaning(error: OSError | ValueError | BrokenAnswerError, doing: str, limits: Limits) -> str:
     """Say in our own words what an error means."""
     if isinstance(error, BrokenAnswerError):
         return str(error)
-    limit = "sent nothing for read_timeout_seconds" if doing == "read" else "did not accept a connection within "
+    limit = (
+        f"sent nothing for read_timeout_seconds={limits.read_timeout_seconds:g}"
+        if doing == "read"
+        else f"did not accept a connection within connect_timeout_seconds={limits.connect_timeout_seconds:g}"
+    )
     known: tuple[tuple[type[OSError], str], ...] = (
         (socket.gaierror, "is not known to this machine's name service"),
-        (TimeoutError, limit if doing == "read" else f"{limit}connect_timeout_seconds"),
+        (TimeoutError, limit),
         (ssl.SSLError, "broke off TLS inside the answer" if doing == "read" else "broke the TLS handshake"),
         (ConnectionRefusedError, "does not accept connections"),
         (ConnectionError, "reset the connection"),

@@ -63,11 +63,19 @@ class SqlColumn(NamedTuple):
 
 
 class Index(NamedTuple):
-    """An index over plain columns, in its order."""
+    """An index over plain columns, in its order.
+
+    :param columns: whole columns. The part that follows an expression or the beginning of a text is left out.
+    :param is_unique: True if no two rows that a read of the table returns have the same values in ``columns``, except
+        NULL. The index is unique, whole, valid, checked at each statement and over all rows, those of inheriting tables
+        included.
+    :param is_ordered: True if a range of the first column can use it.
+    """
 
     name: str
     columns: tuple[str, ...]
     is_unique: bool
+    is_ordered: bool = True
 
 
 class Counter(NamedTuple):
@@ -169,11 +177,15 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in its order; [] without one."""
+        """Return the primary key's columns in its order; [] without one.
+
+        They are whole, also where the key is declared over the beginnings of texts. Only :meth:`indexes` tells whether
+        they identify a row.
+        """
 
     @abstractmethod
     def indexes(self, table: Table) -> list[Index]:
-        """Return the indexes that a range of their first column can use, the primary key's included."""
+        """Return the indexes that identify a row or serve a range of their first column, the primary key's included."""
 
     @abstractmethod
     def estimated_rows(self, table: Table) -> int | None:

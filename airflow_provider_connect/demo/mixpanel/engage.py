@@ -115,6 +115,9 @@ def _cohort(people: People, text: str | None) -> Cohort | None:
         raise RefusedError(400, 'filter_by_cohort must be like {"id":12345}') from None
     if cohort is None:
         raise RefusedError(400, "cohort does not exist")
+    if not cohort.has_group:
+        # Seen with status 404 by Estuary: https://github.com/estuary/connectors/pull/2550 (2026-11).
+        raise RefusedError(404, "Missing Datagroup")
     return cohort
 
 
@@ -139,11 +142,14 @@ def _written(kept: _Kept, session_id: str, number: int, size: int, fault: Fault 
     if fault is not None and kind == "bad_profile":
         profiles[: fault.count] = [b'{"$properties":{"plan":"nobody\'s"}}'] * fault.count
     head: dict[str, Any] = {"page": number + (kind == "wrong_page"), "page_size": size}
-    tail = {
+    tail: dict[str, Any] = {
         "session_id": "another" if kind == "other_session" else session_id,
         "status": "ok",
-        "total": len(kept.numbers) + (kind == "wrong_total"),
     }
+    if number == 0 or kind == "wrong_total":
+        # Only the first page has the total: Airbyte's EngagePaginationStrategy (github.com/airbytehq/airbyte) and
+        # Estuary's source-mixpanel-native (github.com/estuary/connectors) note it (2026-11).
+        tail["total"] = len(kept.numbers) + (kind == "wrong_total")
     return b'%b,"results":[%b],%b' % (
         json.dumps(head, separators=(",", ":")).encode()[:-1],
         b",".join(profiles),

@@ -28,11 +28,15 @@ _TRAPS: tuple[dict[str, Any], ...] = (
 
 
 class Cohort(NamedTuple):
-    """A cohort: every profile whose number is a multiple of ``every``."""
+    """A cohort: every profile whose number is a multiple of ``every``.
+
+    :param has_group: False for a cohort whose data group was deleted: it is listed, but its members cannot be read.
+    """
 
     id: int
     name: str
     every: int
+    has_group: bool = True
 
 
 COHORTS = (Cohort(1001, "Everybody", 1), Cohort(1002, "Every seventh", 7), Cohort(1003, "Müller & Söhne", 50))

@@ -35,6 +35,7 @@ Report = Callable[[Reported, Mapping[str, str], Fault | None], Any]
 """Makes the document that answers parameters."""
 
 _TYPES = ("general", "unique", "average")
+_MOST_DAYS = 90
 
 
 def _funnels(standin: Reported, _: Mapping[str, str], __: Fault | None) -> Any:
@@ -46,6 +47,7 @@ def _funnel(standin: Reported, params: Mapping[str, str], fault: Fault | None) -
     funnel = known.get(_number(params, "funnel_id"))
     if funnel is None:
         raise RefusedError(400, "funnel_id does not exist")
+    _require_one_span(params)
     data = {}
     for date in _dates(params, standin.today, fault):
         steps = standin.reports.steps(funnel, date, standin.today)
@@ -62,11 +64,27 @@ def _funnel(standin: Reported, params: Mapping[str, str], fault: Fault | None) -
 def _retention(standin: Reported, params: Mapping[str, str], fault: Fault | None) -> Any:
     if params.get("retention_type", "birth") == "birth" and "born_event" not in params:
         raise RefusedError(400, "born_event is required when retention_type is birth")
+    _require_one_span(params)
     days, count = _number(params, "interval", 1), _number(params, "interval_count", 1)
-    if params.get("unit", "day") != "day" or not 1 <= days <= 90:
-        raise RefusedError(400, "interval may not be greater than 90 days")
+    if params.get("unit", "day") != "day":
+        raise RefusedError(400, "unit is not one that this server understands")
     today = standin.today
     return {str(date): standin.reports.retention(date, today, days, count) for date in _dates(params, today, fault)}
+
+
+def _require_one_span(params: Mapping[str, str]) -> None:
+    """Refuse a request that names its interval twice, or one that is too long.
+
+    The specification allows both parameters. The real API answers both mistakes with 500:
+    https://github.com/PipedreamHQ/pipedream/pull/21600 (``unit`` and ``interval``, of retention as of funnels, and more
+    than 90 days), and https://github.com/jaredmcfarland/mixpanel_data, which met it with real credentials (2026-11).
+
+    :raises RefusedError: 500.
+    """
+    if "unit" in params and "interval" in params:
+        raise RefusedError(500, "unit and interval both specified")
+    if _number(params, "interval", 1) > _MOST_DAYS:
+        raise RefusedError(500, f"interval may not be greater than {_MOST_DAYS} days")
 
 
 def _insights(standin: Reported, params: Mapping[str, str], _: Fault | None) -> Any:

@@ -20,6 +20,7 @@ PAGE_KINDS = frozenset(
         "page_again",
         "overlap",
         "same_token",
+        "repeating",
         "other_day",
         "no_time",
         "no_id",
@@ -51,6 +52,7 @@ class Fault:
     page_again       200, the page before, with the next_token of this one
     overlap          200, the page, and before it the last two posts of the page before
     same_token       200, the page, with the next_token that was sent
+    repeating        200, the page, with a new next_token that leads to it again
     other_day        200, the page, and behind it two posts of the day before
     no_time          200, the page, whose first post lacks created_at
     no_id            200, the page, whose first post lacks its id

@@ -40,6 +40,8 @@ def _change(kind: str, document: dict[str, Any], timeline: Timeline, asked: Aske
         document.setdefault("errors", []).append(not_found("404404404", "pinned_post_id"))
     elif kind == "same_token":
         document["meta"]["next_token"] = asked.token
+    elif kind == "repeating":
+        document["meta"]["next_token"] = token_of(asked, asked.first)
     elif kind == "no_time":
         del posts[0]["created_at"]
     elif kind == "no_id":

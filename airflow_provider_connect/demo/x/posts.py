@@ -154,6 +154,8 @@ def _document(source: random.Random, post_id: str, at: dt.datetime, earlier: lis
     if source.random() < 0.2:
         kind = source.choice(("quoted", "replied_to", "reposted"))
         document["referenced_posts"] = [{"type": kind, "id": source.choice(earlier)}]
+        if kind == "replied_to":
+            document["in_reply_to_user_id"] = "1003"
     if source.random() < 0.05:
         document["geo"] = {"place_id": _PLACE["id"]}
     return document

@@ -6,13 +6,12 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from airflow_provider_connect.demo.x.access import App, RefusedError, invalid
 from airflow_provider_connect.demo.x.posts import Post, Timeline, media, place
 from airflow_provider_connect.demo.x.query import QueryError, matches
-
-Dialect = Literal["post", "tweet"]
+from airflow_provider_connect.demo.x.vocabulary import KNOWN, Dialect
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _FIRST = dt.datetime(2006, 3, 21, tzinfo=dt.UTC)
@@ -28,16 +27,26 @@ _OLD_NAMES = {
     "note_post": "note_tweet",
     "total_post_count": "total_tweet_count",
 }
-_OLD_EXPANSION = {"referenced_posts": "referenced_tweets.id", "edit_history_post_ids": "edit_history_tweet_ids"}
-_EXPANSIONS = {
-    "author_id",
-    "attachments.media_keys",
-    "attachments.poll_ids",
-    "entities.mentions.username",
-    "geo.place_id",
-    "in_reply_to_user_id",
-    *_OLD_EXPANSION,
+_OLD_EXPANSIONS = {
+    "referenced_tweets.id": "referenced_posts",
+    "referenced_tweets.id.author_id": "referenced_posts.author_id",
+    "edit_history_tweet_ids": "edit_history_post_ids",
 }
+_FIELDS_OF_EXPANSIONS = {
+    "author_id": "author_id",
+    "attachments.media_keys": "attachments",
+    "geo.place_id": "geo",
+    "in_reply_to_user_id": "in_reply_to_user_id",
+    "referenced_posts": "referenced_posts",
+}
+"""The field that holds the ids of what an expansion brings. It comes along with it."""
+
+_POST_FIELDS = frozenset({"id", "text", "edit_history_post_ids"})
+_USER_FIELDS = frozenset({"id", "name", "username"})
+_MEDIA_FIELDS = frozenset({"media_key", "type"})
+_PLACE_FIELDS = frozenset({"id", "full_name"})
+"""What comes without being asked for: https://docs.x.com/x-api/fundamentals/data-dictionary (2026-11)."""
+
 _SHARED = {"query", "start_time", "end_time", "since_id", "until_id", "next_token", "pagination_token"}
 _FIELDS = {"expansions", "max_results", "sort_order", "user.fields", "media.fields", "poll.fields", "place.fields"}
 _SEARCH = _SHARED | _FIELDS | {"post.fields", "tweet.fields"}
@@ -48,6 +57,8 @@ class Asked:
     """A request that X would take.
 
     :param endpoint: ``search/recent`` and so on.
+    :param fields: of posts, by their newer names.
+    :param other_fields: of users, media and places, by parameter.
     :param first: where its page begins among the results.
     :param page: the page's number, from 1 on.
     """
@@ -60,6 +71,7 @@ class Asked:
     dialect: Dialect
     fields: frozenset[str]
     expansions: frozenset[str]
+    other_fields: Mapping[str, frozenset[str]]
     grain: int = 3600
     first: int = 0
     page: int = 1
@@ -85,15 +97,14 @@ def read(endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, t
     if is_search and not 10 <= size <= (500 if endpoint == "search/all" else 100):
         raise invalid(f"The `max_results` query parameter value [{size}] is not between 10 and the most")
     dialect: Dialect = "tweet" if "tweet.fields" in params or "post" not in takes else "post"
-    expansions = _expansions(params, dialect)
     token = params.get("next_token") or params.get("pagination_token") or ""
     first, page = _place(token)
-    fields = params.get(f"{dialect}.fields", "")
     grain = params.get("granularity", "hour")
     if grain not in _GRAINS:
         raise invalid(f"The `granularity` query parameter value [{grain}] is not one of [minute,hour,day]")
     return Asked(
-        endpoint, query, start, end, size, dialect, frozenset(filter(None, fields.split(","))), expansions,
+        endpoint, query, start, end, size, dialect, _post_fields(params, dialect), _expansions(params, dialect),
+        {name: _names(params, name, dialect) for name in ("user.fields", "media.fields", "place.fields")},
         grain=_GRAINS[grain], first=first, page=page, token=token,
     )  # fmt: skip
 
@@ -144,7 +155,7 @@ def counts(timeline: Timeline, asked: Asked) -> dict[str, Any]:
     meta: dict[str, Any] = {"total_post_count": len(posts)}
     if since > asked.start:
         meta["next_token"] = token_of(asked, 0)
-    document: dict[str, Any] = _renamed({"data": buckets, "meta": meta}, asked.dialect)
+    document: dict[str, Any] = renamed({"data": buckets, "meta": meta}, asked.dialect)
     return document
 
 
@@ -200,14 +211,27 @@ def _time(params: Mapping[str, str], name: str, default: dt.datetime) -> dt.date
     return dt.datetime.fromisoformat(params[name])
 
 
+def _names(params: Mapping[str, str], parameter: str, dialect: Dialect) -> frozenset[str]:
+    """Return the names in a parameter that X knows.
+
+    It says nothing of the others: status 200, no error, and nothing of that name, measured on 2026-09-21 by
+    https://github.com/0xFlimbo/attention-index (docs/PROVIDERS.md). In 2021 it answered 400:
+    https://github.com/redouane59/twittered/issues/118.
+    """
+    return frozenset(params.get(parameter, "").split(",")) & KNOWN[dialect][parameter]
+
+
+def _post_fields(params: Mapping[str, str], dialect: Dialect) -> frozenset[str]:
+    """Return the fields of posts that are to be sent, by their newer names."""
+    back = {old: new for new, old in _OLD_NAMES.items()}
+    asked = {back.get(name, name) for name in _names(params, f"{dialect}.fields", dialect)}
+    along = {_FIELDS_OF_EXPANSIONS[name] for name in _expansions(params, dialect) if name in _FIELDS_OF_EXPANSIONS}
+    return _POST_FIELDS | asked | along
+
+
 def _expansions(params: Mapping[str, str], dialect: Dialect) -> frozenset[str]:
     """Return the expansions by their newer names."""
-    known = {name: _OLD_EXPANSION.get(name, name) if dialect == "tweet" else name for name in _EXPANSIONS}
-    back = {written: name for name, written in known.items()}
-    asked = [name for name in params.get("expansions", "").split(",") if name]
-    if wrong := [name for name in asked if name not in back]:
-        raise invalid(f"The `expansions` query parameter value [{wrong[0]}] is not one of [{', '.join(back)}]")
-    return frozenset(back[name] for name in asked)
+    return frozenset(_OLD_EXPANSIONS.get(name, name) for name in _names(params, "expansions", dialect))
 
 
 def _place(token: str) -> tuple[int, int]:
@@ -225,11 +249,14 @@ def expired(token: str) -> RefusedError:
 
 
 def _shown(document: dict[str, Any], asked: Asked) -> dict[str, Any]:
-    always = {"id", "text", "edit_history_post_ids"}
-    back = {old: new for new, old in _OLD_NAMES.items()} if asked.dialect == "tweet" else {}
-    fields = always | {back.get(name, name) for name in asked.fields}
-    shown: dict[str, Any] = _renamed({name: each for name, each in document.items() if name in fields}, asked.dialect)
+    shown: dict[str, Any] = renamed(
+        {name: each for name, each in document.items() if name in asked.fields}, asked.dialect
+    )
     return shown
+
+
+def _only(document: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: each for name, each in document.items() if name in names}
 
 
 def _included(timeline: Timeline, asked: Asked, posts: list[Post]) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
@@ -237,37 +264,52 @@ def _included(timeline: Timeline, asked: Asked, posts: list[Post]) -> tuple[dict
     errors: list[dict[str, Any]] = []
     documents = [post.document for post in posts]
     referenced = {each["id"]: None for document in documents for each in document.get("referenced_posts", [])}
-    users = {document["author_id"]: None for document in documents}
-    if "referenced_posts" in asked.expansions:
+    found = [_referenced(each) for each in referenced if not each.startswith("9")]
+    if "referenced_posts" in asked.expansions or "referenced_posts.author_id" in asked.expansions:
         parameter = "referenced_posts" if asked.dialect == "post" else "referenced_tweets.id"
-        kind = asked.dialect
-        errors += [not_found(each, parameter, kind) for each in referenced if each.startswith("9")]
-        found = [_referenced(each) for each in referenced if not each.startswith("9")]
+        errors += [not_found(each, parameter, asked.dialect) for each in referenced if each.startswith("9")]
         if found:
             includes["posts" if asked.dialect == "post" else "tweets"] = [_shown(each, asked) for each in found]
-            users |= {each["author_id"]: None for each in found}
-    if "author_id" in asked.expansions:
-        includes["users"] = [_renamed(timeline.user(each), asked.dialect) for each in users]
+    if users := _users_of(asked, documents, found):
+        names = _USER_FIELDS | asked.other_fields["user.fields"]
+        includes["users"] = [renamed(_only(timeline.user(each), names), asked.dialect) for each in users]
     if "attachments.media_keys" in asked.expansions:
         keys = {key: None for document in documents for key in document.get("attachments", {}).get("media_keys", [])}
-        includes |= {"media": [media(key) for key in keys]} if keys else {}
+        names = _MEDIA_FIELDS | asked.other_fields["media.fields"]
+        includes |= {"media": [_only(media(key), names) for key in keys]} if keys else {}
     if "geo.place_id" in asked.expansions and any("geo" in document for document in documents):
-        includes["places"] = [place()]
+        includes["places"] = [_only(place(), _PLACE_FIELDS | asked.other_fields["place.fields"])]
     return includes, errors
+
+
+def _users_of(asked: Asked, documents: list[dict[str, Any]], referenced: list[dict[str, Any]]) -> dict[str, None]:
+    """Return the ids of the users that the expansions bring, each once.
+
+    Authors of referenced posts need an expansion of their own: https://docs.x.com/x-api/fundamentals/expansions
+    (2026-11).
+    """
+    sources = {
+        "author_id": [document["author_id"] for document in documents],
+        "in_reply_to_user_id": [
+            document["in_reply_to_user_id"] for document in documents if "in_reply_to_user_id" in document
+        ],
+        "referenced_posts.author_id": [document["author_id"] for document in referenced],
+    }
+    return {user: None for expansion, users in sources.items() if expansion in asked.expansions for user in users}
 
 
 def _referenced(post_id: str) -> dict[str, Any]:
     return {"id": post_id, "text": f"the post {post_id}", "author_id": "1003", "edit_history_post_ids": [post_id]}
 
 
-def _renamed(value: Any, dialect: Dialect) -> Any:
-    """Return a document in the names of a dialect."""
+def renamed(value: Any, dialect: Dialect) -> Any:
+    """Return a document, which has the newer names, in the names of a dialect."""
     if dialect == "post":
         return value
     if isinstance(value, dict):
-        return {_OLD_NAMES.get(name, name): _renamed(each, dialect) for name, each in value.items()}
+        return {_OLD_NAMES.get(name, name): renamed(each, dialect) for name, each in value.items()}
     if isinstance(value, list):
-        return [_renamed(each, dialect) for each in value]
+        return [renamed(each, dialect) for each in value]
     return "retweeted" if value == "reposted" else value
 
 

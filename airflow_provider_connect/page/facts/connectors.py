@@ -31,6 +31,11 @@ class Pipeline:
         return None if self.source is None else self.source.timezone
 
     @property
+    def replaces_whole(self) -> bool:
+        """Whether a publish takes the place of everything in the target."""
+        return self.source is not None and self.sink is not None and self.sink.replaces_whole(self.source.kind)
+
+    @property
     def offset_key(self) -> str | None:
         """The name of the stream's Variable."""
         if self.source is None or self.sink is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-_DONE = ("published", "already_published", "unchanged", "overtaken")
+from airflow_provider_connect.job import SETTLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Report:
     """What one run told of one day.
 
     :param own: whether the day is the run's own, and not one of its lookback.
-    :param rows: as published; None if nobody told.
+    :param rows: as published; None if nobody told, or nothing was.
     :param size_bytes: of what the source sent, after decoding; None if nobody told.
     :param at: when it was told.
     """
@@ -36,9 +36,9 @@ class Report:
     message: str | None = None
 
     @property
-    def is_done(self) -> bool:
-        """Whether the day is in the sink, as far as this run knows."""
-        return self.status in _DONE
+    def is_settled(self) -> bool:
+        """Whether the stream has nothing to do for the day any more, as far as this run knows."""
+        return self.status in SETTLED
 
     @property
     def weight(self) -> tuple[int, bool, dt.datetime]:
@@ -64,14 +64,15 @@ def of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.d
     """Return the reports in what a task left in XCom, or in its event."""
     days = summary.get("days")
     told = (_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
-    return [report for report in told if report is not None]
+    of_run = _texts(summary.get("warnings"))
+    return [replace(report, warnings=(*of_run, *report.warnings)) for report in told if report is not None]
 
 
 def newest(reports: Iterable[Report]) -> dict[dt.date, Report]:
-    """Return the report of the newest publish of each day that is done."""
+    """Return the report of the newest publish of each settled day."""
     found: dict[dt.date, Report] = {}
     for report in reports:
-        if report.is_done and (report.day not in found or report.weight > found[report.day].weight):
+        if report.is_settled and (report.day not in found or report.weight > found[report.day].weight):
             found[report.day] = report
     return found
 
@@ -106,7 +107,7 @@ def _of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> Report | 
         at=at,
         own=not day.get("lookback", False),
         generation=_number(day.get("generation")),
-        rows=_number(day.get("rows_written")),
+        rows=None if day.get("status") == "superseded" else _number(day.get("rows_written")),
         size_bytes=_number(day.get("raw_bytes")),
         rejected=_number(day.get("rejected")),
         link=_link(day.get("link")),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.page.facts.reports import instant
-from airflow_provider_connect.window import ONE_DAY, ends_of_window, parse_ends, start_of, zone
+from airflow_provider_connect.window import ONE_DAY, Schedule, ends_of_window, parse_ends, start_of, zone
 
 Standing = Literal["running", "waiting", "failed", "ended"]
 
@@ -17,6 +17,9 @@ RUNNING = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry
 FAILED = ("failed", "upstream_failed")
 OPEN = (*RUNNING[1:], "deferred", *FAILED)
 """States of task instances that are not done with their days; beside them one may have none yet."""
+
+_UNSCHEDULED = (None, "PartitionedAtRuntime")
+"""Summaries of timetables whose runs are triggered: of ``schedule=None``, and with partition keys set at runtime."""
 
 _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer; so that the westmost is Hawaii
 
@@ -129,16 +132,29 @@ def next_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[Span, dt.d
     return None if due is None or days is None else (days, due)
 
 
-def expected(dag: Mapping[str, Any], zone_name: str | None, now: dt.datetime, grace: dt.timedelta) -> dt.date | None:
-    """Return the last day that should be done, by a DAG's schedule; None if it has none.
+def expected_days(dag: Mapping[str, Any], zone_name: str | None, now: dt.datetime, grace: dt.timedelta) -> Span | None:
+    """Return the days of the last run that should have ended, by a DAG's schedule; None if it has none.
 
-    The next run says which days are still to come. Once it is overdue, its own days are missed, too.
+    The next run says which days are still to come. Once it is overdue, its own days are missed, too. The run before it
+    is as long as it is, or longer by up to a ninth, as months are.
     """
     following = next_days(dag, zone_name)
     if following is None:
         return None
     (first, last), due = following
-    return last if due + grace < now else first - ONE_DAY
+    if due + grace < now:
+        return first, last
+    length = (last - first).days + 1
+    return first - ONE_DAY * (length + length // 9), first - ONE_DAY
+
+
+def schedule_of(dag: Mapping[str, Any], end: dt.datetime | None, zone_name: str) -> Schedule:
+    """Return which days a task's DAG asks for.
+
+    :param end: the task's end date.
+    """
+    is_set = dag.get("timetable_summary", "") not in _UNSCHEDULED
+    return Schedule.of(is_set=is_set, end=end, zone_name=zone_name)
 
 
 def _day_of_key(key: str, zone_name: str | None) -> dt.date | None:

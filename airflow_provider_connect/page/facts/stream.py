@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.operators.metrics import lag_days
 from airflow_provider_connect.page.facts.connectors import Pipeline
 from airflow_provider_connect.page.facts.reports import Report, newest
-from airflow_provider_connect.page.facts.runs import TaskRun, expected
-from airflow_provider_connect.window import ONE_DAY, DaySet, zone
+from airflow_provider_connect.page.facts.runs import TaskRun, expected_days, schedule_of
+from airflow_provider_connect.window import ONE_DAY, DaySet, Settled, zone
 
 StateName = Literal["running", "waiting", "failed", "gap", "late", "ok", "new", "paused"]
 _OVERDUE = dt.timedelta(hours=1)
@@ -48,6 +47,7 @@ class Stream:
     :param reports: of what is asked about; of a list of streams, the newest alone.
     :param runs: its task instances that are not done with their days.
     :param message: why the newest of them that failed did, in its own words.
+    :param end_date: the task's, or its DAG's if that is earlier.
     """
 
     dag: Mapping[str, Any]
@@ -61,6 +61,7 @@ class Stream:
     can_edit: bool
     now: dt.datetime
     message: str | None = None
+    end_date: dt.datetime | None = None
 
     @property
     def id(self) -> str:
@@ -83,38 +84,41 @@ class Stream:
         return newest(self.reports)
 
     @cached_property
-    def done(self) -> DaySet:
-        """The days that are done, by the offset and by reports: the offset may lag behind a report."""
+    def settled(self) -> Settled:
+        """The settled days, by the offset and by reports: the offset may lag behind a report."""
         told = DaySet.of(self.newest)
-        if self.offset is None:
-            return told
-        return DaySet.of([*self.offset.done, *told]) if set(told) - set(self.offset.done) else self.offset.done
+        if self.offset is not None:
+            is_ahead = set(told) - set(self.offset.done)
+            told = DaySet.of([*self.offset.done, *told]) if is_ahead else self.offset.done
+        origin = None if self.offset is None else self.offset.origin
+        return Settled.of(told, origin, replaces_whole=self.pipeline.replaces_whole)
+
+    @property
+    def done(self) -> DaySet:
+        """The days that are settled."""
+        return self.settled.days
 
     @cached_property
     def last_day(self) -> dt.date | None:
-        """The last day that is done."""
-        return self.done.ranges[-1][1] if self.done.ranges else None
+        """The last settled day."""
+        return self.settled.last_day
 
     @property
     def position(self) -> dt.date | None:
-        """The last of the days that are done without a gap; None if nobody knows where they begin."""
-        return None if self.offset is None else self.done.position(self.offset.origin)
+        """The last of the days that are settled without a gap; None if nobody knows where they begin."""
+        return None if self.offset is None else self.settled.position
 
     @property
     def lag_days(self) -> int | None:
-        """How many days that are over it is behind; None if nothing is known to be done."""
-        if self.offset is not None:
-            following = self.offset.model_copy(update={"position": self.position})
-            return lag_days(following, self.zone, self.now)
-        return None if self.last_day is None else max(0, (self.yesterday - self.last_day).days)
+        """How many wanted days it is behind; None if nothing is known to be settled."""
+        # Without an offset nobody knows of gaps.
+        known = self.settled if self.offset is not None else Settled(self.done, self.last_day)
+        return known.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @cached_property
     def missing(self) -> DaySet:
-        """The days before the last done one that are not done, from the first one wanted."""
-        if self.offset is None or self.last_day is None:
-            return DaySet()
-        first = self.offset.origin or self.done.ranges[0][0]
-        return self.done.missing(first, self.last_day)
+        """The days before the last settled one that are not settled, from the first one wanted."""
+        return DaySet() if self.offset is None else self.settled.gaps
 
     @cached_property
     def failed(self) -> list[TaskRun]:
@@ -141,6 +145,8 @@ class Stream:
     def _is_mended(self, run: TaskRun) -> bool:
         if run.days is None:
             return False
+        if self.pipeline.replaces_whole and self.last_day is not None and run.days[1] < self.last_day:
+            return True  # superseded: no reload could publish them
         span = DaySet(ranges=(run.days,))
         since = {day for day in span if (told := self.newest.get(day)) and run.at and told.at > run.at}
         # Done days that nobody here has told of were loaded by somebody else, not before a reload that failed.
@@ -179,8 +185,12 @@ class Stream:
         return self._late()
 
     def _late(self) -> State | None:
-        due = expected(self.dag, self.pipeline.timezone, self.now, _OVERDUE)
-        if due is None or (self.last_day is not None and self.last_day >= due):
+        days = expected_days(self.dag, self.pipeline.timezone, self.now, _OVERDUE)
+        if days is None:
+            return None
+        # A run may load any one day of its interval where that stands for all of them.
+        due = days[0] if self.pipeline.replaces_whole else days[1]
+        if self.last_day is not None and self.last_day >= due:
             return None
         since = "" if self.last_day is None else f", the last one done is {self.last_day}"
         return State("late", f"{due} should be done by its schedule{since}")

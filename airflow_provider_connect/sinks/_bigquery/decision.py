@@ -13,13 +13,8 @@ from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY
-from airflow_provider_connect.sinks._bigquery.ledger import (
-    LEDGER_COLUMNS,
-    LEDGER_ROW,
-    NEWEST_FIRST,
-    ledger_row,
-    of_stream,
-)
+from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_COLUMNS, LEDGER_ROW, NEWEST_FIRST
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.snapshot import stream_moved_on
 from airflow_provider_connect.stage.manifest import Seen
@@ -43,14 +38,14 @@ def found_columns(step: LedgerStep) -> str:
     MAX(IF({this_day} AND {token}, {LEDGER}.generation, NULL)) AS published,
     MAX({LEDGER}.newest) AS newest,
     MAX(IF({is_newest}, COALESCE({LEDGER}.checks, 0), NULL)) AS checks,
-    MAX(IF({own} AND {LEDGER}.day IS NULL, COALESCE({LEDGER}.erased, 0), NULL)) AS erased"""
+    MAX(IF({LEDGER}.day IS NULL, COALESCE({LEDGER}.erased, 0), NULL)) AS erased"""
 
 
 def ledger_rows(step: LedgerStep) -> str:
     """Return the ledger's rows about the target, each with the generation that this step must follow."""
     columns = ("connector", "stream", "day", "token", "generation", "checks", "answer", "row_count", "erased")
     return f"""(
-    SELECT {names(columns, LEDGER)},
+    SELECT {names((*columns, "definition", "run"), LEDGER)},
       MAX(IF({before(step)}, {LEDGER}.generation, NULL)) OVER () AS newest
     FROM {step.ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {literal(step.target.id)}
   ) AS {LEDGER}"""
@@ -111,7 +106,7 @@ def unfenced(step: LedgerStep) -> RetriableError:
 
 
 def erased_of(answer: dict[str, Any]) -> int:
-    """Return the version of the stream's erase list."""
+    """Return the version of the target's erase list."""
     return int(answer["erased"] or 0)
 
 

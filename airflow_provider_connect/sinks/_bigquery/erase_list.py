@@ -1,8 +1,11 @@
-"""A stream's erase list: a table of keyed digests, whose version stands in the stream's fence row.
+"""A target's erase list: a table of keyed digests, whose version stands in the fence rows of all its streams.
 
-Every publish and every confirmation begins with a change of that row (:mod:`.decision`), and so does what makes the
-list longer. BigQuery lets one of two such transactions through; the other one looks again, finds another version than
-its attempt has seen, and is refused.
+Every publish and every confirmation begins with a change of its stream's fence row (:mod:`.decision`), and what makes the
+list longer changes all of them. BigQuery lets one of two such transactions through; the other one looks again, finds
+another version than its attempt has seen, and is refused.
+
+A list of an earlier version of this package belonged to one stream, and the versions in the rows count each stream's
+own. All such lists of a target are read as the target's.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -13,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.errors import MissingError
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError
 from airflow_provider_connect.clients.bigquery.sql import literal, names, texts
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
@@ -28,97 +31,111 @@ if TYPE_CHECKING:
 LIST_FIELDS: list[dict[str, Any]] = own_fields(
     ("target", "STRING", "The table that the rows are kept out of: project.dataset.table."),
     ("connector", "STRING", "The source's connector."),
-    ("stream", "STRING", "The source's own name for the stream."),
+    ("stream", "STRING", "The source's own name for the stream whose erase put it there."),
     ("version", "INTEGER", "The version of the list that this digest came with."),
     ("entries", "INTEGER", "How many digests came with that version."),
-    ("column_name", "STRING", "The source's column that says whose a row is."),
+    ("column_name", "STRING", "The column that says whose a row is."),
     ("salt", "STRING", "The key of the digests, in hex."),
     ("digest", "STRING", "Keyed BLAKE2b of the column's value, in hex."),
     ("listed_at", "TIMESTAMP", "When it was put on the list; for people only."),
+    ("shaping", "STRING", "Digest of the shapes that made the column's values, and of the key of their mask."),
 )
+LATER_LIST_FIELDS = ("shaping",)
+"""What the lists of earlier versions lack, until the next erase."""
 MOST_AT_ONCE = 10_000
 """How many digests one version adds: BigQuery takes a script of at most 1 MB."""
 
 
 def list_of(target: Place) -> Place:
-    """Return where the erase lists of a target's streams lie."""
+    """Return where the erase list of a target lies."""
     return target.sibling(f"{target.table}__erased")
 
 
-def newest_version(target: Place, stream: str) -> str:
-    """Return SQL for the version of a stream's newest list, whatever its fence row says.
-
-    :param stream: the condition for the stream's rows.
-    """
-    return f"(SELECT MAX({LEDGER}.version) FROM {list_of(target).sql} AS {LEDGER} WHERE {stream})"
+def of_target(target: Place) -> str:
+    """Return the condition for rows about a target, whichever stream they name."""
+    return f"{LEDGER}.target = {literal(target.id)}"
 
 
-def raised_version(ledger: Place, stream: str, version: int) -> str:
-    """Return the statement that brings a stream's fence rows to at least a version of its list.
+def newest_version(target: Place) -> str:
+    """Return SQL for the version of a target's newest list, whatever the fence rows say."""
+    return f"(SELECT MAX({LEDGER}.version) FROM {list_of(target).sql} AS {LEDGER} WHERE {of_target(target)})"
 
-    :param stream: the condition for the stream's rows.
-    """
+
+def raised_version(ledger: Place, target: Place, version: int) -> str:
+    """Return the statement that brings a target's fence rows to at least a version of its list."""
     behind = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
-    return f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} WHERE {stream} AND {behind}"
+    return f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} WHERE {of_target(target)} AND {behind}"
 
 
-def emptied(ledger: Place, target: Place, stream: str) -> str:
-    """Return the statements by which a person empties a stream's list.
+def emptied(ledger: Place, target: Place) -> str:
+    """Return the statements by which a person empties a target's list.
 
     The list goes first: as long as it is there, a preflight brings its version back.
-
-    :param stream: the condition for the stream's rows.
     """
     return (
-        f"DELETE FROM {list_of(target).sql} AS {LEDGER} WHERE {stream}; "
-        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {stream} AND {LEDGER}.day IS NULL"
+        f"DELETE FROM {list_of(target).sql} AS {LEDGER} WHERE {of_target(target)}; "
+        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {of_target(target)} AND {LEDGER}.day IS NULL"
     )
 
 
-def read_list(api: Api, target: Place, stream: str, version: int) -> EraseList:
-    """Return a version of a stream's erase list.
+def read_list(api: Api, target: Place, version: int) -> EraseList:
+    """Return a version of a target's erase list.
 
-    :param stream: the condition for the stream's rows.
     :raises ConfigError: it is gone, or was changed by hand.
     """
     if not version:
         return EraseList()
     place = list_of(target)
-    sql = (
-        f"SELECT {names(('version', 'entries', 'column_name', 'salt', 'digest'), LEDGER)}\n"
-        f"FROM {place.sql} AS {LEDGER} WHERE {stream} AND {LEDGER}.version <= {literal(version)}"
-    )
-    try:
-        rows, _ = api.query(sql, doing=f"read the erase list {place.id}", labels={"connect": "ledger"})
-    except MissingError:
-        rows = []
-    by_version: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    rows = _rows_of(api, target, version)
+    by_publish: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_version[int(row["version"])].append(row)
-    keys = {(row["column_name"], row["salt"]) for row in rows}
-    is_whole = all(_is_whole(by_version[each]) for each in range(1, version + 1))
-    if not is_whole or len(keys) != 1:
+        by_publish[row["connector"], row["stream"], int(row["version"])].append(row)
+    is_whole = all(len(each) == int(each[0]["entries"]) for each in by_publish.values())
+    if not is_whole or {*range(1, version + 1)} != {number for _, _, number in by_publish}:
         raise ConfigError(
-            f"version {version} of an erase list of {target.id} is not whole in {place.id}: restore that "
+            f"version {version} of the erase list of {target.id} is not whole in {place.id}: restore that "
             "table; without it rows that were erased would come back"
         )
-    ((column, salt),) = keys
-    return EraseList(version=version, column=column, salt=salt, digests=tuple(sorted(row["digest"] for row in rows)))
+    return EraseList.joined(_parts_of(rows), version)
 
 
-def _is_whole(rows: Sequence[dict[str, Any]]) -> bool:
-    return bool(rows) and len(rows) == int(rows[0]["entries"])
+def _rows_of(api: Api, target: Place, version: int) -> list[dict[str, Any]]:
+    place = list_of(target)
+    columns = names(("connector", "stream", "version", "entries", "column_name", "salt", "digest"), LEDGER)
+    found = f"FROM {place.sql} AS {LEDGER}\nWHERE {of_target(target)} AND {LEDGER}.version <= {literal(version)}"
+    doing, labels = f"read the erase list {place.id}", {"connect": "ledger"}
+    try:
+        try:
+            return api.query(f"SELECT {columns}, {LEDGER}.shaping {found}", doing=doing, labels=labels)[0]
+        except ColumnError:  # no erase has brought the list up to date yet
+            unknown = literal(None, "STRING")
+            return api.query(f"SELECT {columns}, {unknown} AS shaping {found}", doing=doing, labels=labels)[0]
+    except MissingError:
+        return []
 
 
-def lengthen_script(
-    ledger: Place, target: Place, key: StreamKey, *, stream: str, longer: EraseList, added: Sequence[str]
-) -> str:
+def _parts_of(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
+    """Return a list for each salt, that with the newest digest last."""
+    by_salt: dict[tuple[str, str, str | None], list[dict[str, Any]]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: int(row["version"])):
+        key = (row["column_name"], row["salt"], row["shaping"])
+        by_salt[key] = [*by_salt.pop(key, []), row]
+    return [
+        EraseList(
+            version=1, column=column, salt=salt, shaping=shaping, digests=tuple(sorted(row["digest"] for row in part))
+        )
+        for (column, salt, shaping), part in by_salt.items()
+    ]
+
+
+def lengthen_script(ledger: Place, target: Place, key: StreamKey, *, longer: EraseList, added: Sequence[str]) -> str:
     """Return the script that adds digests to a list of the version before; it answers with ``fences`` and ``erased``.
 
     It changes nothing if the list is of another version by then.
 
-    :param stream: the condition for the stream's rows.
+    :param key: of the stream whose erase it is.
     """
+    fences = f"{of_target(target)} AND {LEDGER}.day IS NULL"
     values = {
         "target": literal(target.id),
         "connector": literal(key.connector),
@@ -129,16 +146,17 @@ def lengthen_script(
         "salt": literal(longer.salt),
         "digest": "one",
         "listed_at": "CURRENT_TIMESTAMP()",
+        "shaping": literal(longer.shaping, "STRING"),
     }
     return f"""DECLARE seen STRUCT<fences INT64, erased INT64>;
 BEGIN TRANSACTION;
-UPDATE {ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP() WHERE {stream} AND {LEDGER}.day IS NULL;
+UPDATE {ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP() WHERE {fences};
 SET seen = (
   SELECT AS STRUCT COUNT(*) AS fences, COALESCE(MAX({LEDGER}.erased), 0) AS erased FROM {ledger.sql} AS {LEDGER}
-  WHERE {stream} AND {LEDGER}.day IS NULL
+  WHERE {fences}
 );
 IF seen.fences > 0 AND seen.erased = {longer.version - 1} THEN
-  UPDATE {ledger.sql} AS {LEDGER} SET erased = {longer.version} WHERE {stream} AND {LEDGER}.day IS NULL;
+  UPDATE {ledger.sql} AS {LEDGER} SET erased = {longer.version} WHERE {fences};
   INSERT INTO {list_of(target).sql} ({", ".join(values)})
   SELECT {", ".join(values.values())} FROM UNNEST({texts(added)}) AS one;
 END IF;

@@ -3,7 +3,8 @@
 A day's newest generation counts, and its last confirmation. A confirmation repeats the row of a publish, with who found
 it unchanged and with one check more (:mod:`.reloads.confirmation`). Every publish, confirmation and erase of a stream
 first changes its fence row (``day`` NULL, generation 0), so two of them cannot run at once; see :mod:`.script`. It also
-has the version of the stream's erase list (:mod:`.erase_list`).
+has the version of the stream's erase list (:mod:`.erase_list`), and the definition in force
+(:mod:`.definitions.in_force`). Notes lie in a table beside it (:mod:`.definitions.notes`).
 
 From the first preflight on, the target's label ``connect_ledger`` names its ledger. So a ledger that is gone or emptied
 never looks like that of a new table, and no second ledger begins.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,13 +25,30 @@ from airflow_provider_connect.clients.bigquery.errors import ColumnError, Missin
 from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
-from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
-from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, raised_version, read_list
+from airflow_provider_connect.sinks._bigquery.definitions.in_force import FENCE_COLUMNS, in_force_of, last_published
+from airflow_provider_connect.sinks._bigquery.definitions.notes import read_notes
+from airflow_provider_connect.sinks._bigquery.erase_list import (
+    list_of,
+    newest_version,
+    of_target,
+    raised_version,
+    read_list,
+)
+from airflow_provider_connect.sinks._bigquery.ledger_columns import (
+    LACKED_FIRST,
+    LACKED_LAST,
+    LATER_FIELDS,
+    LEDGER_COLUMNS,
+    LEDGER_FIELDS,
+    NEWEST_FIRST,
+    of_today,
+)
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import DaySet, SourceKind
 
@@ -39,65 +58,7 @@ if TYPE_CHECKING:
 
 WriteMode = Literal["replace", "merge", "append"]
 
-_LATER_FIELDS: list[dict[str, Any]] = [
-    *own_fields(
-        ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
-        ("answer", "STRING", "Digest of what was published, and how."),
-        (
-            "erased",
-            "INTEGER",
-            "In the stream's fence row, the version of its erase list; NULL as long as nobody is erased.",
-        ),
-    ),
-    {"name": "tables", "type": "STRING", "mode": "REPEATED", "description": "The tables of a template with its rows."},
-    *own_fields(
-        ("span_number", "INTEGER", "Of an increment, which of the stream's it is."),
-        ("span", "STRING", "What it has read, as JSON: after one position of the source, up to another."),
-    ),
-]
-"""What the ledgers of earlier versions lack, until the next preflight."""
-LEDGER_FIELDS: list[dict[str, Any]] = [
-    *own_fields(
-        ("target", "STRING", "The table written to: project.dataset.table."),
-        ("connector", "STRING", "The source's connector."),
-        ("stream", "STRING", "The source's own name for the stream."),
-        ("day", "DATE", "The published day; NULL in the stream's fence row, which must stay."),
-        ("generation", "INTEGER", "1 for the day's first publish, one more for every reload."),
-        ("token", "STRING", "The intent it was published for."),
-        ("attempt", "STRING", "The attempt that published."),
-        ("run", "STRING", "Where to look in Airflow: dag_id/run_id/task_id."),
-        ("clear_number", "INTEGER", "How often that run was cleared before."),
-        ("row_count", "INTEGER", "Rows of the day visible after the publish."),
-        ("digest", "STRING", "Digest of what was polled."),
-        ("counts", "JSON", "Counts of the poll and the publish."),
-        ("reference", "STRING", "Id of the job that published."),
-        ("link", "STRING", "URL of that job."),
-        ("load_method", "STRING", "How the staging table was filled."),
-        ("stream_count", "INTEGER", "How many write streams filled the staging table."),
-    ),
-    {"name": "streams", "type": "STRING", "mode": "REPEATED", "description": "Names of the first of them."},
-    *own_fields(
-        ("polled_at", "TIMESTAMP", "When the source was polled; for people only, it decides nothing."),
-        ("published_at", "TIMESTAMP", "When it was published; in the fence row, when a publish was last tried."),
-    ),
-    *_LATER_FIELDS,
-]
 LEDGER_LABEL = "connect_ledger"
-_ROW = ("day", "generation", "token", "run", "clear_number", "attempt", "row_count", "digest", "reference", "link")
-_FIRST_COLUMNS = f"{names((*_ROW, 'polled_at', 'published_at'), LEDGER)}, TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
-LEDGER_ROW = (*_ROW, "polled_at", "published_at", "counts", "checks", "answer", "span")
-"""The columns that :func:`ledger_row` needs."""
-LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, {names(('answer', 'span'), LEDGER)}"
-"""The same as SQL, of a ledger."""
-NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
-"""How a day's rows are sorted."""
-
-
-def _as_of_now(ledger: Place) -> str:
-    """Return SQL for a ledger that an earlier version made, with the columns that it lacks."""
-    columns = ("target", "connector", "stream", *_ROW, "polled_at", "published_at", "counts")
-    lacking = f"0 AS `checks`, {literal(None)} AS `answer`, {literal(None)} AS `span`"
-    return f"(SELECT {names(columns, LEDGER)}, {lacking} FROM {ledger.sql} AS {LEDGER})"  # noqa: S608 - names of ours
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
@@ -174,7 +135,7 @@ class BigQueryLedger(Ledger):
     def _newest_increment(self, day: dt.date) -> LedgerRow | None:
         rest = f"AND {LEDGER}.day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1"
         try:
-            rows = self._read(f"SELECT {LEDGER_COLUMNS}", rest)
+            rows = self._read_rows(rest)
         except ColumnError:  # no preflight has brought the ledger up to date yet, so there is none
             return self.row(day)
         return ledger_row(rows[0]) if rows else None
@@ -201,26 +162,42 @@ class BigQueryLedger(Ledger):
         return DaySet.of(row["day"] for row in rows)
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the stream, by one query; by two once somebody is erased.
+        """Return whose rows are kept out of the target, by one query; by two once somebody is erased.
 
         :raises ConfigError: the list is gone, or was changed by hand.
         """
         try:
-            rows = self._read(f"SELECT MAX({LEDGER}.erased) AS version", f"AND {LEDGER}.day IS NULL")
+            rows = self._read(
+                f"SELECT MAX({LEDGER}.erased) AS version", f"AND {LEDGER}.day IS NULL", whose=of_target(self.target)
+            )
         except ColumnError:  # no preflight has brought the ledger up to date yet
             return EraseList()
         version = int(rows[0]["version"] or 0) if rows else 0
-        return read_list(self.api, self.target, of_stream(self.target, self.key), version)
+        return read_list(self.api, self.target, version)
+
+    def definition_in_force(self) -> DefinitionInForce | None:
+        """Return the definition of the stream's newest publish, by one query of its fence row."""
+        try:
+            rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
+        except ColumnError:  # no preflight has brought the ledger up to date yet
+            return None
+        return in_force_of(rows[0]) if rows else None
+
+    def notes(self) -> list[LedgerNote]:
+        """Return the stream's notes, by one call that is no query."""
+        return read_notes(self.api, self.target, self.key)
 
     def _read_rows(self, rest: str) -> list[dict[str, Any]]:
-        try:
-            return self._read(f"SELECT {LEDGER_COLUMNS}", rest)
-        except ColumnError:  # no preflight has brought the ledger up to date yet
-            return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=_as_of_now(self.ledger))
+        for source in (self.ledger.sql, of_today(self.ledger, LACKED_LAST)):
+            with suppress(ColumnError):  # no preflight has brought the ledger up to date yet
+                return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=source)
+        return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=of_today(self.ledger, LACKED_FIRST))
 
-    def _read(self, select: str, rest: str, joined: str = "", source: str | None = None) -> list[dict[str, Any]]:
-        source = source or self.ledger.sql
-        sql = f"{select} FROM {source} AS {LEDGER}{joined} WHERE {of_stream(self.target, self.key)} {rest}"
+    def _read(
+        self, select: str, rest: str, *, joined: str = "", whose: str | None = None, source: str | None = None
+    ) -> list[dict[str, Any]]:
+        rows_of = f"{source or self.ledger.sql} AS {LEDGER}{joined}"
+        sql = f"{select} FROM {rows_of} WHERE {whose or of_stream(self.target, self.key)} {rest}"
         try:
             # A query in the wrong location finds no table, and then the ledger would look empty.
             self.api.locate(self.ledger)
@@ -306,10 +283,11 @@ def ensure_ledger(
     """Make the ledger table and this stream's fence row if they are missing; name the ledger in the target's label.
 
     Once a job, three reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes
-    all. A ledger that was restored to a time before an erase gets the version of the erase list back.
+    all. A ledger that was restored to a time before an erase gets the version of the erase list back, and a fence row
+    that was lost gets the definition of the newest publish.
 
     :param target: must exist.
-    :return: the version of the stream's erase list.
+    :return: the version of the target's erase list.
     :raises ConfigError: the table of that name is not a ledger; the ledger is lost; the target has another one; or
         ``write_mode="replace"``, or a snapshot that replaces the whole, would delete what another stream has published
         into the target.
@@ -325,15 +303,15 @@ def ensure_ledger(
         LEDGER_FIELDS,
         cluster_by=("target", "connector", "stream"),
         description="What airflow-provider-connect has published into this dataset's tables. Do not change by hand.",
-        later=[field["name"] for field in _LATER_FIELDS],
+        later=[field["name"] for field in LATER_FIELDS],
     )
     mine = of_stream(target, key)
-    fence = f"{mine} AND {LEDGER}.day IS NULL"
     # The list decides, whatever a fence row says that was lost, or restored: whom it names is kept out.
-    erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target, mine)
+    erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target)
     [found], _ = api.query(
-        f"SELECT COUNTIF({fence}) AS fences, COUNTIF(NOT ({mine}) AND {LEDGER}.day IS NOT NULL) AS strangers,\n"
-        f"  COUNT(*) AS entries, MAX(IF({fence}, {LEDGER}.erased, NULL)) AS erased, {erased} AS listed\n"
+        f"SELECT COUNTIF({mine} AND {LEDGER}.day IS NULL) AS fences,\n"
+        f"  COUNTIF(NOT ({mine}) AND {LEDGER}.day IS NOT NULL) AS strangers,\n"
+        f"  COUNT(*) AS entries, MAX(IF({LEDGER}.day IS NULL, {LEDGER}.erased, NULL)) AS erased, {erased} AS listed\n"
         f"FROM {ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {literal(target.id)}",
         doing=f"look for the fence row of {key} in {ledger.id}",
         labels={"connect": "preflight"},
@@ -345,14 +323,16 @@ def ensure_ledger(
     if not found["fences"]:
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
         api.query(
-            f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased) SELECT {values}, {erased}",
+            f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased, definition, run)\n"
+            f"SELECT {values}, {erased}, {LEDGER}.definition, {LEDGER}.run\n"
+            f"FROM (SELECT 1 AS one) AS connect_one LEFT JOIN ({last_published(ledger, mine)}) AS {LEDGER} ON TRUE",
             doing=f"put the fence row of {key} into {ledger.id}",
             labels={"connect": "preflight"},
         )
     elif int(found["listed"] or 0) > int(found["erased"] or 0):
         api.query(
-            raised_version(ledger, mine, int(found["listed"])),
-            doing=f"put the version of the erase list of {key} back into {ledger.id}",
+            raised_version(ledger, target, int(found["listed"])),
+            doing=f"put the version of the erase list of {target.id} back into {ledger.id}",
             labels={"connect": "preflight"},
         )
     if named is None:

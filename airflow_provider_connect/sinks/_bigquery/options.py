@@ -281,6 +281,10 @@ class BigQueryOptions(Options):
         """Tell whether a publish keeps the rows that it no longer has."""
         return self.deletes == "soft" and self.replaces_whole(kind)
 
+    def identifies_by_key(self, kind: SourceKind) -> bool:
+        """Tell whether rows are merged, or kept as deleted, by their key: then another key doubles them."""
+        return self.write_mode == "merge" or self.deletes_softly(kind)
+
     @property
     def keeps_spans(self) -> bool:
         """Whether a publish is compared with the one before it, in one table: not where it only adds."""

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.erase_list import emptied, read_list
-from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.plan import plan_of
 from airflow_provider_connect.sinks._bigquery.problems import expired, problems
 from airflow_provider_connect.sinks._bigquery.rejects import Rejects
@@ -102,9 +102,8 @@ def preflight(
     if found := [text for date in dates if (text := expired(ready.table, date, today))]:
         return found[:1]
     version = ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode, replaces_whole=whole)
-    stream = of_stream(target, ledger.key)
-    if problem := read_list(api, target, stream, version).problem(schema.names):
-        return [f"table {target.id}: {problem}, while no job runs: {emptied(tables.ledger, target, stream)}"]
+    if problem := read_list(api, target, version).problem(schema.names):
+        return [f"table {target.id}: {problem}, while no job runs: {emptied(tables.ledger, target)}"]
     if whole:
         require_only_newest(api, tables, ledger, ready)
     return []

@@ -18,13 +18,15 @@ from airflow_provider_connect.clients.bigquery.tables import drop, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.definitions.notes import write_note
+from airflow_provider_connect.sinks._bigquery.erasing.copies import copies_of
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
-from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day, rejects_of
+from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day
 from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.staging import (
@@ -43,7 +45,7 @@ from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file
-from airflow_provider_connect.stage.erasing import Erasure
+from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.connection import Connection
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.stage.manifest import StagedFile
+    from airflow_provider_connect.stage.notes import LedgerNote
 
 _log = logging.getLogger(__name__)
 TIDY_SECONDS = 15.0
@@ -110,6 +113,11 @@ class BigQueryPublisher(Publisher):
             "refuse" if refuses else "append",
             replaces_whole=self.options.replaces_whole("snapshot"),
         )
+
+    def note(self, note: LedgerNote) -> None:
+        """Add a note to the table beside the ledger, unless it is there: a call and a query."""
+        self.api.locate(self.tables.target)
+        write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""
@@ -231,18 +239,16 @@ class BigQueryPublisher(Publisher):
         """Count the rows with these values, by day."""
         return self._eraser(column).found(values)
 
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
         """Put values on the erase list, and take their rows out of every day, hundreds of days in a transaction."""
-        return self._eraser(column).erase(values, kind)
+        return self._eraser(column).erase(values, kind, shaping)
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self.api, self.tables, self.ledger, column)
 
-    def not_searched(self) -> str | None:
-        """Name the stream's dead letters."""
-        rejects = self.tables.rejects
-        rows = rejects_of(self.api, rejects, self.key)
-        return f"rejects ({rows:,} rows of this stream in {rejects.id})" if rows else None
+    def copies(self) -> list[str]:
+        """Name the target's dead letters, its staging tables and what Google keeps of it."""
+        return copies_of(self.api, self.tables)
 
     def abort(self, publish: Publish, token: Staging) -> None:
         """Drop this attempt's staging tables, unless they are kept for the next one.

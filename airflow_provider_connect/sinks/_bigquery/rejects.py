@@ -60,10 +60,10 @@ def ensure_rejects(api: Api, place: Place, target: Place) -> None:
     )
 
 
-def rejects_of(api: Api, place: Place, key: StreamKey) -> int:
-    """Count a stream's dead letters; 0 if there is no table of them."""
+def rejects_in(api: Api, place: Place) -> int:
+    """Count a target's dead letters, of all streams; 0 if there is no table of them."""
     api.locate(place)
-    sql = f"SELECT COUNT(*) AS found FROM {place.sql} AS {REJECT} WHERE {_of_stream(key)}"
+    sql = f"SELECT COUNT(*) AS found FROM {place.sql} AS {REJECT}"
     try:
         [answer], _ = api.query(sql, doing=f"count the rejects in {place.id}", labels={"connect": "erase"})
     except MissingError:

@@ -38,6 +38,13 @@ from airflow_provider_connect.sinks._bigquery.decision import (
     unfenced,
     whens,
 )
+from airflow_provider_connect.sinks._bigquery.definitions.comparing import (
+    FENCE_TYPES,
+    fence_columns,
+    put_in_force,
+    redefined,
+    require_same,
+)
 from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append, span_values
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import TABLE
@@ -99,13 +106,15 @@ def publish_script(plan: PublishPlan) -> str:
 
     :raises ConfigError: the script is longer than BigQuery takes.
     """
-    changes = "".join(f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), _ledger_row(plan)))
+    changes = "".join(
+        f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), *put_in_force(plan), _ledger_row(plan))
+    )
     script = f"""DECLARE outcome STRING;
 DECLARE day_rows INT64;
 DECLARE {NEWEST_DAY} DATE;
 DECLARE kept_rows, vanished, restored, soft_deleted, keyless INT64 DEFAULT 0;
 DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, day_rows INT64,
-  strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64>;
+  strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64, {FENCE_TYPES}>;
 {begin(plan)}
 {_look_for_newest(plan)}SET seen = (
 {_look(plan)}
@@ -161,7 +170,8 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row of a script that published, or found the token published already.
 
     :raises SupersededError: a snapshot of a later day is published.
-    :raises OvertakenError: somebody else has published this day since it was looked at, before the poll.
+    :raises OvertakenError: somebody else has published this day since it was looked at, before the poll; or another
+        definition came into force.
     :raises IncompleteError: the staging table does not hold what was sent.
     :raises RetriableError: the ledger lost its fence row.
     :raises ConfigError: append mode, and the day is published; or another stream's rows are in the table; or rows that
@@ -173,6 +183,8 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         return ledger_row(answer)
     if outcome == "superseded" and newest is not None:
         raise superseded(plan.publish, newest)
+    if outcome == "redefined":
+        require_same(plan.publish, answer)
     where = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
         "overtaken": overtaken(plan.publish, newest, erased_of(answer)),
@@ -201,7 +213,8 @@ def _look(plan: PublishPlan) -> str:
     COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
     (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
     {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
-    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows
+    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows,
+    {fence_columns(plan)}
   FROM {ledger_rows(plan)}"""
 
 
@@ -224,6 +237,7 @@ def _cases(plan: PublishPlan) -> str:
         ("seen.fences = 0", "unfenced"),
         ("seen.published IS NOT NULL", "already"),
         *_compared(plan),
+        *redefined(plan.publish),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
     if plan.write_mode == "replace" or plan.replaces_whole:
@@ -353,7 +367,7 @@ def _ledger_row(plan: PublishPlan) -> str:
     }
     if plan.parts is not None:
         values["tables"] = texts(part.name for part in plan.parts if part.has_rows)
-    values |= span_values(row)
+    values |= span_values(row) | {"definition": literal(row.definition)}
     selected = ", ".join(values.values())
     return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
 
@@ -381,6 +395,6 @@ def _counts(plan: PublishPlan) -> str:
 def _answer(plan: PublishPlan) -> str:
     columns = (
         "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
-        "  seen.keyless_rows + keyless AS keyless_rows, kept_rows"
+        "  seen.keyless_rows + keyless AS keyless_rows, kept_rows, seen.definition AS in_force"
     )
     return last_select(plan, columns)

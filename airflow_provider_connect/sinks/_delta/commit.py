@@ -15,15 +15,15 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.sinks._delta.definitions import definition_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
-from airflow_provider_connect.sinks._delta.increments import increment_transaction
+from airflow_provider_connect.sinks._delta.increments import increment_transaction, snapshot_transaction
 from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
 from airflow_provider_connect.sinks._delta.ledger import (
     LedgerView,
     app_id,
     app_prefix,
     details,
-    snapshot_transaction,
     transactions,
 )
 from airflow_provider_connect.sinks._delta.log import (
@@ -162,14 +162,15 @@ class Commit:
 
     def _recorded(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
         """Return the application transactions of this publish: id to version."""
-        recorded = transactions(row, self.publish.key)
+        prefix = app_prefix(self.publish.key)
+        recorded = transactions(row, self.publish.key) | definition_transactions(self.publish, view.recorded, prefix)
         app = app_id(self.publish.key, row.day)
         for counted in (late_transactions, kept_out_transactions, deleted_transactions):
             recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
         if self.replaces_whole:
-            recorded |= snapshot_transaction(row, self.publish.key)
+            recorded |= snapshot_transaction(row, prefix)
         if row.span is not None and view.transaction(row.day) is None:
-            recorded |= increment_transaction(row, app_prefix(self.publish.key))
+            recorded |= increment_transaction(row, prefix)
         return recorded
 
     def _commit(

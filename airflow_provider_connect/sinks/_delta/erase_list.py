@@ -51,7 +51,7 @@ def write_erase_list(folder: Folder, table: DeltaTable, erased: EraseList) -> No
     """Write a list, and let the table name it, on top of exactly this version of the table."""
     from deltalake import CommitProperties
 
-    text = erased.model_dump_json().encode()
+    text = erased.model_dump_json(exclude_defaults=True).encode()
     file = _file(erased.version, text)
     folder.write(f"{_FOLDER}/{file}", text, durable=True)
     details = {"connect.erase_list": str(erased.version)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,15 +23,25 @@ from airflow_provider_connect.sinks._delta.soft import DELETED_ROWS, columns_of
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.deleted import IN_ALL, is_deleted
 from airflow_provider_connect.stage.digest import Digest
-from airflow_provider_connect.stage.erasing import EraseList, Eraser, Erasure, erase_run
+from airflow_provider_connect.stage.erasing import (
+    EraseList,
+    Eraser,
+    Erasure,
+    ShapingDigest,
+    erase_run,
+    require_integers,
+    type_problem,
+)
 from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file, progress_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rows import batches
 from airflow_provider_connect.stage.storage import Folder, storage_error
+from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
@@ -44,7 +54,7 @@ _PAUSES = doubling(0.05, 2.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases from one stream's table, by one column.
+    """Erases from one stream's table, or from all tables of its template (:mod:`.tables.eraser`), by one column.
 
     An attempt that is killed leaves the list and the days that it has done. The next one does the rest.
     """
@@ -55,14 +65,19 @@ class TableEraser:
 
     def found(self, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the rows with these values, by day."""
-        return self._found(self._view(), EraseList().with_values(self.column, values))
+        view = self._view()
+        self._require_values(view, values)
+        return self._found(view, EraseList().with_values(self.column, values))
 
-    def erase(self, values: Sequence[str], kind: SourceKind) -> Erasure:
+    def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
         """Put values on the list, and take the rows of all on the list out of every day."""
+        view = self._view()
+        self._require_values(view, values)
+        # What cannot be erased from is found before the list is longer.
+        self._tables(view)
         if self.options.replaces_whole(kind):
-            # Days that no commit may replace are found before the list is longer.
-            require_only_newest(self._view())
-        erased = self._listed(values)
+            require_only_newest(view)
+        erased = self._listed(values, shaping)
         rows: dict[dt.date, int] = {}
         for day in self._found(self._view(), erased):
             rows[day] = self._rewrite(Day(date=day), erased, kind)
@@ -77,35 +92,47 @@ class TableEraser:
         table = open_table(path)
         if table is None:
             raise ConfigError(f"there is no table {path}: nothing can be erased from it")
-        problems = ownership_problems(table, self.key, path)
-        columns = {field.name: str(getattr(field.type, "type", "")) for field in table.schema().fields}
-        if self.column not in columns:
-            problems.append(f"table {path} has no column {self.column!r}; {nearest(self.column, columns)}")
-        elif columns[self.column] != "string":
-            problems.append(f"table {path}: column {self.column!r} is {columns[self.column]}, not string")
-        if problems:
-            raise ConfigError("; ".join(problems))
+        self._require_own(table, path)
         view = LedgerView(Folder(path), table, self.key)
-        published = set(view.days())
-        strange = sorted({str(day) for day, _, _ in view.files if day not in published})
-        if len(view.files) != len(table.file_uris()):
-            strange.append("no day")
-        if strange:
-            # A generation of a day that nobody published would count as loaded.
-            raise ConfigError(
-                f"table {path} has rows of days that this stream never published ({', '.join(strange[:5])}): delete "
-                "them by hand first"
-            )
+        require_published(view, set(view.days()))
         return view
 
-    def _listed(self, values: Sequence[str]) -> EraseList:
+    def _require_own(self, table: DeltaTable, path: str, template: str | None = None) -> None:
+        """Check that a table is this stream's, and says whose its rows are.
+
+        :raises ConfigError: it does not.
+        """
+        import pyarrow as pa
+
+        problems = ownership_problems(table, self.key, path, template)
+        schema = pa.schema(table.schema().to_arrow())
+        if self.column not in schema.names:
+            problems.append(f"table {path} has no column {self.column!r}; {nearest(self.column, schema.names)}")
+        elif (problem := type_problem(schema.field(self.column).type)) is not None:
+            problems.append(f"table {path}: column {self.column!r} {problem}")
+        if problems:
+            raise ConfigError("; ".join(problems))
+
+    def _require_values(self, view: LedgerView, values: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        assert view.table is not None
+        kind = pa.schema(view.table.schema().to_arrow()).field(self.column).type
+        if not is_text(kind):
+            require_integers(values, self.column, str(kind))
+
+    def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
+        """Return every table with the stream's rows, by its path under the stage's root."""
+        return {"": view}
+
+    def _listed(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
         """Put values on the table's list; return the list that has them all."""
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             view = self._view()
             assert view.table is not None
             listed = read_erase_list(view.folder, view.table)
-            longer = listed.with_values(self.column, values)
+            longer = listed.with_values(self.column, values, shaping)
             if longer is listed:
                 return listed
             try:
@@ -118,10 +145,12 @@ class TableEraser:
 
     def _found(self, view: LedgerView, erased: EraseList) -> dict[dt.date, int]:
         rows: dict[dt.date, int] = {}
-        for day, path, _ in view.files:
-            for batch in self._column(view.folder, path):
-                if count := Eraser(erased, batch.schema).gone(batch.column(0)).true_count:
-                    rows[day] = rows.get(day, 0) + count
+        by_column = erased.limited_to([self.column])
+        for table in self._tables(view).values():
+            for day, path, _ in table.files:
+                for batch in self._column(table.folder, path):
+                    if count := Eraser(by_column, batch.schema).gone(batch).true_count:
+                        rows[day] = rows.get(day, 0) + count
         return dict(sorted(rows.items()))
 
     def _column(self, folder: Folder, path: str) -> Iterator[pa.RecordBatch]:
@@ -156,21 +185,18 @@ class TableEraser:
                 span=view.spans.get(day.date),
             )
             intent = Intent(token=attempt, run=erase_run(erased.version))
-            schema = columns_of(view, (path for date, path, _ in view.files if date == day.date))
+            publish = Publish(
+                key=self.key,
+                day=day,
+                intent=intent,
+                manifest=manifest,
+                schema=self._columns(view, day.date),
+                stage=self.options.root,
+                kind=kind,
+                on_empty="accept",
+            )
             try:
-                Commit(
-                    self.options,
-                    Publish(
-                        key=self.key,
-                        day=day,
-                        intent=intent,
-                        manifest=manifest,
-                        schema=schema,
-                        stage=view.folder.url,
-                        kind=kind,
-                        on_empty="accept",
-                    ),
-                ).run()
+                self._commit(publish)
             except (OvertakenError, SupersededError):
                 # Who published meanwhile, the day or a later snapshot, may have polled before the list was there: look
                 # again.
@@ -181,11 +207,12 @@ class TableEraser:
 
     def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str, *, softly: bool) -> Polled:
         """Write a day's rows anew, file by file, without those of the erased."""
-        parts = []
-        for part, path in enumerate(path for date, path, _ in view.files if date == day.date):
+        root, parts = Folder(self.options.root), []
+        for part, (folder, table, path) in enumerate(self._files(view, day.date)):
             # A sign of life comes before every file: a sweep must find one beside each, and a day may take long.
-            view.folder.write(progress_file(attempt, part), b"{}")
-            parts.append(self._copied(view, path, data_file(day, attempt, part, secrets.token_hex(4)), erased, softly))
+            root.write(progress_file(attempt, part), b"{}")
+            target = f"{folder}{data_file(day, attempt, part, secrets.token_hex(4))}"
+            parts.append(self._copied(table, path, target, erased, softly))
         total = Polled.total(parts)
         # A reload must find how many rows are kept out in all, or it would take a cut answer for the work of an erase.
         before = kept_out_counts(view.transaction, day.date)
@@ -194,14 +221,28 @@ class TableEraser:
         counts = total.counts | before | erased_now | late_counts(view.transaction, day.date)
         return total.model_copy(update={"counts": counts})
 
+    def _files(self, view: LedgerView, day: dt.date) -> Iterator[tuple[str, LedgerView, str]]:
+        """Yield the files of a day: the folder of their table under the root, the table, and the path in it."""
+        for folder, table in self._tables(view).items():
+            for date, path, _ in table.files:
+                if date == day:
+                    yield folder, table, path
+
+    def _columns(self, view: LedgerView, day: dt.date) -> pa.Schema:
+        """Return the columns of a day's files."""
+        return columns_of(view, (path for date, path, _ in view.files if date == day))
+
+    def _commit(self, publish: Publish) -> None:
+        Commit(self.options, publish).run()
+
     def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList, softly: bool) -> Polled:  # noqa: FBT001
         folder, schema = view.folder, columns_of(view, [path])
-        eraser = Eraser(erased, schema) if self.column in schema.names else None
+        eraser = Eraser(erased.limited_to(schema.names), schema)
         digest, read, was_deleted, deleted = Digest(schema), 0, 0, 0
-        with RowWriter(folder, target, schema) as writer:
+        with RowWriter(Folder(self.options.root), target, schema) as writer:
             for _, batch in batches(folder.url, path, _BATCH_BYTES):
                 typed = batch.cast(schema)
-                kept = typed if eraser is None else eraser.without(typed)
+                kept = eraser.without(typed)
                 read += batch.num_rows
                 if softly:
                     was_deleted += is_deleted(typed).true_count
@@ -216,4 +257,20 @@ class TableEraser:
             # The source has not those that were deleted, so that a reload will not miss them.
             counts={"erased": read - written - (was_deleted - deleted)} | ({IN_ALL: deleted} if softly else {}),
             digest=digest.text,
+        )
+
+
+def require_published(view: LedgerView, published: Collection[dt.date]) -> None:
+    """Check that a table has rows of published days alone.
+
+    :raises ConfigError: a generation of a day that nobody published would count as loaded.
+    """
+    assert view.table is not None
+    strange = sorted({str(day) for day, _, _ in view.files if day not in published})
+    if len(view.files) != len(view.table.file_uris()):
+        strange.append("no day")
+    if strange:
+        raise ConfigError(
+            f"table {view.folder.url} has rows of days that this stream never published ({', '.join(strange[:5])}): "
+            "delete them by hand first"
         )

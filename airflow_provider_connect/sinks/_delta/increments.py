@@ -1,4 +1,4 @@
-"""Application transactions of increments: what each day's has read, and which one is the stream's newest."""
+"""Application transactions of streams whose days are not independent: of increments, and of snapshots of the whole."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ def increment_transaction(row: LedgerRow, prefix: str) -> dict[str, int]:
     """
     assert row.span is not None
     return {f"{prefix}increment": row.span.number}
+
+
+def snapshot_transaction(row: LedgerRow, prefix: str) -> dict[str, int]:
+    """Return the application transaction of a snapshot that replaces the whole table, beside its day's own.
+
+    All such commits write it, so Delta lets only one of two pass, even if they are of different days.
+
+    :param prefix: of all application ids of the stream.
+    """
+    return {f"{prefix}snapshot": int(f"{row.day:%Y%m%d}")}
 
 
 def recorded_spans(recorded: Iterable[str], prefix: str) -> dict[dt.date, Span]:

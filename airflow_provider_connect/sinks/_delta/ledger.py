@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._delta import definitions
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
 from airflow_provider_connect.sinks._delta.increments import recorded_spans, span_transaction
 from airflow_provider_connect.sinks._delta.late import kept_out_counts, late_counts
@@ -19,6 +20,7 @@ from airflow_provider_connect.sinks._delta.log import log_errors, open_table, se
 from airflow_provider_connect.sinks._delta.table import OWNER
 from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
 from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
@@ -119,14 +121,6 @@ def _of_answer(row: LedgerRow, app: str) -> dict[str, int]:
 def _check(generation: int, checks: int) -> int:
     """Return a number of checks that says of which generation: a new one begins at none, and writes nothing for it."""
     return generation << _CHECKS_BITS | checks
-
-
-def snapshot_transaction(row: LedgerRow, key: StreamKey) -> dict[str, int]:
-    """Return the application transaction of a snapshot that replaces the whole table, beside its day's own.
-
-    All such commits write it, so Delta lets only one of two pass, even if they are of different days.
-    """
-    return {f"{app_prefix(key)}snapshot": int(f"{row.day:%Y%m%d}")}
 
 
 def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
@@ -240,6 +234,7 @@ class LedgerView:
             answer=self.answer(day, generation),
             counts=kept_out_counts(self.transaction, day),
             span=self.spans.get(day),
+            definition=definitions.definition_of_day(self.recorded, app_id(self.key, day)),
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
@@ -247,6 +242,7 @@ class LedgerView:
         newest = self.newest(day, run)
         if newest is None or (row := self._from_history(day, newest.generation)) is None:
             return newest
+        row = row.model_copy(update={"definition": newest.definition})  # an erase has none of its own
         if not newest.checks:
             return row
         last = self._confirmation(day, checks=newest.checks, generation=newest.generation)
@@ -365,6 +361,14 @@ class DeltaLedger(Ledger):
         view = self._view()
         row = view.newest(view.before(day, kind, replaces_whole=self.options.replaces_whole(kind)))
         return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
+
+    def definition_in_force(self) -> DefinitionInForce | None:
+        """Return the definition of the stream's newest publish."""
+        return definitions.definition_in_force(self._view().recorded, app_prefix(self.key))
+
+    def notes(self) -> list[LedgerNote]:
+        """Return the notes beside the table."""
+        return definitions.read_notes(Folder(self.options.ledger_path))
 
     def erased(self) -> EraseList:
         """Return whose rows are kept out of the stream."""

@@ -11,7 +11,9 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.confirm import Confirmation
+from airflow_provider_connect.sinks._delta.copies import copies_of
 from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
+from airflow_provider_connect.sinks._delta.definitions import write_note
 from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
@@ -24,8 +26,8 @@ from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems, soft_columns
 from airflow_provider_connect.stage.deleted import with_marks
 from airflow_provider_connect.stage.differences import Differences
-from airflow_provider_connect.stage.erasing import Erasure
-from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, SourceKind
@@ -48,6 +50,10 @@ class DeltaPublisher(Publisher):
     def ledger(self) -> DeltaLedger:
         """The ledger that lives in the table's log."""
         return DeltaLedger(self._options, self._key)
+
+    def note(self, note: LedgerNote) -> None:
+        """Keep a note in a file beside the table."""
+        write_note(Folder(self._options.ledger_path), note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return what would fail the publish; if nothing would, make the table if it is missing."""
@@ -116,23 +122,21 @@ class DeltaPublisher(Publisher):
         """Count the rows that :meth:`erase` would take out, by day; reads one column of every file."""
         return self._eraser(column).found(values)
 
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
         """Take rows out: of each day that has some, every file is written anew.
 
         Older versions of the table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
         """
-        return self._eraser(column).erase(values, kind)
+        return self._eraser(column).erase(values, kind, shaping)
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield what the source set aside of each published day, from the files beside the table."""
         folder = Folder(self._path)
         return rejects_of(LedgerView(folder, open_table(self._path), self._key), folder, first, last)
 
-    def not_searched(self) -> str | None:
-        """Name the files of rejects beside the table."""
-        folder = Folder(self._path)
-        files = sum("/rejects-" in entry.name for entry in folder.files(f"{CONTROL}/attempts"))
-        return f"rejects ({files:,} times {folder.url}/{CONTROL}/attempts/*/rejects-*.parquet)" if files else None
+    def copies(self) -> list[str]:
+        """Name what lies beside the table, and its older versions."""
+        return copies_of(Folder(self._path), self._path, self._sweeper())
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self._options, self._key, column)
@@ -143,8 +147,11 @@ class DeltaPublisher(Publisher):
 
     def sweep(self) -> int:
         """Delete unpublished files of attempts that have been silent for ``sweep_after``."""
-        return Sweeper(Folder(self._path), self._key, self._options.sweep_after).run()
+        return self._sweeper().run()
 
     def leftovers(self) -> list[str]:
         """Return the unpublished files that :meth:`sweep` would delete."""
-        return Sweeper(Folder(self._path), self._key, self._options.sweep_after).listed()
+        return self._sweeper().listed()
+
+    def _sweeper(self) -> Sweeper:
+        return Sweeper(Folder(self._path), self._key, self._options.sweep_after)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged, Outbox
+from airflow_provider_connect.errors import OvertakenError
 from airflow_provider_connect.publishing import overtaken
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry
+from airflow_provider_connect.sinks._kafka.ledger.records import Entry, InForce
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.stage.manifest import StagedFile
@@ -53,6 +54,8 @@ class AtLeastOnce(Attempt):
         outbox = self._outbox()
         total = Sent.total(receipts, self.send_source_rejects(outbox))
         entry = self.entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen)
+        # Before the day: a publish that dies between the two is compared with once too often, and not once too seldom.
+        self.write_definition(outbox)
         self._settle(entry, outbox)
         return entry.row
 
@@ -64,6 +67,14 @@ class AtLeastOnce(Attempt):
         entry = self.confirmed(standing, in_transaction=False)
         self._settle(entry, self._outbox())
         return entry.row
+
+    def require_first(self, outbox: Outbox, first: InForce) -> None:
+        """Do the same, and write the other one again: no transaction takes back the record that came too late."""
+        try:
+            super().require_first(outbox, first)
+        except OvertakenError:
+            self.write_in_force(outbox, first)
+            raise
 
     def _settle(self, entry: Entry, outbox: Acknowledged) -> None:
         """Write the day's record; where another one counts, that one again: compaction keeps a key's last.

@@ -12,13 +12,13 @@ from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.offsets import Ends, written
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
-from airflow_provider_connect.publishing import confirmed, next_generation, row_of
+from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.claims import Claims
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, Entry, InForce, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
@@ -160,7 +160,11 @@ class Attempt(ABC):
         return own
 
     def next_generation(self, newest: LedgerRow | None, used: int = 0) -> int:
-        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger was just read."""
+        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger was just read.
+
+        :raises OvertakenError: somebody else has published since, or brought another definition into force.
+        """
+        require_definition(self.publish, self.ledger.known_definition())
         return next_generation(self.publish, newest, used, erased=self.ledger.known_erased().version)
 
     def entry(self, generation: int, sent: Sent, standing: Entry | None = None, built_on: Seen | None = None) -> Entry:
@@ -195,6 +199,7 @@ class Attempt(ABC):
         :param standing: the day's newest.
         :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
         """
+        require_definition(self.publish, self.ledger.known_definition())
         row = confirmed(self.publish, standing.row if standing else None, self.ledger.known_erased().version)
         assert standing is not None
         return standing.confirmed(row, in_transaction=in_transaction)
@@ -202,6 +207,37 @@ class Attempt(ABC):
     def write(self, outbox: Outbox, entry: Entry, key: LedgerKey | None = None) -> None:
         """Hand the ledger's record of the day, or of a part of it, to a producer."""
         outbox.send(self.options.ledger_topic, (key or self.key).encoded(), entry.model_dump_json().encode(), [])
+
+    def write_definition(self, outbox: Outbox) -> None:
+        """Hand the publish's definition to a producer, where another one, or another task's, is in force.
+
+        Days that do not take turns with each other may change it at the same time. Each looks again when its record is
+        in the ledger: the first record counts.
+
+        :raises OvertakenError: somebody else has brought another definition into force.
+        """
+        publish, ledger = self.publish, self.ledger
+        read_to = dict(ledger.view.positions)  # before the next look, as other threads read on as well
+        known = ledger.known_definition()
+        require_definition(publish, known)
+        if publish.definition is None or known == (publish.definition, publish.intent.task_digest):
+            return
+        self.write_in_force(outbox, InForce(definition=publish.definition, run=publish.intent.run))
+        first, *_ = ledger.written_since(ledger.about(NO_DAY, "in_force"), read_to)
+        self.require_first(outbox, parsed(InForce, first, ledger.name))
+
+    def write_in_force(self, outbox: Outbox, record: InForce) -> None:
+        """Write which definition is in force, and wait until the ledger has it."""
+        key = self.ledger.about(NO_DAY, "in_force")
+        outbox.send(self.options.ledger_topic, key.encoded(), record.model_dump_json().encode(), [])
+        outbox.flush()
+
+    def require_first(self, outbox: Outbox, first: InForce) -> None:
+        """Refuse to go on where another definition was written before this publish's own.
+
+        :raises OvertakenError: it was.
+        """
+        require_definition(self.publish, first.in_force)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
         """Send what the source set aside to the dead letters; return how many."""

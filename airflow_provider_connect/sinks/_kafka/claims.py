@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.publishing import next_generation
+from airflow_provider_connect.publishing import next_generation, require_definition
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import Claim, LedgerKey, parsed
@@ -88,8 +88,10 @@ class Claims:
         """Return a generation that no other intent, and no other try with other files, has sent records of.
 
         :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
-        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        :raises OvertakenError: somebody else has published the day since this attempt looked, or brought another
+            definition into force.
         """
+        require_definition(self.plan.publish, self.ledger.known_definition())
         erased = self.ledger.known_erased().version
         free = next_generation(self.plan.publish, newest, _used(claim), erased=erased)
         return claim.generation if claim and claim.generation and self.is_same_try(claim) else free

@@ -11,7 +11,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka.ledger.records import STREAM_WHATS, Entry, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.names import name_pattern, template_column
 from airflow_provider_connect.sinks._kafka.records import written_by
 from airflow_provider_connect.sinks._kafka.topics.found import Topics
@@ -119,7 +119,8 @@ def published_elsewhere(ledger: KafkaLedger) -> dict[str, str]:
     key, own = ledger.key, ledger.target
 
     def elsewhere(seen: LedgerKey) -> bool:
-        return (seen.connector, seen.stream) == (key.connector, key.stream) and seen.topic != own
+        is_same_stream = (seen.connector, seen.stream) == (key.connector, key.stream) and seen.topic != own
+        return is_same_stream and seen.what not in STREAM_WHATS  # which say nothing of records in the topic
 
     found = ledger.read(elsewhere, "ignore", skipped=ledger.begin()) | ledger.undecided(elsewhere)
     topics = {seen.topic: seen.topic for seen in found if template_column(seen.topic) is None}

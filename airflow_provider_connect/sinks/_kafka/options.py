@@ -22,6 +22,8 @@ from airflow_provider_connect.window import SourceKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
+RECORD_KEY = "record_key"
+"""The column in which sources write the key of a row."""
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
@@ -69,7 +71,7 @@ class KafkaOptions(Sink):
         "one, else made from the topic. For avro, json_schema, protobuf and json_schema_envelope.",
     )
     key_fields: tuple[str, ...] = Field(
-        default=("record_key",),
+        default=(RECORD_KEY,),
         description="Source columns of the record's key: one becomes its text, several a JSON array; () for no key.",
     )
     key_converter: KeyConverterName = Field(
@@ -283,6 +285,10 @@ class KafkaOptions(Sink):
         """Say which options mean nothing for rows of a kind."""
         return soft_kind_problems(self.deletes, kind)
 
+    def identifies_by_key(self, kind: SourceKind) -> bool:
+        """Tell whether compaction goes by the source's key: not where ``key_fields`` names other columns alone."""
+        return self.cleanup == "compact" and RECORD_KEY in self.key_fields
+
     @property
     def keeps_spans(self) -> bool:
         """Whether one transaction decides about a publish, and so whether an increment follows the last one."""
@@ -291,3 +297,7 @@ class KafkaOptions(Sink):
     def replaces(self, kind: SourceKind) -> bool:
         """Tell whether a publish replaces; days in a compacted topic only bring keys up to date, an empty one none."""
         return kind == "snapshot" or self.cleanup != "compact"
+
+    def replaces_whole(self, kind: SourceKind) -> bool:
+        """Tell whether a publish takes the place of everything: that of a snapshot into a compacted topic does."""
+        return kind == "snapshot" and self.cleanup == "compact"

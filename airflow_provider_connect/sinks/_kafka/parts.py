@@ -90,6 +90,7 @@ class Parts(Attempt):
             rejected = self.send_source_rejects(transaction)
             entry = self.entry(self.plan.generation or 1, Sent.total(receipts, rejected), standing)
             self.write(transaction, entry)
+            self.write_definition(transaction)
             transaction.flush()
             transaction.commit()
         return entry.row

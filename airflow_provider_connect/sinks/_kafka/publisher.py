@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
@@ -28,6 +29,7 @@ from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
 from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
 from airflow_provider_connect.stage.erasing import Erasure
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -67,6 +69,23 @@ class KafkaPublisher(Publisher):
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield what the topic of dead letters has of each published day."""
         return letters_of(self._cluster, first, last, records)
+
+    def note(self, note: LedgerNote) -> None:
+        """Keep a note in the ledger's topic, which is made if it is missing; the stream's own topic need not be there.
+
+        :raises ConfigError: the ledger's topic cannot be made or used.
+        :raises RetriableError: the broker is away.
+        """
+        options, ledger = self.options, self.ledger
+        if problems := self._cluster.topics().ensure_ledger(options.ledger_topic):
+            raise ConfigError("; ".join(problems))
+        if any((known.kind, known.id) == (note.kind, note.id) for known in ledger.notes()):
+            return
+        # Written twice it is the same note, and getting an idempotent producer's id takes half a second.
+        outbox = Acknowledged(ledger.connection, options.timeout_seconds, {"enable.idempotence": False})
+        key = ledger.note_key(note.kind, note.id)
+        outbox.send(options.ledger_topic, key.encoded(), note.model_dump_json().encode(), [])
+        outbox.flush()
 
     def begin(self, publish: Publish) -> Plan:
         """Make the day's topics and schemas ready, and say in the ledger who publishes it now.

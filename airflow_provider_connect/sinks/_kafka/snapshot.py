@@ -110,7 +110,7 @@ class Snapshot:
         gone, newest = self._keys[is_gone], self._values[is_gone]
         if not len(gone):
             return
-        if self.on_empty == "fail" and not self._kept and not any(map(len, self._sent)):
+        if self.on_empty != "accept" and not self._kept and not any(map(len, self._sent)):
             raise DataError(
                 f"topic {self.topic!r}: the snapshot has no rows, and the topic has {len(gone):,} live keys, "
                 "which would all be deleted: see why the source sent nothing; if that is right, set the operator's "

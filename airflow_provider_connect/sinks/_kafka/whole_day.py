@@ -105,7 +105,8 @@ class WholeDay(Attempt):
         if turn is not None:
             turn.take()
             # An erase takes turns as well. Whatever was published before it, it has found; the rest must know of it.
-            self.ledger.erased()
+            # Another day's publish may have brought another definition into force.
+            self.ledger.look_again()
             self.next_generation(newest)
         before = self.cluster.ends(self.topics)
         snapshot = None
@@ -116,6 +117,7 @@ class WholeDay(Attempt):
         sent = self.send(sender, before, snapshot, with_source_rejects=True)
         entry = self.entry(generation, sent, standing)
         self.write(transaction, entry)
+        self.write_definition(transaction)
         transaction.commit()
         return replace(sent, entry=entry)
 

@@ -34,6 +34,12 @@ _TOO_MANY_AT_ONCE_SECONDS = 10.0
 _TOO_FAST_SECONDS = 60.0
 _FUTURE = "cannot be later than today"
 _CREDENTIALS = "authenticate"
+_TOO_OLD = "days into the past"
+_NO_DATA_GROUP = "missing datagroup"
+
+
+class UnreadableCohortError(ConfigError):
+    """The data group of a cohort was deleted, so its members cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,8 @@ class _Meaning(NamedTuple):
     meaning: str
 
 
+_ASK_FOR_LATER_DAYS = "the project's plan shows no data that is so old: load later days, or change the plan"
+
 _TABLE = (
     _Meaning(
         400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: project_timezone or timestamps "
@@ -167,6 +175,9 @@ _TABLE = (
         400, _CREDENTIALS, ConfigError, "the host does not know the credentials: check login, password and project_id, "
         "and whether the project lives in another region ({regions})",
     ),
+    # Seen by https://github.com/ploner/RMixpanel/issues/7, and with 403 by https://github.com/jaredmcfarland/mixpanel_data
+    # (get_events, 2026-05).
+    _Meaning(400, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
     _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
     _Meaning(400, "", ConfigError, "the request is not understood: check {about}{options}"),
     _Meaning(
@@ -174,8 +185,14 @@ _TABLE = (
         "login, password and the region",
     ),
     _Meaning(402, "", ConfigError, "the project's plan does not include {plan}"),
+    _Meaning(403, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
     _Meaning(403, "", ConfigError, "the account has no role in this project that may {may}: ask for one, and check "
              "project_id"),
+    # https://github.com/estuary/connectors/pull/2550 (2026-11)
+    _Meaning(
+        404, _NO_DATA_GROUP, UnreadableCohortError, "{what} cannot be read: its data group was deleted. Change the "
+        "data group of the cohort in Mixpanel",
+    ),
     _Meaning(404, "", ConfigError, "{unknown}there is no {verb} API at that host: check host and region"),
     _Meaning(408, "", RetriableError, "the server gave up waiting"),
     _Meaning(429, "", RetriableError, "the project's query limit is reached"),
@@ -238,7 +255,11 @@ def refusal(
     for row in _TABLE:
         if row.status == effective and row.text in text.lower():
             unknown = f"this project has no {about}: check it and project_id; or " if about else ""
-            words = _WORDS[access.api] | {"about": f"{about} and " if about else "", "unknown": unknown}
+            words = _WORDS[access.api] | {
+                "about": f"{about} and " if about else "",
+                "unknown": unknown,
+                "what": about or "what was asked for",
+            }
             meaning = row.meaning.format(**words)
             message = f"Mixpanel ({access.asked}) answered {status}: {meaning}{quoted}{after}"
             if effective == 429 and (counted := _hour(text)) is not None:

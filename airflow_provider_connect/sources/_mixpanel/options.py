@@ -87,6 +87,11 @@ class MixpanelOptions(Options):
     cohorts: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
         default=None, min_length=1, description="Ids of the cohorts whose members to read; by default of all."
     )
+    on_unreadable: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="A cohort that Mixpanel lists, but whose members cannot be read because its data group was "
+        "deleted, fails the snapshot (fail), or is left out and counted (skip).",
+    )
     funnels: Annotated[list[int] | None, BeforeValidator(_as_list)] = Field(
         default=None, min_length=1, description="Ids of the funnels to read; by default all that are saved."
     )
@@ -180,14 +185,14 @@ class MixpanelOptions(Options):
         """
         if found := self.problems(connection):
             raise ConfigError("; ".join(found))
-        regime = self._regime(connection)
+        regime = self.chosen_regime(connection)
         assert regime is not None
         return regime
 
     def problems(self, connection: Connection) -> list[str]:
         """Return what is wrong with the export's options and the connection; [] if nothing is."""
         found = problems(connection)
-        if not found and self._regime(connection) is None:
+        if not found and self.chosen_regime(connection) is None:
             found.append(
                 f"timestamps: required, because project_timezone is {self.project_timezone!r}, not UTC. Mixpanel "
                 "projects created before 1 January 2023 need 'project_local', later ones 'utc'; the day of creation "
@@ -196,6 +201,7 @@ class MixpanelOptions(Options):
             )
         return found
 
-    def _regime(self, connection: Connection) -> Regime | None:
+    def chosen_regime(self, connection: Connection) -> Regime | None:
+        """Return the regime that options or connection choose; None if neither does and the zone leaves it open."""
         chosen: Any = self.timestamps or connection.option("timestamps")
         return chosen or ("utc" if self.project_timezone == "UTC" else None)

@@ -9,9 +9,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.http.client import Answer, excerpt, request
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.link import Limits, SilenceError
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import DeadlineError, RetriableError
 from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.inflate import gunzip
@@ -135,10 +135,19 @@ class MixpanelPoller(Poller):
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a day, or of several: one request, read to its end.
 
+        :raises DeadlineError: if the answer takes longer than it may, or its first byte does.
         :raises RetriableError: if the answer is a refusal that may pass, is cut, or is not an export.
         :raises ConfigError: if credentials, rights, plan or options are wrong.
         :raises DataError: if a line is not a record, and not tolerated.
         """
+        try:
+            yield from self._poll(part, tally)
+        except SilenceError as error:
+            # A large export is prepared for minutes before its first byte is sent
+            # (https://github.com/keolo/mixpanel_client/issues/49), so the same request would be as silent next time.
+            raise DeadlineError(f"{error}: Mixpanel prepares large exports for minutes") from None
+
+    def _poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         options = self._options
         access = Access.from_connection(self._connection)
         reader = RecordReader(tuple(options.promote))

@@ -7,7 +7,7 @@ import threading
 from typing import NamedTuple
 
 from airflow_provider_connect.clients.sql.database import Database
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import RowsLostError
 from airflow_provider_connect.sources._sql.cursors import NOTHING, Cursor, cursor_of
 from airflow_provider_connect.sources._sql.found import Found
 from airflow_provider_connect.sources._sql.guards import lag_of
@@ -79,7 +79,7 @@ class Following:
         if after is None or end != after or not (why := set_back(database, cursor, options.what, after, now)):
             return end
         if not options.begins.begins_anew:
-            raise ConfigError(
+            raise RowsLostError(
                 f"{options.stream_key} cannot be followed any more: {why}, so rows to come would be passed by. Set "
                 "it forward again; or set snapshot_mode='when_needed', which loads all rows again; or load into a "
                 "target of its own"

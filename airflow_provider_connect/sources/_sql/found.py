@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
+KEY_METADATA = "key"
+"""Entry of a schema's metadata: pairs of column and class that ``record_key`` is made of, as JSON. See ``keys.py``."""
 _DAY = "day"
 _TEXTS = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
 
@@ -46,6 +49,10 @@ class Found:
         """The columns of the key, in its order."""
         by_name = {column.name: column for column in self.columns}
         return [by_name[name] for name in self.key]
+
+    def is_range_indexed(self, column: SqlColumn) -> bool:
+        """Return whether an index of the table serves a range of a column."""
+        return any(index.is_ordered and index.columns[0] == column.name for index in self.indexes)
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,8 @@ def find(database: Database, options: SqlOptions) -> Found:
         raise ConfigError(
             f"columns: {', '.join(map(repr, left_out))} of the primary key has to be read, or name another key="
         )
-    unique = [index.columns for index in indexes if index.is_unique] + [primary] * bool(primary)
+    # A primary key that is not among them may be deferred, or stand for some of the rows only.
+    unique = [index.columns for index in indexes if index.is_unique]
     nullable = {name for name in key if all_columns[name].is_nullable}
     # An index lets NULL come often; that is a row without a key, which is refused in any case.
     is_unique = any(set(each) <= set(key) for each in unique) and not nullable
@@ -118,7 +126,8 @@ def reading(database: Database, found: Found, choices: Choices) -> Reading:
     if found.key:
         comment = f"Identity of the row, 32 hex digits: made of {', '.join(found.key)}."
         fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
-    return Reading(columns, pa.schema(fields), found.key, classes)
+    key = json.dumps([[name, letter] for name, letter in zip(found.key, classes, strict=True)])
+    return Reading(columns, pa.schema(fields, metadata={KEY_METADATA: key}), found.key, classes)
 
 
 def require_readable(database: Database, options: SqlOptions, how: Reading) -> None:

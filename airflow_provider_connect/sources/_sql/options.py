@@ -166,6 +166,11 @@ class SqlOptions(Source):
         return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
+    def reloads_when_lost(self) -> bool:
+        """Whether all rows are read again where the table cannot be followed any more."""
+        return self.begins.begins_anew
+
+    @property
     def stream_name(self) -> str:
         """What the stream is called: by default as its table."""
         if self.stream or self.table is None:

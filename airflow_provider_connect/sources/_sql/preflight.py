@@ -150,7 +150,7 @@ class _Check:
             self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
         if self.options.table is None:
             self.add(about, "unknown", "whether the query finds a day by an index cannot be seen", "look at its plan")
-        elif not any(index.columns[0] == column.name for index in found.indexes):
+        elif not found.is_range_indexed(column):
             self.add(about, "note", "no index begins with it, so each day reads the whole table", "make an index")
         if tells == "wall":
             self._wall(database, about)
@@ -171,7 +171,7 @@ class _Check:
         if self.options.table is None:
             text = "whether the query finds what came by an index cannot be seen"
             self.add(f"column {first.name!r}", "unknown", text, "look at its plan")
-        elif not any(index.columns[0] == first.name for index in found.indexes):
+        elif not found.is_range_indexed(first):
             text = "no index begins with it, so each run reads the whole table"
             self.add(f"column {first.name!r}", "note", text, "make an index")
         if found.timestamp is None:
@@ -192,7 +192,7 @@ class _Check:
         if not any(index.is_unique and set(index.columns) <= {column.name} for index in found.indexes):
             text = "no unique index has it alone: a row with the same number as the last one that was read is passed by"
             self.add(about, "note", text, "follow a number that each row has for itself")
-        if any(index.columns[0] == column.name for index in found.indexes):
+        if found.is_range_indexed(column):
             greatest, counter = counted(database, what, column.name)
         else:  # a look at each row is too much for a check
             greatest, counter = 0, counter_of(database, what, column.name)

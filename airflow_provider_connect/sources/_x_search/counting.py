@@ -11,11 +11,12 @@ import itertools
 import math
 from collections.abc import Mapping
 
+from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.polling.paging import pages
 from airflow_provider_connect.sources._x_search.asking import Asking
 from airflow_provider_connect.sources._x_search.options import Endpoint
 from airflow_provider_connect.sources._x_search.page import buckets
-from airflow_provider_connect.sources._x_search.searching import Piece
+from airflow_provider_connect.sources._x_search.searching import Piece, written
 from airflow_provider_connect.window import Day
 
 MOST_PARTS = 24
@@ -25,6 +26,8 @@ MOST_PARTS = 24
 def hours_of(there: Asking, piece: Piece, query: str) -> dict[dt.datetime, int]:
     """Return how many posts X counts in each hour, by its beginning.
 
+    :raises RetriableError: the counts end before they have reached the beginning of the piece, as twarc has seen
+        (https://github.com/DocNow/twarc, client2.py, 2026-11).
     :raises ConnectError: as :meth:`.Poller.count`.
     """
     params = piece.params | {"query": query, "granularity": "hour"}
@@ -40,6 +43,8 @@ def hours_of(there: Asking, piece: Piece, query: str) -> dict[dt.datetime, int]:
                 found[dt.datetime.fromisoformat(start).astimezone(dt.UTC)] = count
             except ValueError:
                 raise there.not_an_answer(0) from None
+    if found and min(found) > piece.start:
+        raise RetriableError(f"X's counts of posts begin at {written(min(found))}, not at {written(piece.start)}")
     return found
 
 

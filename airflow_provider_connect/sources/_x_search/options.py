@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.sources._x_search.dialect import Dialect
+from airflow_provider_connect.sources._x_search.dialect import Dialect, newer_name
+from airflow_provider_connect.sources._x_search.vocabulary import VOCABULARY
 
 Endpoint = Literal["recent", "all"]
 
@@ -90,9 +91,10 @@ class XSearchOptions(Options):
         default="self_serve", description="The app's access to X, which decides how long a query may be."
     )
     dialect: Dialect = Field(
-        default="post",
-        description="Names in requests: post as in X's newest specification (post.fields), or tweet as before "
-        "(tweet.fields). Answers are read in both. The other options use the names of post.",
+        default="tweet",
+        description="Names in requests: tweet (tweet.fields), or post as in X's newest specification (post.fields), "
+        "where the ids of authors and referenced posts come only with users and posts that X bills. Answers are read "
+        "in both. The other options use the names of post.",
     )
     post_fields: Names = Field(
         default=list(_POST_FIELDS),
@@ -147,6 +149,7 @@ class XSearchOptions(Options):
         ]
         if len(set(self.queries)) < len(self.queries):
             found.append("queries: a query is listed twice")
+        found += self._name_problems()
         found += self._stream_problems()
         if self.split_rows is not None:
             found += [f"split_rows: {problem}" for problem in self.union_problems()]
@@ -155,6 +158,20 @@ class XSearchOptions(Options):
         if found:
             raise ValueError("; ".join(found))
         return self
+
+    def _name_problems(self) -> list[str]:
+        """Name what X would leave out without a word."""
+        found = []
+        for option, known in VOCABULARY[self.dialect].items():
+            for name in getattr(self, option):
+                if name not in known:
+                    better = newer_name(name)
+                    advice = f"write {better!r}" if better in known else f"choose from {', '.join(sorted(known))}"
+                    found.append(
+                        f"{option}: X knows no {name!r} with dialect={self.dialect!r}, and would leave it out without "
+                        f"an error: {advice}"
+                    )
+        return found
 
     def _stream_problems(self) -> list[str]:
         if self.stream == "posts":

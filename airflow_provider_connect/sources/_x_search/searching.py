@@ -23,6 +23,10 @@ _MOST_PAGES_WITHOUT_A_POST = 1000
 """The archive sends pages without posts that name a next one. So many in a row are no day's results any more."""
 
 _MOST_DIGITS = 30
+_MOST_PAGES_AGAIN = 5
+"""Some lists of X repeat a page for ever, each time with another next_token (measured 2026-09 by
+https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md). A page may come again once by chance."""
+
 _ALWAYS = ("id", "text", "created_at", "edit_history_post_ids")
 
 
@@ -66,12 +70,10 @@ def written(instant: dt.datetime) -> str:
 
 def asked(options: XSearchOptions, endpoint: Endpoint) -> dict[str, str]:
     """Return the parameters that are the same for all queries and pages."""
-    name, fields = dialect.fields(options.dialect, [*_ALWAYS, *options.post_fields])
     params = {
         "max_results": str(options.size_of_page(endpoint)),
         "sort_order": "recency",
-        name: fields,
-        "expansions": dialect.expansions(options.dialect, options.expansions),
+        **dialect.parameters(options.dialect, [*_ALWAYS, *options.post_fields], options.expansions),
         "user.fields": ",".join(options.user_fields),
         "media.fields": ",".join(options.media_fields),
         "poll.fields": ",".join(options.poll_fields),
@@ -105,11 +107,19 @@ class Searching:
             more = {} if token is None else {"next_token": token}
             return self._there.document(params | more, read)
 
-        without = 0
+        without = again = 0
+        before: list[object] = []
         for page in pages(fetch, _next_token):
-            without = 0 if page.posts else without + 1
+            ids = [post.value.get("id") for post in page.posts]
+            without = 0 if ids else without + 1
+            again = again + 1 if ids and ids == before else 0
             if without > _MOST_PAGES_WITHOUT_A_POST:
                 raise RetriableError(f"X sent {without} pages in a row without a post, and each named a next one")
+            if again > _MOST_PAGES_AGAIN:
+                raise RetriableError(
+                    f"X sent the same posts {again + 1} times in a row, and each page named a next one"
+                )
+            before = ids
             yield from self._of(page, query)
 
     def _of(self, page: Page, query: int) -> list[Hit]:

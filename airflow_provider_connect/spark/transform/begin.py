@@ -53,7 +53,8 @@ def hint(result: pa.Schema, source: pa.Schema) -> str:
 def polling(transformation: Transformation | None, root: Folder) -> tuple[type[Freezer], Folder]:
     """Return what freezes polled days, and where: in the stage itself, unless a transform is still to come."""
     from airflow_provider_connect.spark.freezer import Freezer  # noqa: PLC0415  # pyarrow loads while the JVM starts
-    from airflow_provider_connect.spark.transform.freezer import PolledFreezer, polled_root  # noqa: PLC0415
+    from airflow_provider_connect.spark.transform.freezer import PolledFreezer  # noqa: PLC0415
+    from airflow_provider_connect.stage.temporary import polled_root  # noqa: PLC0415
 
     return (Freezer, root) if transformation is None else (PolledFreezer, polled_root(root))
 

@@ -31,7 +31,6 @@ from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary
 from airflow_provider_connect.stage.erasing import EraseList, Eraser
 from airflow_provider_connect.stage.manifest import (
-    CONTROL,
     Manifest,
     Polled,
     Seen,
@@ -41,15 +40,9 @@ from airflow_provider_connect.stage.manifest import (
 )
 from airflow_provider_connect.stage.plans import refuse
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import POLLED, polled_root
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import Day
-
-POLLED = f"{CONTROL}/polled"
-
-
-def polled_root(root: Folder) -> Folder:
-    """Return where days lie as they were polled."""
-    return Folder(f"{root.url}/{POLLED}")
 
 
 def sweep(root: Folder) -> int:
@@ -64,8 +57,7 @@ class PolledFreezer(Freezer):
     def _task(self, part: InputPartition, *args: Any, **kwargs: Any) -> str:
         task = PollTask.model_validate_json(super()._task(part, *args, **kwargs))
         update: dict[str, Any] = {"tables": None, "soft_deletes": False}
-        if task.erased.column not in self.schema.names:
-            update["erased"] = EraseList()  # the result has that column
+        update["erased"] = task.erased.limited_to(self.schema.names)  # the result has all of its columns
         return task.model_copy(update=update).model_dump_json()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,13 +12,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+from google.api_core.exceptions import BadRequest
 
-from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError
+from airflow_provider_connect.clients.bigquery.errors import MissingError, classify
 from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
 from airflow_provider_connect.sinks._bigquery.columns.types import Field, columns
+from airflow_provider_connect.sinks._bigquery.definitions.notes import NOTE_FIELDS, note_statement, notes_of
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     LIST_FIELDS,
     emptied,
@@ -35,7 +37,8 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     forget_script,
     generation_without,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, BigQueryLedger, ensure_ledger, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.merge import tombstone_fields
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
 from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row, ranges_by_hand
@@ -47,7 +50,7 @@ from airflow_provider_connect.sinks._bigquery.rejects import (
     STAGED_REJECT_FIELDS,
     Rejects,
     rejects_by_day,
-    rejects_of,
+    rejects_in,
 )
 from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script
 from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
@@ -59,14 +62,16 @@ from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Ready, 
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day, SourceKind
+from tests.equipment.bigquery.analyzer import Analyzer, RefusedError
 
 DAY = dt.date(2026, 9, 1)
 NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
 KEY = StreamKey(connector="mixpanel", stream='export\'s \\ "stream"\n')
 ODD_NAMES = (
-    *("s", "t", "n", "rows", "value", "key", "select", "group", "Größe", "größe", "a b", "Day", "ID", "tArget"),
+    *("s", "t", "n", "rows", "value", "key", "select", "group", "Größe", "größe", "a b", "Day", "Doc", "tArget"),
     *("version", "states", "one", "name", "part", "made", "theirs", "newest", "seen", "outcome", "vanished"),
     *("connect_t", "Connect_S", "connect_n", "connect_newest_day", "connect_people", "connect_stream"),
 )
@@ -100,6 +105,7 @@ class World:
     :param parts: the tables of a template.
     :param rejects: whether rows were set aside.
     :param marked: whether the target has the columns of soft deletes although nobody deletes softly.
+    :param fields: the columns that are not texts.
     """
 
     table: str = "events"
@@ -110,12 +116,13 @@ class World:
     parts: tuple[str, ...] = ()
     rejects: bool = False
     marked: bool = False
+    fields: tuple[pa.Field, ...] = _FIELDS
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The source's columns."""
-        known = {one.name for one in _FIELDS}
-        return pa.schema([*_FIELDS, *(pa.field(name, pa.string()) for name in self.names if name not in known)])
+        known = {one.name for one in self.fields}
+        return pa.schema([*self.fields, *(pa.field(name, pa.string()) for name in self.names if name not in known)])
 
     @cached_property
     def tables(self) -> Tables:
@@ -170,7 +177,8 @@ class World:
             span=Span(number=2, after="1", to="2") if self.kind == "increment" else None,
         )
         intent = Intent(token="a token", run="dag/run/task")
-        return Publish(KEY, manifest.day, intent, manifest, self.schema, "", kind=self.kind, answer="0" * 32)
+        seen = {"definition": "a" * 15, "definition_seen": "b" * 15}
+        return Publish(KEY, manifest.day, intent, manifest, self.schema, "", kind=self.kind, answer="0" * 32, **seen)
 
     @cached_property
     def plan(self) -> PublishPlan:
@@ -179,7 +187,7 @@ class World:
         rejects = Rejects(self.tables.rejects, made.rejects, 2) if self.rejects else None
         return plan_of(self.tables, self.publish, made, ("a/stream",), rejects)
 
-    def fields(self) -> dict[Place, list[Field]]:
+    def known(self) -> dict[Place, list[Field]]:
         """Return the fields of every table, as BigQuery has them."""
         tables, made, plan = self.tables, self.staging, self.plan
         marks = MARK_FIELDS if made.marked else []
@@ -189,6 +197,7 @@ class World:
             tables.rejects: REJECT_FIELDS,
             made.table: made.fields,
             list_of(tables.target): LIST_FIELDS,
+            notes_of(tables.target): NOTE_FIELDS,
             **{place: [*self.existing, *marks, *pseudo] for place in plan.written},
         }
         if made.rejects is not None:
@@ -196,6 +205,16 @@ class World:
         if plan.merge is not None and plan.merge.tombstones is not None:
             known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.columns)
         return known
+
+    @cached_property
+    def statements(self) -> tuple[str, ...]:
+        """All SQL of the world."""
+        return (
+            *self.of_publish(),
+            *self.of_ledger(),
+            *self.of_preflight(),
+            *self.of_erase("id" if len(self.fields) > 1 else RECORD_KEY),
+        )
 
     def of_publish(self) -> Iterator[str]:
         """Yield the SQL of a day's publish: counts of a reload, the script, a confirmation."""
@@ -216,7 +235,7 @@ class World:
     @property
     def recorder(self) -> Recorder:
         """A BigQuery with the world's tables."""
-        return Recorder({place.id: self._table(place, fields) for place, fields in self.fields().items()})
+        return Recorder({place.id: self._table(place, fields) for place, fields in self.known().items()})
 
     def _table(self, place: Place, fields: list[Field]) -> Any:
         from google.cloud import bigquery
@@ -225,7 +244,11 @@ class World:
         table._properties["type"] = "TABLE"
         if place in self.plan.written and self.filter_column is not None:
             by = None if self.filter_column == "_PARTITIONTIME" else self.filter_column
-            table.time_partitioning = bigquery.TimePartitioning(field=by)
+            if self.tables.options.partition_type == "range":
+                ranges = bigquery.PartitionRange(start=0, end=100, interval=10)
+                table.range_partitioning = bigquery.RangePartitioning(ranges, field=by)
+            else:
+                table.time_partitioning = bigquery.TimePartitioning(field=by)
             table.require_partition_filter = True
             table._properties["streamingBuffer"] = {"estimatedRows": "1"}
         return table
@@ -238,17 +261,22 @@ class World:
         read_all(ledger)
         ledger.tables()
         ledger.tables(DAY, 2)
-        stream = of_stream(tables.target, KEY)
         for fences, listed in ((0, 0), (1, 2)):
             api.answer = {"fences": fences, "strangers": 0, "entries": 1, "erased": None, "listed": listed}
             ensure_ledger(api, tables.ledger, tables.target, KEY)
         api.answer = {"version": 1, "entries": 1, "column_name": "id", "salt": "5a", "digest": "d"}
-        erased = read_list(api, tables.target, stream, 1)
-        api.queries.append(emptied(tables.ledger, tables.target, stream))
-        longer, lists = erased.model_copy(update={"version": 2}), {"ledger": tables.ledger, "target": tables.target, "key": KEY}
-        api.queries.append(lengthen_script(**lists, stream=stream, longer=longer, added=["e'e"]))
+        api.answer |= {"connector": "c", "stream": "s", "shaping": None}
+        erased = read_list(api, tables.target, 1)
+        api.queries.append(emptied(tables.ledger, tables.target))
+        longer, lists = (
+            erased.model_copy(update={"version": 2}),
+            {"ledger": tables.ledger, "target": tables.target, "key": KEY},
+        )
+        api.queries.append(lengthen_script(**lists, longer=longer, added=["e'e"]))
+        note = LedgerNote(kind="alarm", id="0" * 15, noted_at=NOON, run="r", content={"a": 1})
+        api.queries.append(note_statement(tables.target, KEY, note))
         api.answer = {"found": 0}
-        rejects_of(api, tables.rejects, KEY)
+        rejects_in(api, tables.rejects)
         api.answer = None
         for records in (0, 3):
             rejects_by_day(api, tables.rejects, KEY, (DAY, DAY), records)
@@ -300,14 +328,14 @@ class Recorder:
     """Stands where the client of BigQuery does, keeps each query, and answers it with one row, or with none.
 
     :param tables: by id.
+    :param analyzer: refuses queries as BigQuery does; without one none is refused.
     """
 
-    def __init__(self, tables: dict[str, Any]) -> None:
-        self.tables = tables
+    def __init__(self, tables: dict[str, Any], analyzer: Analyzer | None = None) -> None:
+        self.tables, self.analyzer = tables, analyzer
         self.queries: list[str] = []
         self.answer: dict[str, Any] | None = None
         self.answers: list[dict[str, Any] | None] = []
-        self.unknown: str | None = None
         self.labels: dict[str, str] = {}
         self.location = "EU"
         self.client: Any = SimpleNamespace(
@@ -325,8 +353,12 @@ class Recorder:
 
     def query(self, sql: str, **_: Any) -> tuple[list[dict[str, Any]], None]:
         self.queries.append(sql)
-        if self.unknown is not None and self.unknown in sql:
-            raise ColumnError(f"Name {self.unknown} not found")
+        if self.analyzer is not None:
+            try:
+                self.analyzer.check(sql)
+            except RefusedError as error:
+                words = str(error).partition("] ")[2].partition("\n")[0]
+                raise classify(BadRequest(words), "query") from None
         answer = self.answers.pop(0) if self.answers else self.answer
         return ([] if answer is None else [answer]), None
 
@@ -346,18 +378,22 @@ def read_all(ledger: BigQueryLedger) -> None:
     ledger.published(DAY, "a token")
     ledger.days()
     ledger.erased()
+    ledger.definition_in_force()
 
 
-def of_earlier_ledger() -> tuple[dict[Place, list[Field]], list[str]]:
-    """Return a ledger that the first version made, and the SQL that passes there, after other SQL did not."""
+def of_earlier_version(lacked: Collection[str]) -> list[str]:
+    """Return the SQL that reads a ledger and its erase list that lack columns, refused queries among it."""
     world = World()
-    api, tables = world.recorder, world.tables
-    api.unknown = "`checks`, 0)"
-    read_all(BigQueryLedger(api, tables.target, tables.ledger, KEY, replaces_whole=True))
-    later = {"checks", "answer", "erased", "tables", "span_number", "span"}
-    first = [one for one in LEDGER_FIELDS if one["name"] not in later]
-    known_to_all = [sql for sql in api.queries if not any(f".`{name}`" in sql for name in later)]
-    return {tables.ledger: first}, [sql for sql in known_to_all if "MAX(" not in sql]
+    known = world.known()
+    earlier = {
+        place: [field for field in known[place] if field["name"] not in lacked]
+        for place in (world.tables.ledger, list_of(world.tables.target))
+    }
+    api = Recorder({}, Analyzer(earlier))
+    read_all(BigQueryLedger(api, world.tables.target, world.tables.ledger, KEY, replaces_whole=True))
+    with suppress(ConfigError):  # nobody has filled it
+        read_list(api, world.tables.target, 1)
+    return api.queries
 
 
 def worlds(table: str, names: tuple[str, ...] = ODD_NAMES) -> dict[str, World]:
@@ -377,6 +413,8 @@ def worlds(table: str, names: tuple[str, ...] = ODD_NAMES) -> dict[str, World]:
         "replace, filter": world(filter_column="at", rejects=True),
         "replace, filter on day": world(filter_column="day"),
         "replace, by time of arrival": world(filter_column="_PARTITIONTIME", partition_by="ingestion_time"),
+        "replace, by ranges": world(filter_column="id", partition_by="id", partition_type="range"),
+        "replace, key alone": World(table, fields=_FIELDS[:1]),
         "replace, increment": world(kind="increment"),
         "append": world(write_mode="append", rejects=True),
         "append again": world(write_mode="append", on_published_day="append"),

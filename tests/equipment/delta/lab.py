@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,12 @@ def staged(
     kind: SourceKind = "day",
     answer: str | None = None,
     polled_at: dt.datetime | None = None,
+    others: Mapping[str, pa.Array] | None = None,
 ) -> Publish:
     """Look into the ledger, stage a day, and return its publish; without rows there is no file.
 
     :param rows: events; what stands before a ``=`` makes the row's key, where the schema has one.
+    :param others: values of other columns.
     """
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
     sink = sink or DeltaSink(path=str(root))
@@ -63,6 +66,7 @@ def staged(
         values: dict[str, Any] = {"event": rows, "time": [noon.replace(tzinfo=dt.UTC)] * len(rows)}
         values |= {"time_local": [noon] * len(rows), DELETED: [False] * len(rows)}
         values |= {"record_key": [hashlib.md5(row.partition("=")[0].encode()).hexdigest() for row in rows]}
+        values |= others or {}
         # Another column holds nothing, or, where it must hold something, what the event does.
         arrays = [
             pa.array(values.get(c.name, [None] * len(rows) if c.nullable else rows), type=c.type) for c in columns

@@ -62,7 +62,7 @@ class TablesLab:
         """Look into the ledger, and stage a day."""
         day, attempt = Day(date=date), attempt or f"{token}-{date}"
         folder = Folder(str(self.root))
-        seen = seen_in(self.ledger.newest(date, "day"))
+        seen = seen_in(self.ledger.newest(date, "day"), self.ledger.erased().version)
         folder.write(progress_file(attempt, 0), b"{}")
         rows = [(event, text) for event, texts in answer.items() for text in texts]
         with staged_rows(folder, schema, self.tables, Share(day, attempt, 0, "0")) as writer:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic import SecretStr
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.completeness import Rules
@@ -71,12 +74,26 @@ class Lab:
             progress_seconds=1,
         )
 
-    def days(self, *, keeps_stage: bool = True, task_lives: bool = True, **options: Any) -> Days:
-        """Return the days of a job, for tests that change a part of them before they move."""
+    def days(
+        self,
+        *,
+        keeps_stage: bool = True,
+        task_lives: bool = True,
+        keys: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Days:
+        """Return the days of a job, for tests that change a part of them before they move.
+
+        :param keys: of masks, by the id of their connection.
+        """
         job, root = self.job(**options), Folder(str(self.stage))
         source, sink = registry.source_class("tiny").of(job.source), registry.sink_class("tiny").of(job.sink)
         poller, progress = source.open(CONNECTION), Progress(root, 60, len(job.days))
-        read, shaping = poller.schema(), Shaping(Chain.of(job.shape))
+        secrets = {
+            name: Connection(conn_id=name, conn_type="generic", password=SecretStr(key))
+            for name, key in (keys or {}).items()
+        }
+        read, shaping = poller.schema(), Shaping(Chain.of(job.shape), secrets)
         schema = shaping.chain.schema(read)
         poll_parts = functools.partial(poll.run, schema=read, connection=CONNECTION, shaping=shaping)
         send = functools.partial(put.run, sink_name="tiny", sink=job.sink, key=KEY, stage=root.url, connections={})
@@ -100,6 +117,7 @@ class Lab:
                 root=root,
                 progress=progress,
                 poll_parts=lambda tasks: list(poll_parts(tasks)),
+                shaping=shaping,
             ),
             put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
             task_lives=lambda: task_lives,

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from airflow_provider_connect.spark.days import Days
 from airflow_provider_connect.spark.freezer import Freezer
-from airflow_provider_connect.spark.transform.freezer import PolledFreezer, ResultFreezer, polled_root
+from airflow_provider_connect.spark.transform.freezer import PolledFreezer, ResultFreezer
+from airflow_provider_connect.stage.temporary import polled_root
 
 Make = Callable[[pa.Table], pa.Table]
 

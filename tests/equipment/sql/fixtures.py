@@ -13,7 +13,8 @@ import pytest
 from airflow_provider_connect.clients.sql.database import Choices, Database, Limits, Query, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
-from tests.equipment.sql.servers import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
+from tests.equipment.sql.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgreSQLServer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,10 @@ class OwnDatabase:
     def run(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run statements as its administrator."""
         return self.server.run(*statements, database=self.name)
+
+    def series(self, last: int) -> str:
+        """Return a query of the whole numbers from 1 to another one, in a column ``n``."""
+        return self.server.series(last)
 
     def open(self, limits: Limits | None = None, **changes: Any) -> Database:
         """Open a reader's session, which is closed after the test."""
@@ -69,18 +74,56 @@ def own_database(server: DatabaseServer) -> Iterator[OwnDatabase]:
                 database.close()
 
 
+_versions = pytest.StashKey[set[str]]()
+
+
+def _started(config: pytest.Config, server: DatabaseServer) -> DatabaseServer:
+    """Return a server; remember which version it is of."""
+    ((version,),) = server.run("SELECT version()")
+    version = version if version.startswith(server.kind) else f"{server.kind} {version}"
+    config.stash.setdefault(_versions, set()).add(version.split(" (")[0])
+    return server
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of pytest-xdist has started."""
+    node.config.stash.setdefault(_versions, set()).update(getattr(node, "workeroutput", {}).get("databases", []))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the version of each kind of server once."""
+    for version in sorted(config.stash.get(_versions, set())):
+        terminalreporter.write_line(f"tested on {version}")
+
+
+def tell_versions(config: pytest.Config) -> None:
+    """Tell pytest-xdist's controller which servers this worker has started."""
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["databases"] = sorted(config.stash.get(_versions, set()))
+
+
 @pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[DatabaseServer]:
+def postgresql_server(pytestconfig: pytest.Config) -> Iterator[DatabaseServer]:
     """One running PostgreSQL for the whole session."""
     with PostgreSQLServer() as server:
-        yield server
+        yield _started(pytestconfig, server)
 
 
 @pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[DatabaseServer]:
+def mariadb_server(pytestconfig: pytest.Config) -> Iterator[DatabaseServer]:
     """One running MariaDB for the whole session."""
     with MariaDBServer() as server:
-        yield server
+        yield _started(pytestconfig, server)
+
+
+@pytest.fixture(scope="session")
+def mysql_server(pytestconfig: pytest.Config) -> Iterator[DatabaseServer]:
+    """One running MySQL for the whole session. A person alone can leave it out."""
+    if is_left_out():
+        pytest.skip(f"{WITHOUT}=1")
+    with MySQLServer() as server:
+        yield _started(pytestconfig, server)
 
 
 @pytest.fixture
@@ -97,8 +140,29 @@ def mariadb(mariadb_server: DatabaseServer) -> Iterator[OwnDatabase]:
         yield own
 
 
+@pytest.fixture
+def mysql(mysql_server: DatabaseServer) -> Iterator[OwnDatabase]:
+    """An empty database of MySQL."""
+    with own_database(mysql_server) as own:
+        yield own
+
+
 @pytest.fixture(params=["postgresql", "mariadb"])
 def either(request: pytest.FixtureRequest) -> OwnDatabase:
-    """An empty database of each kind, one after the other."""
+    """An empty database of PostgreSQL, and one of the two that speak MySQL's protocol."""
+    own: OwnDatabase = request.getfixturevalue(request.param)
+    return own
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def mysql_like(request: pytest.FixtureRequest) -> OwnDatabase:
+    """An empty database of each kind that speaks MySQL's protocol."""
+    own: OwnDatabase = request.getfixturevalue(request.param)
+    return own
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "mysql"])
+def every(request: pytest.FixtureRequest) -> OwnDatabase:
+    """An empty database of each kind, one after the other: for values, keys, cursors, chunks and errors."""
     own: OwnDatabase = request.getfixturevalue(request.param)
     return own

@@ -18,6 +18,7 @@ import psutil
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo import server
 from tests.equipment.programs import program
+from tests.equipment.sql.mysql_files import mysqld
 from tests.equipment.stores.nobody import NOBODY
 
 START_SECONDS = 60
@@ -45,6 +46,8 @@ class DatabaseServer(ABC):
     """A file with certificate and key; without it the server knows no TLS."""
 
     conn_type = ""
+    kind = ""
+    """Name of the product."""
 
     def __enter__(self) -> DatabaseServer:
         if os.geteuid() == 0:
@@ -55,7 +58,7 @@ class DatabaseServer(ABC):
             if os.geteuid() == 0:
                 os.chown(self.tls, NOBODY, NOBODY)
         try:
-            server.run(_as_ordinary_user(self.making()), f"making {self.conn_type}'s files")
+            server.run(_as_ordinary_user(self.making()), f"making {self.kind}'s files")
             self.start()
             self.prepare()
         except BaseException:
@@ -72,7 +75,7 @@ class DatabaseServer(ABC):
         self.process = server.start(
             _as_ordinary_user(self.running()),
             self.answers,
-            name=self.conn_type,
+            name=self.kind,
             log=self.folder / "server.log",
             cwd=self.folder,
             seconds=START_SECONDS,
@@ -130,6 +133,10 @@ class DatabaseServer(ABC):
     def admin(self, database: str = "") -> Any:
         """Return an administrator's connection of the driver, which commits every statement."""
 
+    @abstractmethod
+    def series(self, last: int) -> str:
+        """Return a query of the whole numbers from 1 to another one, in a column ``n``."""
+
     def run(self, *statements: str, database: str = "") -> list[tuple[Any, ...]]:
         """Run statements as the administrator; return the rows of the last one."""
         rows: list[tuple[Any, ...]] = []
@@ -155,7 +162,11 @@ class PostgreSQLServer(DatabaseServer):
     """PostgreSQL."""
 
     conn_type = "postgres"
+    kind = "PostgreSQL"
     dropping = " WITH (FORCE)"
+
+    def series(self, last: int) -> str:
+        return f"SELECT n FROM generate_series(1, {last}) AS s (n)"
 
     def making(self) -> list[str]:
         password = self.folder / "password"
@@ -220,25 +231,21 @@ class StandbyServer(PostgreSQLServer):
         """Do nothing: its users are its primary's."""
 
 
-class MariaDBServer(DatabaseServer):
-    """MariaDB, which stands for MySQL, too."""
+class MySQLProtocolServer(DatabaseServer):
+    """A server that speaks the protocol of MySQL."""
 
     conn_type = "mysql"
+    sql_mode = "PAD_CHAR_TO_FULL_LENGTH,ANSI_QUOTES"
 
-    def making(self) -> list[str]:
+    def flags(self) -> list[str]:
+        """Return the settings that all of them have."""
         return [
-            program("mariadb-install-db", "mariadb-server"), "--no-defaults", f"--datadir={self.folder / 'data'}",
-            f"--tmpdir={self.folder}", "--auth-root-authentication-method=normal", "--skip-test-db",
-        ]  # fmt: skip
-
-    def running(self) -> list[str]:
-        return [
-            program("mariadbd", "mariadb-server"), "--no-defaults", f"--datadir={self.folder / 'data'}",
-            f"--socket={self.socket}", f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve",
-            f"--pid-file={self.folder / 'pid'}", f"--tmpdir={self.folder}", "--innodb-buffer-pool-size=32M",
-            "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin",
+            f"--datadir={self.folder / 'data'}", f"--socket={self.socket}", f"--port={self.port}",
+            "--bind-address=127.0.0.1", "--skip-name-resolve", f"--pid-file={self.folder / 'pid'}",
+            f"--tmpdir={self.folder}", "--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=0",
+            "--skip-log-bin", "--max-allowed-packet=16M",
             # What an administrator may have chosen, and a reader must not depend on.
-            "--default-time-zone=+05:30", "--sql-mode=PAD_CHAR_TO_FULL_LENGTH,EMPTY_STRING_IS_NULL,ANSI_QUOTES",
+            "--default-time-zone=+05:30", f"--sql-mode={self.sql_mode}",
             *([f"--ssl-cert={self.tls}", f"--ssl-key={self.tls}"] if self.tls else []),
         ]  # fmt: skip
 
@@ -274,6 +281,47 @@ class MariaDBServer(DatabaseServer):
             charset="utf8mb4",
             sql_mode="",  # so that zero dates can be written
         )
+
+
+class MariaDBServer(MySQLProtocolServer):
+    """MariaDB."""
+
+    kind = "MariaDB"
+    sql_mode = f"{MySQLProtocolServer.sql_mode},EMPTY_STRING_IS_NULL"
+
+    def series(self, last: int) -> str:
+        return f"SELECT seq AS n FROM seq_1_to_{last}"
+
+    def making(self) -> list[str]:
+        return [
+            program("mariadb-install-db", "mariadb-server"), "--no-defaults", f"--datadir={self.folder / 'data'}",
+            f"--tmpdir={self.folder}", "--auth-root-authentication-method=normal", "--skip-test-db",
+        ]  # fmt: skip
+
+    def running(self) -> list[str]:
+        return [program("mariadbd", "mariadb-server"), "--no-defaults", *self.flags()]
+
+
+class MySQLServer(MySQLProtocolServer):
+    """MySQL itself. It makes a certificate for itself, as it does everywhere."""
+
+    kind = "MySQL"
+
+    def series(self, last: int) -> str:
+        numbers = f"SELECT 1 AS n UNION ALL SELECT n + 1 FROM numbers WHERE n < {last}"
+        return f"SELECT n FROM (WITH RECURSIVE numbers AS ({numbers}) SELECT n FROM numbers) AS numbers"
+
+    def making(self) -> list[str]:
+        return [
+            *mysqld(),
+            f"--datadir={self.folder / 'data'}",
+            "--innodb-redo-log-capacity=8M",
+            "--initialize-insecure",
+        ]
+
+    def running(self) -> list[str]:
+        small = ["--innodb-redo-log-capacity=8M", "--performance-schema=OFF", "--mysqlx=OFF"]
+        return [*mysqld(), *self.flags(), *small, "--cte-max-recursion-depth=100000000"]
 
 
 class ReplicatedServer(MariaDBServer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -234,13 +235,23 @@ def test_a_newer_day_does_not_make_it_look_again_nor_do_long_scripts_stop_it(
 
 def test_rejects_that_nobody_looks_into_are_named(bench: Bench) -> None:
     publisher: Any = bench.publisher
-    assert publisher.not_searched() is None, "no table of them"
+    [kept] = publisher.copies()
+    assert "time travel" in kept, "no table of them"
     place = publisher.tables.rejects
     ensure_rejects(publisher.api, place, publisher.tables.target)
-    assert publisher.not_searched() is None
+    assert publisher.copies() == [kept]
     others = f"('{KEY.connector}', '{KEY.stream}'), ('other', '{KEY.stream}')"
     publisher.api.query(f"INSERT INTO {place.sql} (connector, stream) VALUES {others}", doing="reject", labels={})
-    assert publisher.not_searched() == f"rejects (1 rows of this stream in {place.id})"
+    rejects, again = publisher.copies()
+    assert rejects.startswith(f"rejects (2 rows in {place.id})"), "those of a stream that was renamed, too"
+    assert again == kept
+
+
+def test_days_that_are_staged_and_not_published_are_named(bench: Bench) -> None:
+    publisher: Any = bench.publisher
+    publisher.begin(bench.stage(TUESDAY, ["a"], 9))
+    staged, _ = publisher.copies()
+    assert re.match(r"days that are staged and not published \(1 tables: .*__stage_", staged)
 
 
 def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:
@@ -318,5 +329,5 @@ def test_the_newest_of_merged_snapshots_counts_all_rows_that_are_left(bigquery_t
 def test_columns_that_cannot_say_whose_a_row_is_are_refused(bench: Bench) -> None:
     with pytest.raises(ConfigError, match="no column 'evnt'; did you mean 'event'"):
         bench.publisher.find("evnt", ["a"])
-    with pytest.raises(ConfigError, match=r"'amount' is .*, not one STRING"):
+    with pytest.raises(ConfigError, match=r"'amount' is FLOAT.*, not one STRING or whole number"):
         bench.publisher.find("amount", ["a"])

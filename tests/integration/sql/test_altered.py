@@ -59,41 +59,41 @@ def is_postgres(own: OwnDatabase) -> bool:
     return own.server.conn_type == "postgres"
 
 
-def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(either: OwnDatabase) -> None:
-    for change, said in CHANGES[either.server.conn_type]:
-        make(either)
-        with WHOLE.open(either.connection()) as poller:
+def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(every: OwnDatabase) -> None:
+    for change, said in CHANGES[every.server.conn_type]:
+        make(every)
+        with WHOLE.open(every.connection()) as poller:
             (part,) = poller.plan([DAY])
-            either.run(f"ALTER TABLE t {change}")
+            every.run(f"ALTER TABLE t {change}")
             with pytest.raises(PlanGoneError, match=said) as caught:
                 polled(poller, part)
         assert "next try" in str(caught.value)
         if "other" not in change:
-            assert len(polled_day(WHOLE, either.connection(), DAY)) == 1, change
+            assert len(polled_day(WHOLE, every.connection(), DAY)) == 1, change
 
 
-def test_what_came_after_the_plan_is_left_for_the_next(either: OwnDatabase) -> None:
-    make(either)
-    with WHOLE.open(either.connection()) as poller:
+def test_what_came_after_the_plan_is_left_for_the_next(every: OwnDatabase) -> None:
+    make(every)
+    with WHOLE.open(every.connection()) as poller:
         (part,) = poller.plan([DAY])
-        longer = "ALTER b TYPE varchar(30)" if is_postgres(either) else "MODIFY b varchar(30) NOT NULL"
-        either.run("ALTER TABLE t ADD c int DEFAULT 7", f"ALTER TABLE t {longer}")
+        longer = "ALTER b TYPE varchar(30)" if is_postgres(every) else "MODIFY b varchar(30) NOT NULL"
+        every.run("ALTER TABLE t ADD c int DEFAULT 7", f"ALTER TABLE t {longer}")
         (row,) = polled(poller, part)
     assert {name: row[name] for name in ("id", "a", "b")} == {"id": 1, "a": 123456.7890625, "b": "x"}
     assert "c" not in row
-    assert polled_day(WHOLE, either.connection(), DAY)[0]["c"] == 7
+    assert polled_day(WHOLE, every.connection(), DAY)[0]["c"] == 7
 
 
-def test_a_table_that_is_held_is_not_altered_before_the_end(either: OwnDatabase) -> None:
-    make(either)
-    database = either.open()
+def test_a_table_that_is_held_is_not_altered_before_the_end(every: OwnDatabase) -> None:
+    make(every)
+    database = every.open()
     database.begin()
     assert [column.name for column in database.hold(Table("t"), ["id", "a"])][:2] == ["id", "a"]
-    wait = "SET lock_timeout = '100ms'" if is_postgres(either) else "SET lock_wait_timeout = 1"
+    wait = "SET lock_timeout = '100ms'" if is_postgres(every) else "SET lock_wait_timeout = 1"
     with pytest.raises(Exception, match=r"lock timeout|1205"):
-        either.run(wait, "ALTER TABLE t DROP a")
+        every.run(wait, "ALTER TABLE t DROP a")
     database.end()
-    either.run(wait, "ALTER TABLE t DROP a")
+    every.run(wait, "ALTER TABLE t DROP a")
 
 
 REWRITES = [

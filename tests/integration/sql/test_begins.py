@@ -28,7 +28,6 @@ NUMBERED = {
 EMPTY = {"postgres": "TRUNCATE numbered", "mysql": "DELETE FROM numbered"}
 SET_BACK = {"postgres": "TRUNCATE numbered RESTART IDENTITY", "mysql": "TRUNCATE numbered"}
 TEN = "INSERT INTO numbered (name) VALUES " + ", ".join(["('x')"] * 10)
-SERIES = {"postgres": "generate_series(1, {0}) AS s (n)", "mysql": "(SELECT seq AS n FROM seq_1_to_{0}) AS s"}
 
 
 def numbered(own: OwnDatabase, **options: Any) -> SqlSource:
@@ -51,24 +50,24 @@ def ids(poller: Poller, day: Day) -> list[int]:
     return sorted(each for batch in batches for each in batch.column("id").to_pylist())
 
 
-def test_a_counter_that_is_set_back_is_seen_and_rows_that_are_gone_are_not_taken_for_it(either: OwnDatabase) -> None:
-    kind = either.server.conn_type
-    followed = numbered(either)
-    end, found = increment(either, followed, DAYS[0], None)
+def test_a_counter_that_is_set_back_is_seen_and_rows_that_are_gone_are_not_taken_for_it(every: OwnDatabase) -> None:
+    kind = every.server.conn_type
+    followed = numbered(every)
+    end, found = increment(every, followed, DAYS[0], None)
     assert (end, len(found)) == ('["10"]', 10)
     for gone in ("DELETE FROM numbered WHERE id = 10", EMPTY[kind]):
-        either.run(gone)
-        assert increment(either, followed, DAYS[1], end) == (end, [])
+        every.run(gone)
+        assert increment(every, followed, DAYS[1], end) == (end, [])
 
-    either.run(SET_BACK[kind])
+    every.run(SET_BACK[kind])
     for rows in ([], ["INSERT INTO numbered (name) VALUES ('new')"]):
-        either.run("SELECT 1", *rows)
+        every.run("SELECT 1", *rows)
         with pytest.raises(ConfigError, match=r"cannot be followed any more: .* gives 'id' its numbers, was set back"):
-            increment(either, followed, DAYS[1], end)
-    anew = increment(either, followed.model_copy(update={"snapshot_mode": "when_needed"}), DAYS[1], end)
+            increment(every, followed, DAYS[1], end)
+    anew = increment(every, followed.model_copy(update={"snapshot_mode": "when_needed"}), DAYS[1], end)
     assert anew == ('["1"]', [1])
-    either.run(TEN)
-    assert increment(either, followed, DAYS[2], anew[0]) == ('["11"]', list(range(2, 12)))
+    every.run(TEN)
+    assert increment(every, followed, DAYS[2], anew[0]) == ('["11"]', list(range(2, 12)))
 
 
 @pytest.mark.parametrize(
@@ -132,25 +131,25 @@ def test_a_check_says_what_gives_numbers_in_mariadb(mariadb: OwnDatabase) -> Non
 
 
 def test_a_first_run_in_chunks_has_the_rows_up_to_where_it_looked(
-    either: OwnDatabase, monkeypatch: pytest.MonkeyPatch
+    every: OwnDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "LEAST_ROWS", 500)
-    kind = either.server.conn_type
+    kind = every.server.conn_type
     shared = kind == "postgres"
     stamp = {"postgres": "timestamptz", "mysql": "timestamp(6)"}[kind]
-    rows = SERIES[kind].format(4_000)
+    rows = f"({every.series(4_000)}) AS s"
     long_ago = {"postgres": "now() - interval '1 day'", "mysql": "now() - interval 1 day"}[kind]
-    either.run(
+    every.run(
         f"CREATE TABLE numbered (id bigint PRIMARY KEY, at {stamp} NULL)",
         f"INSERT INTO numbered SELECT n, CASE WHEN n % 10 = 0 THEN NULL ELSE {long_ago} END FROM {rows}",
     )
     consistency = "snapshot" if shared else "chunk"
     followed = source(mode="timestamp+incrementing", timestamp_column="at", consistency=consistency)
-    with followed.open(either.connection()) as driver, followed.open(either.connection()) as executor:
+    with followed.open(every.connection()) as driver, followed.open(every.connection()) as executor:
         end = driver.follow(DAYS[0], None, None)
-        either.run(f"INSERT INTO numbered VALUES (9999, {long_ago} + interval '1' hour)")
+        every.run(f"INSERT INTO numbered VALUES (9999, {long_ago} + interval '1' hour)")
         parts = driver.plan([DAYS[0]])
-        either.run("UPDATE numbered SET at = now() WHERE id = 1", "DELETE FROM numbered WHERE id = 3999")
+        every.run("UPDATE numbered SET at = now() WHERE id = 1", "DELETE FROM numbered WHERE id = 3999")
         polled = [[b.column("id") for _, b in executor.poll(part, Tally(part.days))] for part in parts]
         assert len(parts) == 4
         assert {part.params.get("snapshot") is not None for part in parts} == {shared}
@@ -159,30 +158,30 @@ def test_a_first_run_in_chunks_has_the_rows_up_to_where_it_looked(
     wanted = [number for number in range(1, 4_001) if number % 10]
     # What sees one moment has the rows of that moment; else what was changed meanwhile comes with the next run.
     assert found == (wanted if shared else [number for number in wanted if number not in (1, 3999)])
-    assert increment(either, followed, DAYS[1], end)[1] == [1, 9999]
+    assert increment(every, followed, DAYS[1], end)[1] == [1, 9999]
 
 
-def test_rows_of_the_second_that_still_runs_wait(either: OwnDatabase) -> None:
+def test_rows_of_the_second_that_still_runs_wait(every: OwnDatabase) -> None:
     """PR #1093 of kafka-connect-jdbc, in a column without fractions."""
-    kind = either.server.conn_type
+    kind = every.server.conn_type
     stamp, now = {
         "postgres": ("timestamp(0)", "date_trunc('second', clock_timestamp() AT TIME ZONE 'UTC')"),
         "mysql": ("datetime", "utc_timestamp()"),
     }[kind]
-    either.run(f"CREATE TABLE numbered (id bigint PRIMARY KEY, at {stamp} NULL)")
+    every.run(f"CREATE TABLE numbered (id bigint PRIMARY KEY, at {stamp} NULL)")
     followed = source(mode="timestamp", timestamp_column="at", incrementing_column=None)
-    with followed.open(either.connection()) as poller:
+    with followed.open(every.connection()) as poller:
         poller.schema()
         for first in range(1, 100, 2):
-            either.run("DELETE FROM numbered", f"INSERT INTO numbered VALUES ({first}, {now})")
+            every.run("DELETE FROM numbered", f"INSERT INTO numbered VALUES ({first}, {now})")
             end = poller.follow(DAYS[0], None, None)
-            either.run(f"INSERT INTO numbered SELECT {first + 1}, at FROM numbered")
-            ((is_same,),) = either.run(f"SELECT max(at) = {now} FROM numbered")
+            every.run(f"INSERT INTO numbered SELECT {first + 1}, at FROM numbered")
+            ((is_same,),) = every.run(f"SELECT max(at) = {now} FROM numbered")
             if is_same:  # else the second had ended before the run looked, and the second row would be late
                 break
     assert (is_same, end) == (True, "[]")
     time.sleep(1.1)
-    assert increment(either, followed, DAYS[1], end)[1] == [first, first + 1]
+    assert increment(every, followed, DAYS[1], end)[1] == [first, first + 1]
 
 
 def test_a_check_tells_of_a_clock_that_shows_an_hour_twice(postgresql: OwnDatabase) -> None:

@@ -48,8 +48,8 @@ class Orders:
 
 
 @pytest.mark.parametrize("clock", [0, 1], ids=["instant", "wall"])
-def test_rows_of_one_moment_come_once_and_a_change_brings_a_row_again(either: OwnDatabase, clock: int) -> None:
-    orders = Orders(either, clock=clock)
+def test_rows_of_one_moment_come_once_and_a_change_brings_a_row_again(every: OwnDatabase, clock: int) -> None:
+    orders = Orders(every, clock=clock)
     moment = "'2026-10-05 12:00:00.123456'"
     orders.put((1, "new", "'2026-10-05 11:00:00'"), (2, "new", moment), (3, "new", moment), (9, "lost", "NULL"))
     end, found = orders.increment(DAYS[0], None)
@@ -66,9 +66,9 @@ def test_rows_of_one_moment_come_once_and_a_change_brings_a_row_again(either: Ow
     assert orders.increment(DAYS[0], None, end) == (end, [(2, "new"), (3, "new")])
 
 
-def test_a_row_that_is_too_young_waits(either: OwnDatabase) -> None:
-    now = {"postgres": "clock_timestamp()", "mysql": "sysdate(6)"}[either.server.conn_type]
-    orders = Orders(either, timestamp_delay_seconds=3600)
+def test_a_row_that_is_too_young_waits(every: OwnDatabase) -> None:
+    now = {"postgres": "clock_timestamp()", "mysql": "sysdate(6)"}[every.server.conn_type]
+    orders = Orders(every, timestamp_delay_seconds=3600)
     orders.put((1, "old", f"{now} - interval '2' hour"), (2, "young", now), (3, "ahead", f"{now} + interval '2' hour"))
     end, found = orders.increment(DAYS[0], None)
     assert found == [(1, "old")]
@@ -76,9 +76,9 @@ def test_a_row_that_is_too_young_waits(either: OwnDatabase) -> None:
     assert orders.increment(DAYS[1], end)[1] == [(2, "young")], "nobody reads ahead of the database's clock"
 
 
-def test_what_is_committed_late_with_a_lower_number_is_passed_by(either: OwnDatabase) -> None:
+def test_what_is_committed_late_with_a_lower_number_is_passed_by(every: OwnDatabase) -> None:
     """As with every connector that follows a number: docs/sql.md says how often, and what sees it."""
-    orders = Orders(either, mode="incrementing", timestamp_column=None)
+    orders = Orders(every, mode="incrementing", timestamp_column=None)
     orders.put((1, "a", "NULL"), (3, "c", "NULL"))
     end, found = orders.increment(DAYS[0], None)
     assert (end, found) == ('["3"]', [(1, "a"), (3, "c")])
@@ -86,9 +86,9 @@ def test_what_is_committed_late_with_a_lower_number_is_passed_by(either: OwnData
     assert orders.increment(DAYS[1], end) == ('["4"]', [(4, "d")])
 
 
-def test_a_check_says_what_a_cursor_cannot_see(either: OwnDatabase) -> None:
-    orders = Orders(either)
-    found = [(finding.about, finding.found) for finding in check(orders.source, either.connection()).findings]
+def test_a_check_says_what_a_cursor_cannot_see(every: OwnDatabase) -> None:
+    orders = Orders(every)
+    found = [(finding.about, finding.found) for finding in check(orders.source, every.connection()).findings]
     said = " ".join(f"{about}: {text};" for about, text in found)
     assert "mode 'timestamp+incrementing': a row that is committed after" in said
     assert "column 'changed': no index begins with it" in said

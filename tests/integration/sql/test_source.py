@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 
 DAY = Day(date=dt.date(2026, 10, 5))
 ROWS = 8_000
-SERIES = {"postgres": "SELECT n FROM generate_series(1, {0}) AS s (n)", "mysql": "SELECT seq AS n FROM seq_1_to_{0}"}
 # Nine of ten rows have the same first half of their key, and the others lie far apart.
 SKEWED = """INSERT INTO book_lines
     SELECT CASE WHEN n % 10 > 0 THEN 7 ELSE 1000003 * (n + 9000000000) END, concat('line ', n), n FROM ({0}) AS s"""
@@ -40,7 +39,7 @@ def polled(poller: Poller, part: InputPartition) -> list[dict[str, Any]]:
 def lines(own: OwnDatabase) -> Connection:
     own.run(
         "CREATE TABLE book_lines (page bigint NOT NULL, line varchar(40) NOT NULL, n int, PRIMARY KEY (page, line))",
-        SKEWED.format(SERIES[own.server.conn_type].format(ROWS)),
+        SKEWED.format(own.series(ROWS)),
     )
     return own.connection()
 
@@ -115,19 +114,19 @@ KEYS = {
 }
 
 
-def test_a_later_try_cuts_at_the_same_keys_and_they_hold_every_row_once(either: OwnDatabase) -> None:
+def test_a_later_try_cuts_at_the_same_keys_and_they_hold_every_row_once(every: OwnDatabase) -> None:
     """As the next driver does it: with the plan as it lies in the stage, and the table as it is by then."""
-    conn_type = either.server.conn_type
+    conn_type = every.server.conn_type
     for number, (kind, made) in enumerate(KEYS[conn_type].items()):
-        either.run(
+        every.run(
             f"CREATE TABLE t{number} (half int NOT NULL, k {kind} NOT NULL, n int, PRIMARY KEY (half, k))",
-            f"INSERT INTO t{number} SELECT n % 2, {made}, n FROM ({SERIES[conn_type].format(5000)}) AS s",
+            f"INSERT INTO t{number} SELECT n % 2, {made}, n FROM ({every.series(5000)}) AS s",
         )
         source = SqlSource(conn_id="shop", table=f"t{number}", snapshot="replace", consistency="chunk")
-        with source.open(either.connection()) as first, source.open(either.connection()) as second:
+        with source.open(every.connection()) as first, source.open(every.connection()) as second:
             plan = [InputPartition.model_validate_json(part.model_dump_json()) for part in first.plan([DAY])]
             found = [row["n"] for part in plan[:2] for row in polled(first, part)]
-            either.run(f"DELETE FROM t{number} WHERE n % 10 = 0")
+            every.run(f"DELETE FROM t{number} WHERE n % 10 = 0")
             assert second.resume(DAY, plan) == plan, kind
             found += [row["n"] for part in plan[2:] for row in polled(second, part)]
         assert len(plan) == 4, kind
@@ -142,19 +141,19 @@ CLOCKS = {
 
 
 @pytest.mark.parametrize("zone", ["UTC", "US/Pacific"])
-def test_a_day_of_a_changed_clock_has_its_rows_on_every_clock(either: OwnDatabase, zone: str) -> None:
-    types = CLOCKS[either.server.conn_type]
-    either.run(f"CREATE TABLE events (id int PRIMARY KEY, {', '.join(f'{at} {kind}' for at, kind in types.items())})")
+def test_a_day_of_a_changed_clock_has_its_rows_on_every_clock(every: OwnDatabase, zone: str) -> None:
+    types = CLOCKS[every.server.conn_type]
+    every.run(f"CREATE TABLE events (id int PRIMARY KEY, {', '.join(f'{at} {kind}' for at, kind in types.items())})")
     day = Day(date=dt.date(2026, 11, 1), zone="US/Pacific")  # 25 hours
     seconds = [-1, 0, 1, 5400, 9000, 25 * 3600 - 1, 25 * 3600]
-    is_postgres = either.server.conn_type == "postgres"
+    is_postgres = every.server.conn_type == "postgres"
     values = []
     for number, second in enumerate(seconds):
         instant = day.start + dt.timedelta(seconds=second)
         wall = instant.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
         date = instant.astimezone(ZoneInfo(day.zone)).date()
         values.append(f"({number}, '{instant.replace(tzinfo=None)}{'+00' * is_postgres}', '{wall}', '{date}')")
-    either.run(
+    every.run(
         "SET TIME ZONE 'UTC'" if is_postgres else "SET time_zone = '+00:00'",
         f"INSERT INTO events VALUES {', '.join(values)}, (99, NULL, NULL, NULL)",
     )
@@ -162,14 +161,14 @@ def test_a_day_of_a_changed_clock_has_its_rows_on_every_clock(either: OwnDatabas
         source = SqlSource(
             conn_id="shop", table="events", day_column=column, columns=["id"], zone=day.zone, db_timezone=zone
         )
-        with source.open(either.connection()) as poller:
+        with source.open(every.connection()) as poller:
             (part,) = poller.plan([day])
             assert sorted(row["id"] for row in polled(poller, part)) == [1, 2, 3, 4, 5], column
 
 
-def test_a_check_tells_of_clock_zone_and_rights(either: OwnDatabase) -> None:
-    either.run("CREATE TABLE events (id int PRIMARY KEY, at timestamp NULL, secret int)")
-    report = check(SqlSource(conn_id="shop", table="events", day_column="at"), either.connection())
+def test_a_check_tells_of_clock_zone_and_rights(every: OwnDatabase) -> None:
+    every.run("CREATE TABLE events (id int PRIMARY KEY, at timestamp NULL, secret int)")
+    report = check(SqlSource(conn_id="shop", table="events", day_column="at"), every.connection())
     assert report.passed, report
     assert "the database's and this machine's agree" in str(report)
     assert "no index begins with it" in str(report)

@@ -11,9 +11,10 @@ import pytest
 from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.cli.offsets import gaps
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import DaySet
 from tests.equipment.airflow.connectors import TinySink, TinySource
 
@@ -78,7 +79,7 @@ def test_gaps_are_what_is_missing_between_the_origin_and_the_last_done_day(
 ) -> None:
     first = None if origin is None else days(origin)[0]
     offset = Offset.of(SOURCE, TinySink(), DaySet.of(days(*done)), first)
-    assert [*gaps(offset)] == days(*missing)
+    assert [*offset.settled.gaps] == days(*missing)
 
 
 def test_a_list_has_a_line_for_each_offset_also_one_that_cannot_be_read(store: dict[str, str], run: Run) -> None:
@@ -107,6 +108,15 @@ def test_gaps_end_with_one(store: dict[str, str], run: Run) -> None:
     )  # fmt: skip
     store.clear()
     assert run("offsets", "gaps")[0] == 0
+
+
+def test_superseded_days_of_a_snapshot_are_no_gaps(store: dict[str, str], run: Run) -> None:
+    customers = SqlSource(conn_id="shop_db", table="customers", snapshot="replace")
+    Offset.set(customers, DeltaSink(path="/lake/customers"), days(0, 5))
+    assert run("offsets", "gaps")[0] == 0
+    code, out, _ = run("offsets", "list", "-o", "json")
+    (line,) = json.loads(out)
+    assert (code, line["position"], line["done"], line["gaps"]) == (0, "2026-10-06", "6", "0")
 
 
 def test_show_names_the_nearest_offset(store: dict[str, str], run: Run) -> None:

@@ -16,7 +16,10 @@ from airflow_provider_connect.demo.x.faults import Fault
 from airflow_provider_connect.demo.x.posts import Timeline
 from airflow_provider_connect.demo.x.query import QueryError, matches
 from airflow_provider_connect.demo.x.server import StandIn
-from airflow_provider_connect.demo.x_origin import QUERIES, TIMELINE, Posts
+from airflow_provider_connect.demo.x_origin import QUERIES, TIMELINE, Posts, XDeltaTarget
+from airflow_provider_connect.sources._x_search import asking
+from airflow_provider_connect.window import Day
+from tests.equipment.x import poll
 
 NOW = dt.datetime(2026, 3, 10, 12, tzinfo=dt.UTC)
 SPAN = {"start_time": "2026-03-08T00:00:00Z", "end_time": "2026-03-09T00:00:00Z"}
@@ -53,7 +56,6 @@ def test_it_says_what_it_is(x: StandIn) -> None:
         ("search/all", {"query": "a", "max_results": "501"}, "max_results"),
         ("search/recent", {"query": "a", "max_results": "101"}, "max_results"),
         ("search/all", {"query": "a", "post.feilds": "id"}, "post.feilds"),
-        ("search/all", {"query": "a", "tweet.fields": "id", "expansions": "referenced_posts"}, "referenced_posts"),
         ("search/all", {"query": "a", "next_token": "zzz"}, "expired or malformed"),
         ("search/all", {"query": "(a"}, "not closed"),
         ("counts/all", {"query": "a", "granularity": "week"}, "granularity"),
@@ -63,6 +65,37 @@ def test_what_x_refuses_is_refused(x: StandIn, endpoint: str, params: dict[str, 
     answer = ask(x, endpoint, **params)
     assert answer.status_code == 400
     assert said in answer.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ({}, set()),
+        ({"post.fields": "author_id,referenced_posts,lang,nonsense"}, {"lang"}),
+        ({"post.fields": "lang", "expansions": "author_id,nonsense"}, {"lang", "author_id"}),
+        ({"tweet.fields": "author_id,lang,note_post"}, {"author_id", "lang"}),
+        ({"tweet.fields": "lang", "expansions": "author_id,referenced_posts"}, {"author_id", "lang"}),
+    ],
+    ids=str,
+)
+def test_names_that_x_does_not_know_are_left_out_without_a_word(
+    x: StandIn, asked: dict[str, str], sent: set[str]
+) -> None:
+    """As https://github.com/0xFlimbo/attention-index has measured it: status 200, and no such field."""
+    answer = ask(x, "search/all", query="tea", max_results=100, **asked)
+    assert answer.status_code == 200
+    history = "edit_history_tweet_ids" if "tweet.fields" in asked else "edit_history_post_ids"
+    assert {name for post in answer.json()["data"] for name in post} == sent | {"id", "text", history}
+
+
+def test_authors_of_referenced_posts_need_an_expansion_of_their_own(x: StandIn) -> None:
+    x.timeline = Timeline(posts_per_day=40, gone_references_per_day=0)
+    asked = {"tweet.fields": "author_id", "expansions": "referenced_tweets.id"}
+    found = ask(x, "search/all", query="tea", max_results=100, **asked).json()["includes"]
+    assert found.keys() == {"tweets"}
+    asked["expansions"] += ".author_id"
+    found = ask(x, "search/all", query="tea", max_results=100, **asked).json()["includes"]
+    assert [user["id"] for user in found["users"]] == ["1003"]
 
 
 def test_who_may_not_search(x: StandIn) -> None:
@@ -145,6 +178,21 @@ def test_queries(query: str, is_found: bool) -> None:  # a parameter of the tabl
 def test_queries_that_cannot_be_read(query: str) -> None:
     with pytest.raises(QueryError):
         matches(query, {"text": "", "lang": "", "author_id": "1000"})
+
+
+def test_the_demo_expects_posts_as_its_dag_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are in the names of the request."""
+    day = Day(date=dt.date(2026, 3, 8))
+    monkeypatch.setattr(asking, "now", lambda: NOW)
+    with StandIn(TIMELINE, now=lambda: NOW) as standin:
+        rows, _ = poll(standin, day=day, queries=list(QUERIES), page_size=None)
+    expected = {as_document(post["properties"]) for post in Posts().kept(day.date)}
+    assert {XDeltaTarget.as_kept(None, row["post"]) for row in rows} == expected  # type: ignore[arg-type]
+    assert len(rows) == len(expected)
+
+
+def as_document(properties: Any) -> str:
+    return json.dumps(properties, sort_keys=True)
 
 
 def test_the_demo_compares_with_the_queries_of_its_dag() -> None:

@@ -15,7 +15,7 @@ FOLDERS = (PACKAGE, "tests", "dags", "docs")
 SMALL_FOLDERS = (PACKAGE, "dags", "tests")
 MAX_LINES = 400
 MEDIAN_LINES = 150
-MAX_FILES = 20
+MAX_FILES = 25
 FORBIDDEN = {"utils", "util", "helpers", "helper", "base", "common", "misc"}
 
 

@@ -7,9 +7,9 @@ import stat
 import sys
 import textwrap
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -146,13 +146,14 @@ def spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: TinyLe
 class Task:
     """One ConnectOperator in one DAG, and its context."""
 
-    def __init__(self, ledger: TinyLedger, **options: Any) -> None:
+    def __init__(self, ledger: TinyLedger, dag: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> None:
         self.source = TinySource(conn_id="tiny_default")
         self.sink = TinySink(table=str(ledger.path))
-        with DAG("dag", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UTC)) as dag:
+        arguments = {"schedule": None, "start_date": dt.datetime(2026, 10, 5, tzinfo=dt.UTC)} | dict(dag)
+        with DAG("dag", **arguments) as self.dag:
             self.operator = ConnectOperator(task_id="events", **({"source": self.source, "sink": self.sink} | options))
         self.context: Any = {
-            "dag": dag,
+            "dag": self.dag,
             "dag_run": dag_run(),
             "ti": task_instance(),
             "outlet_events": OutletEventAccessors(),

@@ -115,6 +115,39 @@ def test_the_log_says_what_was_found_and_from_which_days() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"shape_filtered": 500_000},
+        {"erased": 500_000},
+        {"shape_filtered": 300_000, "erased": 200_000},
+        {"rows_polled": 900_000, "shape_filtered": 100_000},
+        {"rows_polled": 0, "shape_filtered": 600_000, "erased": 400_000},
+    ],
+)
+def test_late_rows_are_a_share_of_what_the_source_sent(counts: dict[str, int]) -> None:
+    """They are counted before an erase list, shapes and a transform leave rows out, and half of these were."""
+    late = [1_000, 100, 100, 100, 100, 60, 60]
+    loaded = [each.model_copy(update={"rows": 500_000, "counts": each.counts | counts}) for each in whole(late)]
+    assert measured(BEFORE, whole(late)).days == 2
+    assert measured(BEFORE, loaded).days == 2
+    assert "of 14,000,000 rows of 14 days" in measured(BEFORE, loaded).text
+
+
+def test_a_day_that_shapes_left_nothing_of_says_how_late_its_rows_came() -> None:
+    empty = [
+        each.model_copy(update={"rows": 0, "counts": each.counts | {"shape_filtered": MILLION}}) for each in whole([])
+    ]
+    assert measured(BEFORE, empty).days == 1
+
+
+def test_a_row_of_an_older_version_that_has_more_late_rows_than_rows_says_nothing() -> None:
+    """Its late rows were counted before shapes, and its ledger does not say how many these left out."""
+    old = [each.model_copy(update={"rows": 15, "counts": {"late_1_days": 30}}) for each in whole([])]
+    assert measured(BEFORE, old).days == 10
+    assert measured(BEFORE, [*old[:7], *whole([], days=7)]).days == 1
+
+
 def test_a_day_is_whole_by_the_calendar_of_its_zone() -> None:
     """Ten days with a change to summer time are an hour short of 240."""
     today = Day(date=dt.date(2026, 3, 12), zone="US/Pacific")

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.offsets import Offset, follow, variable_key
-from airflow_provider_connect.sink import Ledger, LedgerRow
+from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.source import Source
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import DaySet
 from tests.equipment.airflow.connectors import TinySink, TinySource
 from tests.unit.operators.conftest import Supervisor
@@ -50,6 +55,47 @@ def test_offset_holds_ranges_position_and_origin(supervisor: Supervisor) -> None
     assert offset is not None
     assert offset.days == ((DAYS[0], DAYS[2]), (DAYS[5], DAYS[5]))
     assert (offset.position, offset.origin) == (DAYS[2], FIRST)
+
+
+CUSTOMERS = SqlSource(conn_id="shop_db", table="customers", snapshot="replace")
+TABLE = DeltaSink(path="/data/lake/customers")
+
+
+def test_a_snapshot_stream_that_catches_up_in_parallel_ends_without_a_gap(supervisor: Supervisor) -> None:
+    """The example DAG sql_daily does it: days 3 to 5 lost to the 6th, and no clear can publish them any more."""
+    followed = follow(CUSTOMERS, TABLE, MemoryLedger([*DAYS[:2], DAYS[5]]), FIRST)
+    assert (followed.position, followed.days) == (DAYS[5], ((FIRST, DAYS[5]),))
+    assert len(followed.settled.gaps) == 0
+    assert Offset.read(CUSTOMERS, TABLE) == followed
+
+
+def test_a_snapshot_settles_the_days_before_the_first_one(supervisor: Supervisor) -> None:
+    """A DAG's first days were all superseded by the one that was faster."""
+    assert follow(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST).position == DAYS[5]
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        (CUSTOMERS.model_copy(update={"snapshot": "daily"}), TABLE),
+        (CUSTOMERS, TABLE.model_copy(update={"snapshot": "daily"})),
+        (CUSTOMERS, KafkaSink(conn_id="k", topic="customers")),
+        (CUSTOMERS, BigQuerySink(conn_id="b", table="d.customers", write_mode="append")),
+        (CUSTOMERS, SINK),
+    ],
+    ids=["the source's daily", "the sink's daily", "a topic that keeps all", "append", "a sink that does not say"],
+)
+def test_where_each_day_s_snapshot_is_kept_a_gap_stays(supervisor: Supervisor, source: Source, sink: Sink) -> None:
+    followed = follow(source, sink, MemoryLedger([*DAYS[:2], DAYS[5]]), FIRST)
+    assert followed.position == DAYS[1]
+    assert [*followed.settled.gaps] == DAYS[2:5]
+
+
+def test_superseded_days_are_no_lead_over_the_ledger(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
+    follow(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST)
+    with caplog.at_level(logging.WARNING):
+        follow(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST, origin=DAYS[3])
+    assert "that the sink's ledger does not have" not in caplog.text
 
 
 def test_ledger_that_moves_meanwhile_is_followed_to_its_rest(supervisor: Supervisor) -> None:

@@ -44,16 +44,22 @@ def test_what_a_task_tells_is_read_back() -> None:
     assert found == Report(DAY, "published", "r", 3, AT, True, 2, 10, 99, 1, "https://console/x", ("few",), ("a",))
 
 
+def test_a_warning_of_the_run_stands_with_each_of_its_days() -> None:
+    days = [DayReport(day=DAY, status="published", warnings=("few",)), DayReport(day=AT.date(), status="published")]
+    found = of_summary(JobReport.of("a", days, warnings=("where was a, and is b",)).summary(), "r", -1, AT)
+    assert [report.warnings for report in found] == [("where was a, and is b", "few"), ("where was a, and is b",)]
+
+
 def test_what_a_failed_task_tells_is_read_back() -> None:
     failure = Failure.of(DataError("cut"))
     report = JobReport.of("a", [DayReport(day=DAY, status="failed", failure=failure)])
     (found,) = of_summary(report.summary_of(failure), "r", -1, AT)
-    assert (found.is_done, found.message) == (False, "cut")
+    assert (found.is_settled, found.message) == (False, "cut")
 
 
 def test_an_event_for_each_day_tells_that_it_is_done() -> None:
     (found,) = of_event(event({"rows_written": 30, "rejected": 0}, partition_key=str(DAY)))
-    assert (found.day, found.is_done, found.rows) == (DAY, True, None)
+    assert (found.day, found.is_settled, found.rows) == (DAY, True, None)
 
 
 @given(JSON)
@@ -83,4 +89,4 @@ def test_of_one_generation_the_run_that_published_it_counts() -> None:
 
 
 def test_days_that_are_not_done_are_not_there() -> None:
-    assert newest([report(None, "failed"), report(None, "not_started"), report(None, "superseded")]) == {}
+    assert newest([report(None, "failed"), report(None, "not_started")]) == {}

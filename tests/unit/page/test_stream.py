@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.page.facts.calendar import days_between
 from airflow_provider_connect.page.facts.connectors import Pipeline
-from airflow_provider_connect.page.facts.reports import Report
-from airflow_provider_connect.page.facts.runs import TaskRun, days_of_run, expected, starts_of
+from airflow_provider_connect.page.facts.reports import Report, of_summary
+from airflow_provider_connect.page.facts.runs import TaskRun, days_of_run, expected_days, starts_of
 from airflow_provider_connect.page.facts.stream import Stream
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day, DaySet
 
 NOW = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
@@ -128,6 +129,81 @@ def test_without_the_offset_nobody_knows_the_position() -> None:
     assert len(found.missing) == 0
 
 
+CUSTOMERS = Pipeline(SqlSource(conn_id="c", table="customers", snapshot="replace"), DeltaSink(path="/t"))
+DAILY = Pipeline(SqlSource(conn_id="c", table="customers", snapshot="daily"), DeltaSink(path="/t"))
+
+
+def test_superseded_days_of_a_snapshot_are_done() -> None:
+    """As they are by the task's offset, and where the reports are ahead of it, or an older version wrote it."""
+    lagging = offset(*D[:3], D[6], origin=D[0])
+    found = stream(pipeline=CUSTOMERS, offset=lagging, reports=[report(D[18])])
+    assert (found.position, found.lag_days, len(found.missing), found.state.name) == (D[18], 0, 0, "ok")
+    assert [each.state for each in days_between(found, D[0], D[19])] == ["done"] * 19 + ["none"]
+    kept = stream(pipeline=DAILY, offset=lagging, reports=[report(D[18])])
+    assert (kept.position, kept.lag_days, kept.state.name) == (D[2], 16, "gap")
+
+
+def test_a_weekly_snapshot_is_not_red_between_its_runs() -> None:
+    """It publishes one day a week, the first of its run's interval, whose others nobody ever loads."""
+    weekly = dag(
+        next_dagrun_data_interval_start="2026-11-16T00:00:00Z",
+        next_dagrun_data_interval_end="2026-11-23T00:00:00Z",
+        next_dagrun_run_after="2026-11-23T00:00:00Z",
+    )
+    for last in (D[8], D[14]):  # the first day of the last run's interval, or its last one
+        found = stream(dag=weekly, pipeline=CUSTOMERS, reports=[report(D[1]), report(last)], offset=offset(D[1], last))
+        assert found.state.name == "ok"
+    found = stream(dag=weekly, pipeline=CUSTOMERS, reports=[report(D[1])], offset=offset(D[1]))
+    assert found.state.name == "late", "it has missed a week"
+    daily = stream(pipeline=CUSTOMERS, reports=[report(D[17])], offset=offset(D[17]))
+    assert daily.state.name == "late"
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "done"),
+    [("2026-03-01", "2026-04-01", "2026-02-01"), ("2026-02-01", "2026-03-01", "2026-01-01")],
+)
+def test_a_monthly_snapshot_is_not_red_either(first: str, end: str, done: str) -> None:
+    monthly = dag(
+        next_dagrun_data_interval_start=f"{first}T00:00:00Z",
+        next_dagrun_data_interval_end=f"{end}T00:00:00Z",
+        next_dagrun_run_after=f"{end}T00:00:00Z",
+    )
+    now, day = dt.datetime.fromisoformat(f"{first}T12:00:00+00:00"), dt.date.fromisoformat(done)
+    assert stream(dag=monthly, now=now, pipeline=CUSTOMERS, offset=offset(day)).state.name == "ok"
+    assert stream(dag=monthly, now=now, offset=offset(day)).state.name == "late"
+
+
+def test_a_run_whose_snapshot_is_superseded_is_no_failure_any_more() -> None:
+    """Clearing it would publish nothing."""
+    failed = run("failed", D[3], at=NOW)
+    before = [report(D[3], NOW - ONE_DAY), report(D[4], NOW - ONE_DAY)]
+    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before).failed == []
+    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before[:1]).failed == [failed]
+    assert stream(pipeline=DAILY, runs=[failed], reports=before).failed == [failed]
+
+
+def test_a_report_of_a_superseded_day_settles_it_and_has_no_rows() -> None:
+    told = {"days": [{"day": "2026-11-04", "status": "superseded", "rows_written": 0}]}
+    (found,) = of_summary(told, "r", -1, NOW)
+    assert (found.is_settled, found.rows) == (True, None)
+    assert stream(reports=[found]).done == DaySet.of([D[3]])
+
+
+def test_behind_ends_with_what_the_schedule_asks_for() -> None:
+    done = offset(*D[:5], origin=D[0])
+    ended = dag(next_dagrun_data_interval_start=None, next_dagrun_data_interval_end=None, next_dagrun_run_after=None)
+    assert stream(offset=done).lag_days == 14
+    assert stream(offset=done, dag=ended, end_date=dt.datetime(2026, 11, 8, tzinfo=dt.UTC)).lag_days == 3
+    assert stream(offset=done, dag=ended, end_date=dt.datetime(2026, 11, 5, tzinfo=dt.UTC)).lag_days == 0
+    assert stream(reports=[report(D[4])], dag=ended, end_date=dt.datetime(2026, 11, 8, tzinfo=dt.UTC)).lag_days == 3
+    unscheduled = ended | {"timetable_summary": None}
+    assert stream(offset=done, dag=unscheduled).lag_days == 0
+    assert stream(reports=[report(D[4])], dag=unscheduled).lag_days == 0
+    assert stream(offset=offset(*D[:5], D[7], origin=D[0]), dag=unscheduled).lag_days == 3, "a gap stays"
+    assert stream(offset=done, dag=ended | {"timetable_summary": "Asset"}).lag_days == 14
+
+
 def test_lag_is_counted_in_the_source_s_zone() -> None:
     now = dt.datetime(2026, 11, 20, 7, tzinfo=dt.UTC)  # the 19th, an hour before midnight in the source's zone
     pacific = Pipeline(MixpanelSource(project_timezone="US/Pacific"), SINK)
@@ -187,7 +263,7 @@ def test_before_the_first_run_days_are_guessed_right_from_hawaii_to_new_zealand(
 
 
 def test_a_dag_without_a_next_run_expects_nothing() -> None:
-    assert expected({}, "UTC", NOW, ONE_DAY) is None
+    assert expected_days({}, "UTC", NOW, ONE_DAY) is None
 
 
 def test_a_task_without_a_state_counts_while_its_run_goes_on() -> None:

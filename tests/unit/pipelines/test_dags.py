@@ -163,7 +163,7 @@ shrink_percent: 100
         "wrong.yaml:7: schedule.daily: unknown time zone 'US/Pacifik': use an IANA name",
         "wrong.yaml:8: start_date: Input should be a valid datetime",
         "wrong.yaml:9: ready_after: Input should be a valid timedelta",
-        "wrong.yaml:10: on_empty: Input should be 'fail' or 'accept'",
+        "wrong.yaml:10: on_empty: Input should be 'fail', 'accept' or 'never'",
         "wrong.yaml:11: lookback_days: must be a whole number of days, 0 or more, or 'measured', not -1",
         "wrong.yaml:12: max_active_run: unknown option; did you mean 'max_active_runs'?",
         "wrong.yaml:13: outlets: cannot be given in a file: write the DAG in Python",

@@ -9,6 +9,12 @@ from airflow_provider_connect.clients.sql.database import Index
 from airflow_provider_connect.errors import RetriableError
 
 _INTERLEAVED = 2
+_KEEPING_KEYS = {"innodb", "myisam", "aria", "memory", "ndbcluster", "rocksdb"}
+"""Engines that keep a unique key unique over all rows of a table.
+
+MERGE, FEDERATED, Spider and CONNECT declare keys of rows that other tables hold:
+https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html (2026-11).
+"""
 # MySQL 8 otherwise answers with statistics that may be a day old.
 FRESH = "SET SESSION information_schema_stats_expiry = 0"
 LAG = "SHOW REPLICA STATUS"
@@ -34,12 +40,12 @@ WHERE constraint_schema = {schema} AND table_name = {table}
 
 
 def indexes(schema: str, table: str) -> str:
-    """Return the query for the columns of B-trees, in order."""
+    """Return the query for the parts of indexes, in order."""
     return f"""
-SELECT index_name, column_name, non_unique = 0, sub_part
-FROM information_schema.statistics
-WHERE table_schema = {schema} AND table_name = {table} AND index_type = 'BTREE'
-ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index
+SELECT s.index_name, s.column_name, s.non_unique = 0, s.sub_part, s.index_type, t.engine
+FROM information_schema.statistics s, information_schema.tables t
+WHERE s.table_schema = {schema} AND s.table_name = {table} AND t.table_schema = {schema} AND t.table_name = {table}
+ORDER BY s.index_name <> 'PRIMARY', s.index_name, s.seq_in_index
 """
 
 
@@ -74,17 +80,27 @@ def gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def primary_key(parts: Iterable[tuple[Any, ...]]) -> list[str]:
+    """Return the columns of the primary key, of the rows of :func:`indexes`. They are whole, also if a part is not."""
+    return [column for name, column, *_ in parts if name == "PRIMARY"]
+
+
 def grouped(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
-    """Return indexes of their columns. What follows an expression or the beginning of a text is left out."""
-    found: dict[str, Index] = {}
+    """Return the indexes, of the rows of :func:`indexes`.
+
+    What follows an expression or the beginning of a text is left out.
+    """
+    whole: dict[str, Index] = {}
     cut: set[str] = set()
-    for name, column, is_unique, length in parts:
+    for name, column, is_unique, length, kind, engine in parts:
         if column is None or length is not None:
             cut.add(name)
         if name not in cut:
-            before = found.get(name, Index(name, (), bool(is_unique)))
-            found[name] = before._replace(columns=(*before.columns, column))
-    return [index._replace(is_unique=index.is_unique and index.name not in cut) for index in found.values()]
+            is_kept = bool(is_unique) and str(engine).lower() in _KEEPING_KEYS
+            before = whole.get(name, Index(name, (), is_unique=is_kept, is_ordered=kind == "BTREE"))
+            whole[name] = before._replace(columns=(*before.columns, column))
+    indexes = [index._replace(is_unique=index.is_unique and index.name not in cut) for index in whole.values()]
+    return [index for index in indexes if index.is_unique or index.is_ordered]
 
 
 def lag_seconds(status: list[dict[str, Any]]) -> float | None:

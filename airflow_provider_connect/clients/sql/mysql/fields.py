@@ -18,6 +18,9 @@ _OTHERS = {
 }  # fmt: skip
 _DECIMALS = {0, 246}
 _BIT = 16
+_CHAR = 254
+_UUID_BYTES = 36 * 4
+"""Length of a UUID's text in utf8mb4, every session's character set."""
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
 
 
@@ -36,8 +39,14 @@ def type_name(field: Any) -> str:
         return f"decimal({digits},{field.scale}){unsigned}"
     if code == _BIT:
         return f"bit({field.length})"
-    if code in _TEXTS:
-        if flags & (_ENUM | _SET):
-            return "enum" if flags & _ENUM else "set"
-        return "longblob" if field.charsetnr == _BINARY_CHARSET else "longtext"
-    return _OTHERS.get(code, f"type {code}")
+    return _text_name(field) if code in _TEXTS else _OTHERS.get(code, f"type {code}")
+
+
+def _text_name(field: Any) -> str:
+    flags = field.flags
+    if flags & (_ENUM | _SET):
+        return "enum" if flags & _ENUM else "set"
+    # MariaDB sends UUIDs and addresses as CHAR, and only these are unsigned (10.11.19, 2026-11).
+    if field.type_code == _CHAR and flags & _UNSIGNED and field.length == _UUID_BYTES:
+        return "uuid"
+    return "longblob" if field.charsetnr == _BINARY_CHARSET else "longtext"

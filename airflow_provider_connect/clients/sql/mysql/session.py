@@ -167,12 +167,15 @@ class MySQL(Database):
 
     def primary_key(self, table: Table) -> list[str]:
         """Return the primary key's columns."""
-        return next((list(index.columns) for index in self.indexes(table) if index.name == "PRIMARY"), [])
+        return catalog.primary_key(self._index_parts(table))
 
     def indexes(self, table: Table) -> list[Index]:
-        """Return B-trees over whole columns."""
+        """Return the indexes that begin with a whole column."""
+        return catalog.grouped(self._index_parts(table))
+
+    def _index_parts(self, table: Table) -> list[tuple[Any, ...]]:
         sql = catalog.indexes(self._schema(table), self.literal(table.name))
-        return catalog.grouped(self._rows(sql, f"asking for the indexes of {table.name!r}"))
+        return self._rows(sql, f"asking for the indexes of {table.name!r}")
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the engine's number."""

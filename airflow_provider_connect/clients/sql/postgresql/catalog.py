@@ -46,13 +46,20 @@ JOIN pg_class c ON c.oid = s.seqrelid
 WHERE a.attrelid = to_regclass(%s) AND a.attname = %s
 """
 
-# Those that a range of their first column can use: whole, valid B-trees that begin with a plain column. What follows
-# an expression is left out.
+# Indexes over all rows that begin with a plain column. What follows an expression is left out. An index identifies rows
+# if it is unique, whole and valid, if it is checked at each statement (indimmediate), and if no child inherits from the
+# table: a read returns the children's rows, and the index does not hold them. A partitioned table's index does. The
+# access method is not asked by name: those of YugabyteDB are no B-trees.
 INDEXES = """
-SELECT c.relname, k.columns, i.indisunique AND k.plain = i.indnkeyatts, i.indisprimary
+SELECT c.relname, k.columns,
+  i.indisunique AND i.indisvalid AND i.indimmediate AND k.plain = i.indnkeyatts AND (
+    t.relkind = 'p' OR NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = t.oid)
+  ),
+  i.indisvalid AND pg_indexam_has_property(c.relam, 'can_order'),
+  i.indisprimary
 FROM pg_index i
 JOIN pg_class c ON c.oid = i.indexrelid
-JOIN pg_am m ON m.oid = c.relam AND m.amname = 'btree'
+JOIN pg_class t ON t.oid = i.indrelid
 CROSS JOIN LATERAL (
   SELECT array_agg(a.attname::text ORDER BY n.place) AS columns, count(*) AS plain
   FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS n (number, place)
@@ -61,7 +68,7 @@ CROSS JOIN LATERAL (
     SELECT FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS e (number, place) WHERE e.number = 0 AND e.place < n.place
   )
 ) k
-WHERE i.indrelid = to_regclass(%s) AND i.indisvalid AND i.indpred IS NULL AND k.plain > 0
+WHERE i.indrelid = to_regclass(%s) AND i.indpred IS NULL AND k.plain > 0
 ORDER BY NOT i.indisprimary, c.relname
 """
 

@@ -165,12 +165,13 @@ class PostgreSQL(Database):
         return next((list(index.columns) for index, is_key in self._indexes(table) if is_key), [])
 
     def indexes(self, table: Table) -> list[Index]:
-        """Return whole B-trees that begin with a plain column."""
-        return [index for index, _ in self._indexes(table)]
+        """Return the indexes over all rows that begin with a plain column."""
+        indexes = [index for index, _ in self._indexes(table)]
+        return [index for index in indexes if index.is_unique or index.is_ordered]
 
     def _indexes(self, table: Table) -> list[tuple[Index, bool]]:
-        found = self._rows(catalog.INDEXES, f"asking for the indexes of {table.name!r}", (self.relation(table),))
-        return [(Index(name, tuple(columns), unique), is_key) for name, columns, unique, is_key in found]
+        rows = self._rows(catalog.INDEXES, f"asking for the indexes of {table.name!r}", (self.relation(table),))
+        return [(Index(name, tuple(columns), *properties), is_key) for name, columns, *properties, is_key in rows]
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the planner's number; None before the table was analyzed for the first time."""

@@ -17,7 +17,13 @@ from airflow_provider_connect.clients.bigquery.tables import fields_of, filter_c
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
-from airflow_provider_connect.sinks._bigquery.erase_list import LIST_FIELDS, MOST_AT_ONCE, lengthen_script, list_of
+from airflow_provider_connect.sinks._bigquery.erase_list import (
+    LATER_LIST_FIELDS,
+    LIST_FIELDS,
+    MOST_AT_ONCE,
+    lengthen_script,
+    list_of,
+)
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
     Counted,
     Searched,
@@ -28,14 +34,14 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     generation_without,
     require_short,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.names import legal_names
 from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES, VALUES_BYTES
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.sinks._bigquery.target import has_marks
 from airflow_provider_connect.sinks._bigquery.turns import ASSUMED_PUBLISHERS, in_turn
-from airflow_provider_connect.stage.erasing import EraseList, Erasure, erase_run
+from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest, erase_run, require_integers
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -53,6 +59,8 @@ BigQuery's changes: https://cloud.google.com/bigquery/quotas#partitioned_tables
 (2026-11)."""
 _JOB = f"connect_erase_{'0' * 32}"
 """What the names of jobs look like."""
+_NUMBERS = ("INTEGER", "NUMERIC", "BIGNUMERIC")
+"""Types whose whole numbers have one text; a fraction is nobody's."""
 _TRIES = 20
 _PAUSES = doubling(0.5, 10.0)
 
@@ -77,7 +85,7 @@ class TableEraser:
                 rows[day] = rows.get(day, 0) + counted.gone
         return dict(sorted(rows.items()))
 
-    def erase(self, values: Sequence[str], kind: SourceKind) -> Erasure:
+    def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
         """Put values on the list, and take their rows out of every day."""
         self._wanted(values)  # before anything is changed
         target, ledger = self.tables.target, self.tables.ledger
@@ -90,8 +98,9 @@ class TableEraser:
             LIST_FIELDS,
             cluster_by=("target", "connector", "stream"),
             description=f"Whose rows are kept out of {target.id}, as keyed digests. Do not change by hand.",
+            later=LATER_LIST_FIELDS,
         )
-        erased = self._listed(values)
+        erased = self._listed(values, shaping)
         self._forget_deletions(values)
         rows: dict[dt.date, int] = {}
         # A template's tables are read after the list: one that is made from now on has no rows of theirs.
@@ -119,6 +128,8 @@ class TableEraser:
         name = legal_names([self.column], fields)[self.column]
         if name not in fields:
             raise ConfigError(f"table {target.id} has no column {self.column!r}; {nearest(self.column, fields)}")
+        if fields[name]["type"] in _NUMBERS:
+            require_integers(values, self.column, fields[name]["type"])
         tables = tuple(
             _searched(place, each, name, softly=options.deletes == "soft")
             for place, each in self._holding(table).items()
@@ -145,18 +156,17 @@ class TableEraser:
             )
         return by_day(rows)
 
-    def _listed(self, values: Sequence[str]) -> EraseList:
-        """Put values on the stream's list; return the list that has them all."""
+    def _listed(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
+        """Put values on the target's list; return the list that has them all."""
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         ledger, target, key = self.tables.ledger, self.tables.target, self.ledger.key
         while True:
             listed = self.ledger.erased()
-            longer = listed.with_values(self.column, values)
+            longer = listed.with_values(self.column, values, shaping)
             if longer is listed:
                 return listed
             added = sorted({*longer.digests} - {*listed.digests})[:MOST_AT_ONCE]
-            stream = of_stream(target, key)
-            script = lengthen_script(ledger, target, key, stream=stream, longer=longer, added=added)
+            script = lengthen_script(ledger, target, key, longer=longer, added=added)
             answer = self._run(script, f"lengthen the erase list of {target.id}")
             if not answer["fences"]:
                 raise RetriableError(
@@ -304,8 +314,9 @@ def _searched(place: Place, table: Any, column: str, *, softly: bool = False) ->
     field = next((field for field in fields_of(table) if field["name"] == column), None)
     if field is None:
         return Searched(place, None, filter_column(table), partition_of_row(table))
-    if (field["type"], field.get("mode")) not in (("STRING", "NULLABLE"), ("STRING", "REQUIRED")):
-        raise ConfigError(f"table {place.id}: column {column!r} is {field['type']}, not one STRING a row")
+    if field["type"] not in ("STRING", *_NUMBERS) or field.get("mode") not in ("NULLABLE", "REQUIRED"):
+        what = f"{field['type']} {field.get('mode')}"
+        raise ConfigError(f"table {place.id}: column {column!r} is {what}, not one STRING or whole number a row")
     return Searched(place, column, filter_column(table), partition_of_row(table), softly and has_marks(table, ()))
 
 

@@ -92,7 +92,8 @@ class Wanted:
 
     def made(self, column: str) -> str:
         """Return SQL that makes such a digest of a row's value."""
-        return f"LEFT(TO_HEX(SHA256(CONCAT({literal(self.salt)}, {names([column], TARGET)}))), {_DIGEST_CHARACTERS})"
+        text = f"CAST({names([column], TARGET)} AS STRING)"
+        return f"LEFT(TO_HEX(SHA256(CONCAT({literal(self.salt)}, {text}))), {_DIGEST_CHARACTERS})"
 
 
 def count_query(wanted: Wanted) -> str:
@@ -246,6 +247,7 @@ def _ledger_values(target: Place, key: StreamKey, row: LedgerRow) -> dict[str, s
         "published_at": "CURRENT_TIMESTAMP()",
         "checks": "0",
         **span_values(row),
+        "definition": literal(row.definition),
     }
 
 

@@ -27,7 +27,8 @@ from airflow_provider_connect.sinks._bigquery.decision import (
     unfenced,
     whens,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 
 

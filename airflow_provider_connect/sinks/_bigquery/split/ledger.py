@@ -19,5 +19,5 @@ class TablesLedger(BigQueryLedger):
         there = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
         select = f"SELECT name, LOGICAL_OR({there}) AS there"
         joined = f", UNNEST({LEDGER}.tables) AS name"
-        rows = self._read(select, f"AND {LEDGER}.day IS NOT NULL GROUP BY name", joined)
+        rows = self._read(select, f"AND {LEDGER}.day IS NOT NULL GROUP BY name", joined=joined)
         return {row["name"]: bool(row["there"]) for row in rows}

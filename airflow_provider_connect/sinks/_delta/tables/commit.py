@@ -14,8 +14,17 @@ from airflow_provider_connect.publishing import next_generation, overtaken, row_
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.commit import add_action, secured, until_done
 from airflow_provider_connect.sinks._delta.create import create
+from airflow_provider_connect.sinks._delta.definitions import definition_transactions
+from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
-from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_id, attempt_id, details, transactions
+from airflow_provider_connect.sinks._delta.ledger import (
+    LedgerView,
+    app_id,
+    app_prefix,
+    attempt_id,
+    details,
+    transactions,
+)
 from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.sweep import claim
 from airflow_provider_connect.sinks._delta.table import allow_local_times, delta_columns, merged, ownership_problems
@@ -109,10 +118,10 @@ class TablesCommit:
     def _generation(self, view: HeadView) -> int:
         """Compare what the attempt saw before it polled with this version; return the generation to publish."""
         day, run = self.publish.day.date, self.publish.intent.run
-        newest = view.newest(day, run)
-        if seen_in(newest) != self.publish.manifest.seen:
+        newest, erased = view.newest(day, run), erase_version(view.table)
+        if seen_in(newest, erased) != self.publish.manifest.seen:
             newest = view.row(day, run)  # the loser's next step depends on who won
-        return next_generation(self.publish, newest)
+        return next_generation(self.publish, newest, erased=erased)
 
     def _require_room(self, view: HeadView) -> None:
         self._tables.require_room(len(self._files), f"{self.publish.key} {self.publish.day}")
@@ -132,6 +141,7 @@ class TablesCommit:
             return Reservation(number, generation, view.tables(day))
         self._require_room(view)
         number, recorded, listed = reserving(view, self.publish, self._files)
+        recorded |= definition_transactions(self.publish, view.recorded, app_prefix(self.publish.key))
         intent = self.publish.intent
         told = {
             "connect.reserved_day": str(day),
@@ -179,9 +189,9 @@ class TablesCommit:
     def _passed(self, view: HeadView, reserved: Reservation) -> ConnectError:
         """Return the error for a reservation that another attempt has taken since."""
         day, mine = self.publish.day.date, self.publish.intent
-        newest = view.newest(day, mine.run)
-        if seen_in(newest) != self.publish.manifest.seen:
-            return overtaken(self.publish, view.row(day, mine.run))
+        newest, erased = view.newest(day, mine.run), erase_version(view.table)
+        if seen_in(newest, erased) != self.publish.manifest.seen:
+            return overtaken(self.publish, view.row(day, mine.run), erased)
         number = view.reservation(day)
         other = view.last_reserver(day, number)
         where, token = f"{self.publish.key} {self.publish.day}", str(other.get("connect.token", ""))

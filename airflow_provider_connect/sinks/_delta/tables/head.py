@@ -68,6 +68,13 @@ class HeadView(LedgerView):
         """Return every day that is published whole."""
         return DaySet.of(day for day in super().days() if not self.is_pending(day))
 
+    def pending(self) -> list[dt.date]:
+        """Return the days of which a publish was reserved, and neither it nor a later one was completed."""
+        suffix = "/reservation"
+        prefix = app_prefix(self.key)
+        names = (app.removeprefix(prefix).removesuffix(suffix) for app in self.recorded if app.endswith(suffix))
+        return sorted(day for day in map(dt.date.fromisoformat, names) if self.is_pending(day))
+
     def half_published(self) -> list[dt.date]:
         """Return the days that were published before, and of which a later publish is not completed."""
         return [day for day in super().days() if self.is_pending(day)]

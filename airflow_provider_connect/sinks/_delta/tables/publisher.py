@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
+from airflow_provider_connect.sinks._delta.copies import copies_of
 from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
+from airflow_provider_connect.sinks._delta.definitions import write_note
 from airflow_provider_connect.sinks._delta.log import LOG, secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import locking_problems
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems
 from airflow_provider_connect.sinks._delta.tables.commit import TablesCommit
+from airflow_provider_connect.sinks._delta.tables.eraser import TablesEraser
 from airflow_provider_connect.sinks._delta.tables.head import HeadView, TablesLedger, open_head
 from airflow_provider_connect.sinks._delta.tables.sweep import TablesSweeper
+from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Tables
@@ -46,6 +51,10 @@ class TablesPublisher(Publisher):
     def _tables(self) -> Tables:
         assert self._options.tables is not None
         return self._options.tables
+
+    def note(self, note: LedgerNote) -> None:
+        """Keep a note in a file beside the table."""
+        write_note(Folder(self._options.ledger_path), note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return what would fail the publish; if nothing would, make the head if it is missing."""
@@ -118,6 +127,22 @@ class TablesPublisher(Publisher):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Replace the day in every table by the staged files, under one row of the head's ledger."""
         return TablesCommit(self._options, publish).run()
+
+    def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
+        """Count the rows that :meth:`erase` would take out, by day; reads one column of every file of every table."""
+        return self._eraser(column).found(values)
+
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
+        """Take rows out of all tables, under one list in the head: each day that has some is published anew."""
+        return self._eraser(column).erase(values, kind, shaping)
+
+    def copies(self) -> list[str]:
+        """Name what lies beside the tables, and their older versions."""
+        root = self._options.root
+        return copies_of(Folder(root), f"{root}/*", self._sweeper())
+
+    def _eraser(self, column: str) -> TablesEraser:
+        return TablesEraser(self._options, self._key, column)
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield what the source set aside of each published day, from the files beside the tables."""

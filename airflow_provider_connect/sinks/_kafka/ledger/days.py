@@ -7,7 +7,11 @@ A record's key says what it is about (:class:`.LedgerKey`). The newest record of
 * ``part``: the same for one staged file, where each has a transaction of its own;
 * ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
 
-Of the stream there is ``erased``: its erase list.
+Of the stream there are
+
+* ``erased``: its erase list;
+* ``in_force``: the definition of its newest publish, written by the transaction of that publish;
+* a record for each of its notes, by kind and id. No transaction writes them, so that nobody waits for one to see them.
 
 The topic is read once from its beginning in a process, and on from there at every later question. A transaction of
 *another* day that is open in the ledger's partition holds back everything behind it from readers of committed records,
@@ -23,29 +27,32 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from heapq import nlargest
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from airflow_provider_connect.clients.kafka.partitions import Isolation, Partitions, reading
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
-from airflow_provider_connect.sink import Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.records import (
     NO_DAY,
     WHATS,
     Claim,
     Entry,
+    InForce,
     LedgerKey,
     What,
     parsed,
 )
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, view_of
 from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.notes import LedgerNote, NoteKind
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
+NOTES: tuple[NoteKind, ...] = get_args(NoteKind)
 _DAY = b',"day"]'
 _SPAN = b'"span":{'
 """In the record of an increment; others are not worth parsing."""
@@ -127,6 +134,36 @@ class KafkaLedger(Ledger):
         value = self.view.value(self.about(NO_DAY, "erased").encoded())
         return EraseList() if value is None else parsed(EraseList, value, self.name)
 
+    def definition_in_force(self) -> DefinitionInForce | None:
+        """Return the definition of the stream's newest publish; one that is being published is not in force yet."""
+        key = self.about(NO_DAY, "in_force")
+        self.current(lambda seen: seen == key, own=self._of_target)
+        return self.known_definition()
+
+    def known_definition(self) -> DefinitionInForce | None:
+        """Return the same, as far as the ledger was read."""
+        value = self.view.value(self.about(NO_DAY, "in_force").encoded())
+        return None if value is None else parsed(InForce, value, self.name).in_force
+
+    def look_again(self) -> None:
+        """Read on, for the erase list and the definition that are in force now.
+
+        An erase that others have open is waited for. A definition is not, for long: who publishes the day ends that.
+        """
+        keys = [self.about(NO_DAY, "erased"), self.about(NO_DAY, "in_force")]
+        self.current(lambda seen: seen in keys, own=lambda seen: self._of_target(seen) and seen.what != "erased")
+
+    def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
+        """Return the key of a note of this stream."""
+        return self.about(NO_DAY, kind, int(note_id, 16))
+
+    def notes(self) -> list[LedgerNote]:
+        """Return the stream's notes, also those that an open transaction of others hides."""
+        hidden = self.undecided(lambda key: self._of_target(key) and key.what in NOTES)
+        known = {raw: self.view.value(raw) for kind in NOTES for raw in self.view.keys(kind, self.begin(what=kind))}
+        values = known | {key.encoded(): value for key, value in hidden.items()}
+        return [parsed(LedgerNote, value, self.name) for value in values.values() if value is not None]
+
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return what was published of a day for one intent, None if nothing was."""
         entry = self.entry(day)
@@ -162,8 +199,12 @@ class KafkaLedger(Ledger):
         return bool(behind or self.view.keys("claim", self.begin()))
 
     def entries(self, *keys: LedgerKey) -> dict[LedgerKey, Entry]:
-        """Return what is published of a day or of its parts; wait for open transactions that hide it."""
-        view = self.current(lambda seen: seen in keys)
+        """Return what is published of a day or of its parts; wait for open transactions that hide it.
+
+        Nor may they hide which definition is in force: see :meth:`known_definition`.
+        """
+        wanted = (*keys, self.about(NO_DAY, "in_force"))
+        view = self.current(lambda seen: seen in wanted)
         found = {key: value for key in keys if (value := view.value(key.encoded())) is not None}
         return {key: parsed(Entry, value, self.name) for key, value in found.items()}
 
@@ -172,17 +213,17 @@ class KafkaLedger(Ledger):
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.begin())), *self._last_increment()]
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
-        own = [self.about(day).encoded(), self.about(NO_DAY, "erased").encoded()]
-        return view.handed([*own, *view.keys("part", self.begin(day)), *newest])
+        own = [self.about(day), self.about(NO_DAY, "erased"), self.about(NO_DAY, "in_force")]
+        return view.handed([*(key.encoded() for key in own), *view.keys("part", self.begin(day)), *newest])
 
     def outdone(self, day: dt.date) -> Entry | None:
         """Return a day's last record where an earlier one counts, as far as the ledger was read."""
         value = self.view.outdone(self.about(day).encoded())
         return None if value is None else parsed(Entry, value, self.name)
 
-    def begin(self, day: dt.date | None = None) -> bytes:
-        """Return how the keys of this stream and target begin, or those of one of its days."""
-        names = [self.key.connector, self.key.stream, self.target, *([str(day)] if day else [])]
+    def begin(self, day: dt.date | None = None, what: What = "day") -> bytes:
+        """Return how the keys of this stream and target begin, or those of one of its days, or its notes of a kind."""
+        names = [*self.about(NO_DAY, what).names, *([str(day)] if day else [])]
         return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
     # Reading the topic

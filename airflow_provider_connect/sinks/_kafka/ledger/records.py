@@ -10,12 +10,19 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 from pydantic import Field, ValidationError
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.ledger import DefinitionInForce, LedgerRow, task_of
+from airflow_provider_connect.stage.definition import digest_of
+from airflow_provider_connect.stage.notes import NoteKind
 from airflow_provider_connect.wire import Wire
 
-What = Literal["day", "part", "claim", "erased"]
+StreamWhat = Literal["in_force", NoteKind]
+"""Records of a stream that no day has, and that earlier versions of this package ignore."""
+What = Literal["day", "part", "claim", "erased", StreamWhat]
 NO_DAY = dt.date.min
 WHATS: tuple[What, ...] = get_args(What)
+STREAM_WHATS: tuple[StreamWhat, ...] = get_args(StreamWhat)
+_WRITTEN_WHATS = ("day", "part", "claim", "erased")
+"""What a key may end in, number aside."""
 _MOST_COVERED = 50
 """Of how many earlier generations a day's record keeps the intents: clears and reloads of one day, newest first."""
 
@@ -23,9 +30,12 @@ W = TypeVar("W", bound=Wire)
 
 
 class LedgerKey(NamedTuple):
-    """What a ledger record is about; ``part`` is the staged file's number in its day, None for a whole day.
+    """What a ledger record is about.
 
-    Of a stream's erase list the day is :data:`NO_DAY`. A version of this package that knows no such list fails at it.
+    Of a stream's own records the day is :data:`NO_DAY`. A version of this package that knows no erase list fails at
+    one. One that knows no :data:`StreamWhat` takes its key for a claim, with a number, of a stream that nobody has.
+
+    :param part: the staged file's number in its day, None for a whole day; of a note its id as a number.
     """
 
     connector: str
@@ -35,9 +45,15 @@ class LedgerKey(NamedTuple):
     what: What = "day"
     part: int | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """Connector, stream and topic, as the record's key has them."""
+        connector = f"/{self.what}/{self.connector}" if self.what in STREAM_WHATS else self.connector
+        return [connector, self.stream, self.topic]
+
     def encoded(self) -> bytes:
         """Return the record's key: a JSON array."""
-        fields = [self.connector, self.stream, self.topic, str(self.day), self.what]
+        fields = [*self.names, str(self.day), "claim" if self.what in STREAM_WHATS else self.what]
         return json.dumps(fields if self.part is None else [*fields, self.part], separators=(",", ":")).encode()
 
     @classmethod
@@ -48,8 +64,11 @@ class LedgerKey(NamedTuple):
         """
         connector, stream, topic, day, what, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
-        if not texts or what not in WHATS or not all(isinstance(number, int) for number in part):
+        if not texts or what not in _WRITTEN_WHATS or not all(isinstance(number, int) for number in part):
             raise ValueError("no key of this ledger")
+        _, kind, own_connector = (*connector.split("/", 2), "", "")[:3]
+        if what == "claim" and connector.startswith("/") and kind in STREAM_WHATS:
+            connector, what = own_connector, kind
         return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
 
 
@@ -166,6 +185,25 @@ class Claim(Wire):
     parts: int = 0
     begun: str = ""
     at: dt.datetime
+
+
+class InForce(Wire):
+    """What an ``in_force`` record says: which definition the stream's newest publish has, and who published it.
+
+    A publish writes one where this changes, with the record of its day. The days' own records do not tell: a
+    confirmation writes a day's record once more, behind those of days that were published later.
+
+    :param definition: digest of the :class:`.StreamDefinition`.
+    :param run: as :class:`.Intent` names runs; of the first publish of this definition by its task.
+    """
+
+    definition: str
+    run: str
+
+    @property
+    def in_force(self) -> DefinitionInForce:
+        """The same as sinks tell it."""
+        return DefinitionInForce(self.definition, digest_of(task_of(self.run)))
 
 
 def parsed(kind: type[W], value: bytes, topic: str) -> W:

@@ -20,7 +20,14 @@ from airflow_provider_connect.clients.kafka.connection import settings
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, LedgerKey, What, standing
+from airflow_provider_connect.sinks._kafka.ledger.records import (
+    NO_DAY,
+    STREAM_WHATS,
+    WHATS,
+    LedgerKey,
+    What,
+    standing,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -31,6 +38,8 @@ _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
 """Nearly all keys look like this; any other is parsed."""
+_BESIDE = b'["/'
+"""How the keys of records begin that are no day's, but the stream's (:data:`.records.StreamWhat`)."""
 _ENDS: dict[What, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
 _MOST_VIEWS = 8
 
@@ -58,7 +67,9 @@ class View:
         self.topic = topic
         self.lock = threading.Lock()
         """Held while records are added, counted or handed over."""
-        self._stream = json.dumps([key.connector, key.stream], separators=(",", ":"))[:-1].encode() + b","
+        self._stream = _begin(key.connector, key.stream)
+        own = (LedgerKey(key.connector, key.stream, "", NO_DAY, what) for what in STREAM_WHATS)
+        self._beside = tuple(_begin(*about.names[:2]) for about in own)
         self.forget()
         if handed:
             self.positions |= handed.positions
@@ -82,7 +93,7 @@ class View:
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
             checked_key(message, self.topic)
         assert isinstance(raw, bytes)
-        if raw.startswith(self._stream):
+        if raw.startswith(self._stream) or (raw.startswith(_BESIDE) and raw.startswith(self._beside)):
             kind = kind_of(raw)
             if not isinstance(value, bytes):  # by hand: the day is to be forgotten
                 self._values[kind].pop(raw, None)
@@ -145,8 +156,15 @@ class View:
             return Handed(dict(self.positions), found, dict(self.tickets))
 
 
+def _begin(*names: str) -> bytes:
+    """Return how keys begin whose first elements these are."""
+    return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
+
+
 def kind_of(raw: bytes) -> What:
     """Return what a key's record is about."""
+    if raw.startswith(_BESIDE):
+        return next(kind for kind in STREAM_WHATS if raw.startswith(b'["/%s/' % kind.encode()))
     return next((kind for kind, end in _ENDS.items() if raw.endswith(end)), "part")
 
 

@@ -84,8 +84,8 @@ class PageReader:
             page: Any = self._page.decode(data)
         except self._malformed:
             page = self._by_hand(data)
-        whole = all(_is_whole(number) for number in (page.page_size, page.total))
-        if page.error or page.results is None or not whole or page.status not in (None, "ok"):
+        fits = all(number is None or _is_whole(number) for number in (page.page_size, page.total))
+        if page.error or page.results is None or not fits or page.status not in (None, "ok"):
             self._there.parsed(data)
             raise self._there.no_document(len(data))
         mark = hashlib.blake2b(b",".join(bytes(profile.id) for profile in page.results), digest_size=16).digest()

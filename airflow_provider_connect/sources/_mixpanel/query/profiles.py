@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._mixpanel.access import UnreadableCohortError
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
@@ -44,18 +46,30 @@ def _engage(stream: Stream, there: Asking) -> Iterator[pa.RecordBatch]:
         form["filter_by_cohort"] = _cohort(options.filter_by_cohort)
     if options.output_properties is not None:
         form["output_properties"] = json.dumps(options.output_properties, ensure_ascii=False)
+    about = "" if options.filter_by_cohort is None else f"cohort {options.filter_by_cohort} (option filter_by_cohort)"
     with Profiling(stream, there) as profiling:
-        yield from profiling.read(form)
+        yield from profiling.read(form, about)
 
 
 def _members(stream: Stream, there: Asking) -> Iterator[pa.RecordBatch]:
     from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling  # noqa: PLC0415  # too heavy for a DAG file
 
-    named = there.options.cohorts
     with Profiling(stream, there) as profiling:
-        for cohort in dict.fromkeys(named or (cohort["id"] for cohort in listed(there))):
+        for cohort, about in _cohorts_to_read(there).items():
             form = {"filter_by_cohort": _cohort(cohort), "output_properties": json.dumps(["$last_seen"])}
-            yield from profiling.read(form, cohort_id=cohort)
+            try:
+                yield from profiling.read(form, about, cohort_id=cohort)
+            except UnreadableCohortError as error:
+                if there.options.on_unreadable == "fail":
+                    raise ConfigError(f"{error}. To leave out such cohorts, set on_unreadable='skip'") from None
+                there.tally.counts["unreadable_cohorts"] += 1
+
+
+def _cohorts_to_read(there: Asking) -> dict[int, str]:
+    """Return the ids of the cohorts whose members are wanted, and what messages call each."""
+    if there.options.cohorts:
+        return {cohort: f"cohort {cohort} (option cohorts)" for cohort in there.options.cohorts}
+    return {cohort["id"]: f"cohort {cohort['id']} ({str(cohort.get('name'))[:100]!r})" for cohort in listed(there)}
 
 
 def _cohort(number: int) -> str:
@@ -120,9 +134,9 @@ COHORT_MEMBERS = Stream(
         "record_key": RECORD_KEY,
     },
     key=("cohort_id", "distinct_id"),
-    options=frozenset({"cohorts", "errors_tolerance", "max_rejects"}),
+    options=frozenset({"cohorts", "on_unreadable", "errors_tolerance", "max_rejects"}),
     requests=_requests_of_members,
     cost="1 for each cohort, and 1 for the list unless cohorts names them",
-    counts=_COUNTS,
+    counts=_COUNTS | {"unreadable_cohorts": "cohorts that are left out, because their data group was deleted"},
     read=_members,
 )

@@ -71,10 +71,10 @@ def _request(options: MixpanelOptions, date: str) -> Request:
         "from_date": date,
         "to_date": date,
         "retention_type": options.retention_type,
-        "unit": "day",
-        "interval": str(options.interval_days),
         "interval_count": str(options.interval_count),
     }
+    # The API answers 500 to a request with both: https://github.com/PipedreamHQ/pipedream/pull/21600 (2026-08).
+    params |= {"unit": "day"} if options.interval_days == 1 else {"interval": str(options.interval_days)}
     chosen = {
         "born_event": options.born_event,
         "event": options.event[0] if options.event else None,

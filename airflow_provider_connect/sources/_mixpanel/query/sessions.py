@@ -58,17 +58,18 @@ class Profiling:
     def __exit__(self, *exc: object) -> None:
         self._keys.__exit__(*exc)
 
-    def read(self, form: dict[str, str], **constant: int) -> Iterator[pa.RecordBatch]:
+    def read(self, form: dict[str, str], about: str = "", **constant: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one session, which begins here.
 
         :param form: what is asked for.
+        :param about: the cohort that is asked for, for the message of a refusal; "" for none.
         :param constant: columns that have the same value in every row.
         :raises RetriableError: the session is lost, or its pages do not fit together.
         """
-        page, results = self._reader.read(self._there.whole(Request(PATH, form=form)))
+        page, results = self._reader.read(self._there.whole(Request(PATH, form=form, about=about)))
         session = Session(page)
         if not constant:  # else there are more sessions
-            self._tally.announced_rows = page.total
+            self._tally.announced_rows = session.total
         yield from self._batches(results, constant)
         del results
         with closing(self._later_pages(form, session)) as pages:

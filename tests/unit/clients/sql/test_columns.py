@@ -103,7 +103,15 @@ def test_fields_of_the_protocol_have_the_names_of_the_information_schema(field: 
 def test_an_index_of_mysql_ends_where_it_is_cut() -> None:
     parts = [("PRIMARY", "a", 1, None), ("PRIMARY", "b", 1, None)]
     parts += [("cut", "c", 1, None), ("cut", "d", 1, 10), ("cut", "e", 1, None), ("expression", None, 0, None)]
-    assert catalog.grouped(parts) == [("PRIMARY", ("a", "b"), True), ("cut", ("c",), False)]
+    rows = [(*part, "BTREE", "InnoDB") for part in parts]
+    assert catalog.grouped(rows) == [("PRIMARY", ("a", "b"), True, True), ("cut", ("c",), False, True)]
+    assert catalog.primary_key(rows) == ["a", "b"]
+
+
+def test_a_key_of_an_engine_that_nobody_knows_identifies_nothing() -> None:
+    rows = [("PRIMARY", "a", 1, None, "HASH", "CONNECT"), ("u", "b", 1, None, "BTREE", "FEDERATED")]
+    assert catalog.grouped(rows) == [("u", ("b",), False, True)]
+    assert catalog.primary_key(rows) == ["a"]
 
 
 def test_a_replicas_lag() -> None:

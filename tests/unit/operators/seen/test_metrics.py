@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.sdk._shared.observability.metrics import stats
@@ -18,13 +20,11 @@ from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks.variables import VariableStore
-from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.operators.metrics import lag_days
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Turns
-from airflow_provider_connect.window import DaySet
-from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource
-from tests.unit.operators.conftest import SparkSubmit, Task
+from airflow_provider_connect.timetables import daily
+from tests.equipment.airflow.connectors import TinyLedger, TinySource
+from tests.unit.operators.conftest import SparkSubmit, Supervisor, Task
 
 
 class UdpClient:
@@ -100,8 +100,40 @@ def test_a_job_tells_statsd_what_it_did(task: Task, spark_submit: SparkSubmit, s
     for phase, milliseconds in {"start": 3000, "poll": 1500, "publish": 500, "total": 6000}.items():
         assert lines[f"airflow.connect.phase{tags},phase={phase}"] == f"{milliseconds}|ms"
         assert lines[f"airflow.connect.phase.{phase}.dag.events"] == f"{milliseconds}|ms"
-    behind = (dt.datetime.now(dt.UTC).date() - dt.date(2026, 10, 6)).days
-    assert lines[f"airflow.connect.lag_days{tags}"] == f"{max(0, behind)}|g"
+    assert lines[f"airflow.connect.lag_days{tags}"] == "0|g"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "end_date", "lag"),
+    [
+        (daily(), None, 10_000),
+        (daily(), "2026-10-09T00+00:00", 4),  # its last run is that of the 9th
+        (daily(), "2026-10-08T23+00:00", 3),
+        (daily(), "2026-10-05T00+00:00", 0),
+        (daily("US/Pacific"), "2026-10-09T00+00:00", 3),  # in which the 9th begins seven hours after its end date
+        (None, None, 0),
+    ],
+)
+@pytest.mark.parametrize("of", ["dag", "task"])
+def test_lag_ends_with_what_the_dag_and_its_task_ask_for(
+    ledger: TinyLedger,
+    spark_submit: SparkSubmit,
+    supervisor: Supervisor,
+    statsd: Statsd,
+    schedule: Any,
+    end_date: str | None,
+    lag: int,
+    of: str,
+) -> None:
+    spark_submit.does(WORKED)
+    zone_name = str(getattr(schedule, "timezone", "UTC"))
+    source = TinySource(conn_id="tiny_default", zone_name=zone_name)
+    ends = {} if end_date is None else {"end_date": dt.datetime.fromisoformat(end_date)}
+    task = Task(ledger, dag={"schedule": schedule} | (ends if of == "dag" else {}), source=source,
+                days="2026-10-05", **(ends if of == "task" else {}))  # fmt: skip
+    task.run()
+    behind = (dt.datetime.now(ZoneInfo(zone_name)).date() - dt.date(2026, 10, 6)).days
+    assert statsd.lines()["airflow.connect.lag_days.dag.events"] == f"{min(lag, behind)}|g"
 
 
 QUOTA = Quota("tiny", requests=3)
@@ -149,21 +181,3 @@ def test_metrics_that_cannot_be_sent_fail_no_task(
     spark_submit.does(WORKED)
     task.run()
     assert "Metrics were not sent: unexpected OSError" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("done", "origin", "now", "lag"),
-    [
-        ([5, 6], 5, "2026-10-07T12:00+00:00", 0),
-        ([5, 6], 5, "2026-10-08T06:30+00:00", 0),  # the 7th is not over in California yet
-        ([5, 6], 5, "2026-10-10T12:00+00:00", 3),
-        ([7], 5, "2026-10-08T12:00+00:00", 3),  # the first day is missing, so nothing is done without a gap
-        ([5, 7], 5, "2026-10-08T12:00+00:00", 2),
-        ([], None, "2026-10-08T12:00+00:00", None),
-    ],
-)
-def test_lag_counts_days_that_are_over(done: list[int], origin: int | None, now: str, lag: int | None) -> None:
-    days = DaySet.of([dt.date(2026, 10, day) for day in done])
-    first = dt.date(2026, 10, origin) if origin else None
-    offset = Offset.of(TinySource(conn_id="tiny_default"), TinySink(), days, first)
-    assert lag_days(offset, "US/Pacific", dt.datetime.fromisoformat(now)) == lag

@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.bigquery.errors import ColumnError
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery.erase_list import MOST_AT_ONCE, lengthen_script, list_of, read_list
+from airflow_provider_connect.sinks._bigquery.erase_list import (
+    MOST_AT_ONCE,
+    emptied,
+    lengthen_script,
+    list_of,
+    newest_version,
+    raised_version,
+    read_list,
+)
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, by_day, first_days
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
     Counted,
@@ -22,7 +31,6 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     generation_without,
     require_short,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import of_stream
 from airflow_provider_connect.sinks._bigquery.options import MOST_TABLES
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.stage.counts import LATE_COUNTS
@@ -65,7 +73,7 @@ def scripts(*values: str, days: int = 1, **chosen: Any) -> list[str]:
         erase_script(
             found, LEDGER, KEY, counted={row.day: THERE for row in rows}, rows=rows, followed=followed, version=1
         ),
-        lengthen_script(LEDGER, TARGET, KEY, stream=of_stream(TARGET, KEY), longer=longer, added=longer.digests),
+        lengthen_script(LEDGER, TARGET, KEY, longer=longer, added=longer.digests),
     ]
 
 
@@ -99,6 +107,16 @@ def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
     assert "seen.last_day !=" not in erase_script(wanted("u"), LEDGER, KEY, **days)
     later = erase_script(wanted("u"), LEDGER, KEY, **days, last_day=DAY)
     assert f"seen.last_day != DATE '{DAY}'" in later
+
+
+def test_a_day_keeps_the_definition_that_it_was_loaded_with_and_the_one_in_force_stays() -> None:
+    row = generation_without(before(definition="a" * 15), THERE, token="t2", run="erase/1")
+    assert row.definition == "a" * 15
+    days: dict[str, Any] = {"counted": {DAY: THERE}, "followed": [before()], "version": 1}
+    script = erase_script(wanted("u"), LEDGER, KEY, **days, rows=[row])
+    columns, values = re.findall(r"INSERT INTO .* \((.*)\)\n  SELECT (.*);", script)[0]
+    assert dict(zip(columns.split(", "), values.split(", "), strict=True))["`definition`"] == f"'{'a' * 15}'"
+    assert "definition" not in script.partition("IF outcome = 'erased' THEN")[0]
 
 
 def test_days_of_many_partitions_come_few_at_a_time_and_one_comes_always() -> None:
@@ -175,11 +193,12 @@ def test_a_generation_without_them_has_the_rows_that_were_counted_and_no_answer(
 
 
 class Digests:
-    """BigQuery, as far as it has a table of digests: version, how many came with it, salt, digest."""
+    """BigQuery, as far as it has a table of digests: version, how many came with it, salt, digest, stream, shaping."""
 
-    def __init__(self, *rows: tuple[int, int, str, str]) -> None:
-        names = ("version", "entries", "salt", "digest")
-        self.rows = [{"column_name": "id", **dict(zip(names, row, strict=True))} for row in rows]
+    def __init__(self, *rows: tuple[Any, ...]) -> None:
+        names = ("version", "entries", "salt", "digest", "stream", "shaping")
+        own = {"connector": "c", "stream": "s", "column_name": "id", "shaping": None}
+        self.rows = [own | dict(zip(names, row, strict=False)) for row in rows]
 
     def query(self, *_: Any, **__: Any) -> tuple[list[dict[str, Any]], None]:
         return self.rows, None
@@ -187,7 +206,7 @@ class Digests:
 
 def test_a_list_has_the_digests_of_all_its_versions() -> None:
     table: Any = Digests((1, 2, "5a", "b"), (2, 1, "5a", "a"), (1, 2, "5a", "c"))
-    found = read_list(table, TARGET, "TRUE", 2)
+    found = read_list(table, TARGET, 2)
     assert found == EraseList(version=2, column="id", salt="5a", digests=("a", "b", "c"))
 
 
@@ -196,12 +215,49 @@ def test_a_list_has_the_digests_of_all_its_versions() -> None:
     [
         [(1, 2, "5a", "b"), (2, 1, "5a", "a")],
         [(2, 1, "5a", "a")],
-        [(1, 1, "5a", "b"), (2, 1, "0b", "a")],
+        [(1, 1, "5a", "b", "s"), (2, 2, "0b", "a", "t")],
     ],
-    ids=["a digest lost", "a version lost", "another key"],
+    ids=["a digest lost", "a version lost", "a digest of another stream lost"],
 )
 def test_a_list_that_is_not_whole_stops_loads(rows: list[Any]) -> None:
     table: Any = Digests(*rows)
     with pytest.raises(ConfigError, match="restore that table") as caught:
-        read_list(table, TARGET, "TRUE", 2)
+        read_list(table, TARGET, 2)
     assert list_of(TARGET).id in str(caught.value)
+
+
+def test_lists_of_earlier_versions_belonged_to_streams_and_are_read_as_the_targets() -> None:
+    """Each counted its own versions, under a salt of its own."""
+    table: Any = Digests((1, 1, "5a", "a", "s"), (1, 1, "0b", "b", "t"), (2, 1, "0b", "c", "t"))
+    found = read_list(table, TARGET, 2)
+    assert {(part.salt, part.digests) for part in found.parts} == {("5a", ("a",)), ("0b", ("b", "c"))}
+    assert (found.version, found.column, found.salt, found.shaping) == (2, "id", "0b", None)
+    longer = found.with_values("id", ["new"])
+    assert (longer.version, longer.salt, longer.others) == (3, "0b", found.others)
+    assert longer.names(["new"]) == [True]
+
+
+def test_what_shapes_made_is_a_part_of_its_own() -> None:
+    table: Any = Digests((1, 1, "5a", "a"), (2, 1, "0b", "b", "s", "d1"), (3, 1, "0b", "c", "s", "d1"))
+    found = read_list(table, TARGET, 3)
+    assert [(part.salt, part.shaping) for part in found.parts] == [("0b", "d1"), ("5a", None)]
+
+
+def test_a_table_of_an_earlier_version_has_no_column_for_the_digest_of_shapes() -> None:
+    class Earlier(Digests):
+        def query(self, sql: str, **_: Any) -> Any:
+            if ", shaping FROM" in sql:
+                raise ColumnError("no column shaping")
+            return super().query(sql)
+
+    table: Any = Earlier((1, 1, "5a", "a"))
+    assert read_list(table, TARGET, 1).shaping is None
+
+
+def test_no_statement_about_the_list_names_a_stream() -> None:
+    longer = EraseList().with_values("id", ["a"])
+    lengthening = lengthen_script(LEDGER, TARGET, KEY, longer=longer, added=longer.digests)
+    changes = lengthening.partition("INSERT INTO")[0]
+    for sql in (changes, emptied(LEDGER, TARGET), raised_version(LEDGER, TARGET, 1), newest_version(TARGET)):
+        assert "stream" not in sql
+        assert f"target = '{TARGET.id}'" in sql

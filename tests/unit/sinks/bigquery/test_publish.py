@@ -20,15 +20,17 @@ from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import NEWEST, STAGED, TOMBSTONE
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET as TARGET_ROW
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
 from airflow_provider_connect.sinks._bigquery.script import publish_script, rehearse, sample, settle
 from airflow_provider_connect.sinks._bigquery.staging import Part
+from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
+from tests.equipment.bigquery.turns import statements
 
 DAY = dt.date(2026, 9, 1)
 TARGET = Place("some-project", "d", "events")
@@ -43,6 +45,7 @@ SCHEMA = pa.schema(
 )
 NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
 SEEN = Seen(day=DAY, generation=2, checks=1)
+MINE, THEIRS = "a" * 15, "b" * 15
 REJECTS = Rejects(TARGET.sibling("events__rejects"), TARGET.sibling("events__stage_a1_rejects"), 2)
 UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", "'": "'"}
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -92,6 +95,7 @@ PLANS = {
     "snapshot": plan(replaces_whole=True, filter_column="day"),
     "snapshot, merge": plan(replaces_whole=True, write_mode="merge", merge=merge(), filter_column="at"),
     "append with rejects": plan(write_mode="append", rejects=REJECTS),
+    "definition": plan(replace(published(), definition=MINE, definition_seen=THEIRS)),
 }
 
 
@@ -212,8 +216,9 @@ def test_a_day_of_many_streams_fits_and_the_ledger_keeps_their_number() -> None:
 def answered(outcome: str) -> dict[str, Any]:
     found = {"day": DAY, "generation": 3, "token": "t", "run": "dag/run/task", "clear_number": 0, "attempt": "a0"}
     more: dict[str, Any] = {"row_count": 7, "digest": "0" * 32, "counts": '{"rows_read":7}', "polled_at": NOON}
-    more |= dict.fromkeys(("reference", "link", "published_at", "span"))
+    more |= dict.fromkeys(("reference", "link", "published_at", "span", "definition"))
     looked = {"staged_rows": 6, "staged_rejects": 0, "keyless_rows": 2, "kept_rows": 4, "newest": 3, "erased": 0}
+    looked |= {"in_force": "c" * 15}
     return {"outcome": outcome} | looked | found | more
 
 
@@ -229,6 +234,7 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
         ("superseded", SupersededError, r"a snapshot of 2026-09-01 is published already \(generation 3\)"),
         ("kept", ConfigError, "4 rows besides the newest snapshot .* snapshot='daily'"),
         ("overtaken", OvertakenError, "dag/run/task has published generation 3 since .* at generation 2"),
+        ("redefined", OvertakenError, r"another definition \(ccccccccccccccc\) were published since"),
         ("incomplete", RetriableError, "7 rows and 0 rejects were sent, but 6 and 0 are"),
         ("unfenced", RetriableError, "no fence row"),
         ("keyless", DataError, r"2 rows have NULL in the key \(id\)"),
@@ -239,15 +245,40 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
 )
 def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text) as caught:
-        settle(plan(write_mode="merge", merge=merge()), answered(outcome))
-    assert "some-project.d.events" in str(caught.value) or outcome in ("overtaken", "superseded")
+        settle(plan(replace(published(), definition=MINE), write_mode="merge", merge=merge()), answered(outcome))
+    assert "some-project.d.events" in str(caught.value) or outcome in ("overtaken", "superseded", "redefined")
     assert "mixpanel/export" in str(caught.value) or outcome in ("kept", "uncomparable")
 
 
 def test_every_outcome_of_a_script_has_a_meaning() -> None:
     outcomes = {found for mode in PLANS for found in re.findall(r"THEN '(\w+)'", publish_script(PLANS[mode]))}
     of_days = {"already", "overtaken", "incomplete", "unfenced", "keyless", "refused", "stranger"}
-    assert outcomes == of_days | {"superseded", "kept"}
+    assert outcomes == of_days | {"superseded", "kept", "redefined"}
+
+
+def test_a_definition_that_was_not_seen_refuses_after_all_that_is_told_of_the_day_itself() -> None:
+    """Who lost the day to a later clear of its own run is told so: it must not poll again."""
+    cases = re.findall(r"WHEN (.*) THEN '(\w+)'", publish_script(PLANS["definition"]))
+    outcomes = [outcome for _, outcome in cases]
+    assert outcomes.index("redefined") == 1 + max(at for at, each in enumerate(outcomes) if each == "overtaken")
+    assert {outcome: condition for condition, outcome in cases}["redefined"] == (
+        f"seen.definition NOT IN ('{MINE}', '{THEIRS}')"
+    )
+    first = publish_script(plan(replace(published(), definition=MINE)))
+    assert f"WHEN seen.definition NOT IN ('{MINE}') THEN 'redefined'" in first
+    assert "redefined" not in publish_script(plan())
+
+
+def test_the_fence_row_gets_the_definition_only_when_it_or_its_task_comes_into_force() -> None:
+    """BigQuery takes 25 changes in ten seconds on one table: a day like the one before it makes two of them."""
+    script = publish_script(PLANS["definition"])
+    guard = f"IF COALESCE(seen.definition, '') != '{MINE}' OR COALESCE(seen.task, '') != 'dag/task' THEN\n"
+    assert script.count(guard) == 1
+    changed = script.partition(guard)[2].partition("END IF")[0]
+    assert f"SET definition = '{MINE}', run = 'dag/task'" in changed
+    assert "day IS NULL" in changed
+    assert statements(script)["some-project.d.connect_ledger"] == DML_OF_A_PUBLISH + 1
+    assert statements(publish_script(plan()))["some-project.d.connect_ledger"] == DML_OF_A_PUBLISH
 
 
 @pytest.mark.parametrize("mode", PLANS)

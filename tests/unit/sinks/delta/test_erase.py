@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.operators.erase import erase
+from airflow_provider_connect.sink import Publisher
 from airflow_provider_connect.sinks._delta import eraser
 from airflow_provider_connect.sinks._delta.commit import Commit
+from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -183,7 +187,8 @@ def test_a_list_that_is_gone_stops_every_load(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "message"), [("evnt", "did you mean 'event'"), ("time", "column 'time' is timestamp, not string")]
+    ("column", "message"),
+    [("evnt", "did you mean 'event'"), ("time", "column 'time' is timestamp.*, not a text, an integer or a decimal")],
 )
 def test_a_column_that_names_nobody(lab: Lab, column: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -208,10 +213,12 @@ class Events(MixpanelSource):
 def test_the_function_counts_first_and_erases_when_told(lab: Lab) -> None:
     sink = DeltaSink(path=str(lab.root))
     counted = erase(Events(), sink, ["a", "a", "x"], column="event", connections={})
-    assert str(counted) == f"{lab.root} has 3 rows of 2 days with 2 values of 'event'; nothing was changed."
+    assert str(counted).startswith(
+        f"{lab.root} has 3 rows of 2 days with 2 values of 'event'; nothing was changed. Not searched"
+    )
     assert lab.ledger.erased().version == 0
     done = erase(Events(), sink, ["a", "x"], column="event", mode="erase", connections={})
-    assert str(done) == (
+    assert str(done).startswith(
         f"3 rows of 2 days with 2 values of 'event' are erased from {lab.root}, and later loads leave them out "
         "(version 1 of its erase list)."
     )
@@ -233,7 +240,7 @@ def test_rejects_that_nobody_looks_into_are_named(lab: Lab) -> None:
     rejects.touch()
     for mode in ("count", "erase"):
         told = erase(Events(), DeltaSink(path=str(lab.root)), ["a"], column="event", mode=mode, connections={})  # type: ignore[arg-type]
-        assert re.search(r"\. Not searched: rejects \(1 times .*/_connect/attempts/\*/rejects-\*", str(told))
+        assert re.search(r"\n- rejects \(1 times .*/_connect/attempts/\*/rejects-\*", str(told))
 
 
 def test_another_streams_table_is_left_alone(lab: Lab) -> None:
@@ -241,9 +248,20 @@ def test_another_streams_table_is_left_alone(lab: Lab) -> None:
         erase(MixpanelSource(), DeltaSink(path=str(lab.root)), ["a"], column="event", mode="erase", connections={})
 
 
+class Keeper(DeltaSink):
+    """A sink whose publisher does not define how to erase."""
+
+    def open(self, key: Any, connections: Any) -> Any:
+        return KeepingPublisher(self, key)
+
+
+class KeepingPublisher(DeltaPublisher):
+    erase = Publisher.erase
+
+
 def test_a_sink_that_cannot_erase_says_so(lab: Lab) -> None:
-    with pytest.raises(ConfigError, match="DeltaSink cannot erase"):
-        erase(MixpanelSource(), DeltaSink(path=f"{lab.root}/{{event}}"), ["a"], connections={})
+    with pytest.raises(ConfigError, match="Keeper cannot erase"):
+        erase(MixpanelSource(), Keeper(path=str(lab.root)), ["a"], connections={})
 
 
 def test_a_topic_whose_keys_name_nobody_is_refused_before_it_is_asked() -> None:
@@ -256,3 +274,54 @@ def test_nobody_is_not_everybody(lab: Lab) -> None:
     for values in ([], [""]):
         with pytest.raises(ConfigError, match="values: name whose rows are meant"):
             erase(MixpanelSource(), DeltaSink(path=str(lab.root)), values, connections={})
+
+
+@pytest.mark.parametrize("values", ["17", b"17"])
+def test_one_text_is_not_a_list_of_its_characters(lab: Lab, values: Any) -> None:
+    """``erase(source, sink, "17")`` erased the persons 1 and 7."""
+    with pytest.raises(ConfigError, match="values: give a list, also of one value, not a"):
+        erase(Events(), DeltaSink(path=str(lab.root)), values, column="event", mode="erase", connections={})
+    assert lab.ledger.erased().version == 0
+
+
+KINDS = {
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "decimal": pa.decimal128(20, 0),
+    "text": pa.string(),
+}
+
+
+@pytest.mark.parametrize("value", [17, "17", Decimal("17.0")], ids=repr)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_numbers_are_compared_by_their_text(tmp_path: Path, kind: pa.DataType, value: Any) -> None:
+    schema = SCHEMA.append(pa.field("person", kind))
+    lab = Lab(tmp_path / "people").make()
+    lab.publish(MAY, ["a", "b", "c"], "t1", schema=schema, others={"person": pa.array(["1", "7", "17"]).cast(kind)})
+    sink = DeltaSink(path=str(lab.root))
+    assert erase(People(), sink, [value], column="person", connections={}).rows == {MAY: 1}
+    assert erase(People(), sink, [value], column="person", mode="erase", connections={}).rows == {MAY: 1}
+    assert rows_of(lab.root) == ["a", "b"]
+    assert lab.ledger.erased().names(["1", "7", "17"]) == [False, False, True]
+
+
+def test_what_no_integer_column_can_hold_finds_nobody_and_says_so(tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("person", pa.int64()))
+    lab = Lab(tmp_path / "people").make()
+    lab.publish(MAY, ["a"], "t1", schema=schema, others={"person": pa.array([17])})
+    with pytest.raises(ConfigError, match="column 'person' is int64, and 2 of the values are no integers"):
+        erase(People(), DeltaSink(path=str(lab.root)), ["17", "017", "u-17"], column="person", connections={})
+
+
+@pytest.mark.parametrize("value", [17.0, True, None, Decimal("1.5"), Decimal("NaN"), ""], ids=repr)
+def test_what_has_no_one_text_is_refused_without_being_shown(lab: Lab, value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"values\[1\] is an? ") as told:
+        erase(Events(), DeltaSink(path=str(lab.root)), ["a", value], column="event", connections={})
+    assert not value or str(value) not in str(told.value)
+
+
+class People(Events):
+    """The lab's stream, whose rows have more columns."""
+
+    def column_names(self) -> None:
+        return None

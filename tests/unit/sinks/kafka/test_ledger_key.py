@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from airflow_provider_connect.clients.kafka.offsets import written
 from airflow_provider_connect.clients.kafka.transaction import transactional_id
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, WHATS, Claim, Entry, LedgerKey, parsed
 
 DAY = dt.date(2026, 10, 5)
 KEYS = st.builds(
@@ -22,7 +24,7 @@ KEYS = st.builds(
     st.text(max_size=5),
     st.text(max_size=5),
     st.dates(),
-    st.sampled_from(["day", "part", "claim"]),
+    st.sampled_from(WHATS),
     st.none() | st.integers(0, 99),
 )
 
@@ -42,6 +44,28 @@ def test_a_key_is_what_the_docs_say() -> None:
         b'["mixpanel","export","t_{event}","2026-10-05","day"]'
     )
     assert json.loads(LedgerKey("c", "s", "t", DAY, "part", 3).encoded()) == ["c", "s", "t", "2026-10-05", "part", 3]
+
+
+EARLIER_KEY = re.compile(
+    rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
+)
+"""The keys that the version before notes takes without a closer look; it keeps those of its own stream alone."""
+
+
+@pytest.mark.parametrize("what", ["in_force", "definition", "acceptance", "alarm", "resumption"])
+def test_an_earlier_version_takes_a_record_beside_the_days_for_a_claim_of_a_stream_that_nobody_has(what: Any) -> None:
+    """It fails at keys that it does not know, so that a stream's notes would end everybody who shares the topic."""
+    key = LedgerKey("mixpanel", "export", "t_{event}", NO_DAY, what, int("f" * 15, 16))
+    assert EARLIER_KEY.fullmatch(key.encoded())
+    connector, stream, topic, day, taken_for, number = json.loads(key.encoded())
+    assert (connector, stream, topic) == (f"/{what}/mixpanel", "export", "t_{event}")
+    assert (day, taken_for, number) == ("0001-01-01", "claim", 2**60 - 1)
+
+
+def test_a_record_beside_the_days_of_a_later_version_is_a_claim_of_nobodys_stream() -> None:
+    later = b'["/judgement/mixpanel","export","events","0001-01-01","claim",7]'
+    assert LedgerKey.parse(later)[:2] == ("/judgement/mixpanel", "export")
+    assert LedgerKey.parse(later).what == "claim"
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._kafka.history import published_elsewhere
 from airflow_provider_connect.sinks._kafka.ledger import view as _kafka_ledger_view
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, Entry, InForce, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
 from airflow_provider_connect.sinks._kafka.turns.queue import TicketRecord, beat_key, state_key
 from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.stage.definition import digest_of
 
 KEY = StreamKey(connector="c", stream="s")
 DAY = dt.date(2026, 10, 5)
@@ -180,3 +181,51 @@ def test_the_streams_own_days_are_not_looked_through_for_those_elsewhere(monkeyp
     monkeypatch.setattr(LedgerKey, "parse", counted)
     assert published_elsewhere(ledger) == {"other_a": other}
     assert len(looked_at) == 1
+
+
+def note_key(kind: Any = "alarm", target: str = "events", connector: str = "c") -> LedgerKey:
+    return LedgerKey(connector, "s", target, dt.date.min, kind, 7)
+
+
+@pytest.mark.parametrize("kind", ["in_force", "definition", "acceptance", "alarm", "resumption"])
+def test_a_streams_records_beside_its_days_are_kept_and_those_of_others_are_not(kind: Any) -> None:
+    view, key = View("ledger", KEY), note_key(kind)
+    for record in (key, note_key(kind, connector="d"), key._replace(stream="other")):
+        note(view, Written(record.encoded(), b"{}"))
+    note(view, Written(b'["/judgement/c","s","events","0001-01-01","claim",7]', b"{}"))
+    assert [raw for what in WHATS for raw in view.keys(what)] == [key.encoded()]
+    assert view.value(key.encoded()) == b"{}"
+    assert view.handed([key.encoded()]).values == {key.encoded(): b"{}"}
+    note(view, Written(key.encoded(), None))
+    assert view.value(key.encoded()) is None
+
+
+def filled(view: View, topic: str = "events") -> Filled:
+    ledger = Filled(
+        Connection(conn_id="k", conn_type="kafka", extra={}), KafkaSink(topic=topic, ledger_topic="ledger"), KEY
+    )
+    ledger.view = view
+    return ledger
+
+
+def test_notes_of_another_target_do_not_count_as_a_publish_there() -> None:
+    """Else the stream would be refused a topic of its own after it was merely looked at for another one."""
+    view = View("ledger", KEY)
+    for target in ("other", "other_{event}"):
+        note(view, Written(note_key(target=target).encoded(), b"no entry"))
+    assert published_elsewhere(filled(view)) == {}
+    assert list(filled(view).notes()) == []
+
+
+def in_force(definition: str, run: str = "dag/run/task") -> bytes:
+    return InForce(definition=definition, run=run).model_dump_json().encode()
+
+
+def test_the_definition_in_force_is_the_last_that_was_written() -> None:
+    view, about = View("ledger", KEY), filled(View("ledger", KEY)).about(dt.date.min, "in_force").encoded()
+    ledger = filled(view)
+    assert ledger.definition_in_force() is None
+    note(view, Written(about, in_force("a" * 15)))
+    note(view, Written(about, in_force("b" * 15, "dag/run 2/with/slashes/task[3]")))
+    assert ledger.definition_in_force() == ("b" * 15, digest_of("dag/task[3]"))
+    assert filled(view, "another").definition_in_force() is None

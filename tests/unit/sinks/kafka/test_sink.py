@@ -160,3 +160,12 @@ def test_options_travel_as_json() -> None:
     assert KafkaSink.of(made.serialize()) == made
     assert made.rules.plan("ab").partitions == 3
     assert made.rules.plan("b").config == {"cleanup.policy": "delete", "retention.ms": "-1"}
+
+
+@pytest.mark.parametrize("kind", ["day", "snapshot", "increment"])
+def test_another_key_doubles_rows_only_where_the_records_key_decides(kind: Any) -> None:
+    assert sink(cleanup="compact").identifies_by_key(kind)
+    assert sink(cleanup="compact", deletes="soft").identifies_by_key(kind)
+    assert sink(cleanup="compact", key_fields=("tenant", "record_key")).identifies_by_key(kind)
+    assert not sink().identifies_by_key(kind)
+    assert not sink(cleanup="compact", key_fields=("user_id",)).identifies_by_key(kind)

@@ -176,7 +176,7 @@ def test_a_page_that_does_not_fit_ends_the_poll(standin, whole, kind):
 
 @pytest.mark.parametrize("kind", ["short_page", "empty_page", "wrong_total", "wrong_page"])
 def test_a_page_0_that_does_not_fit(standin, kind):
-    with pytest.raises(RetriableError, match=r"page [01] of"):
+    with pytest.raises(RetriableError, match=r"page (0|1|10) of"):
         engage(standin, fault(kind, page=0))
 
 

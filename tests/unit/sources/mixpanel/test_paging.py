@@ -48,7 +48,6 @@ def test_a_session_is_not_whole_before_its_last_page(shape, data):
 
 CHANGES = {
     "another session": lambda page, _: page._replace(session="s2"),
-    "no session": lambda page, _: page._replace(session=""),
     "another number": lambda page, _: page._replace(number=page.number + 1),
     "another total": lambda page, _: page._replace(total=page.total + 1),
     "another size": lambda page, _: page._replace(size=page.size + 1),
@@ -86,9 +85,18 @@ def test_a_page_without_its_number_is_known_by_its_place(shape, data):
     assert take_all(pages).is_whole
 
 
+@given(several)
+def test_later_pages_may_leave_out_what_page_0_has_said(shape):
+    """Clients of the real API see total on the first page alone, and do without session_id on others."""
+    first, *later = session_pages(*shape)
+    assert take_all([first, *(page._replace(session="", total=None, size=None) for page in later)]).is_whole
+
+
 @pytest.mark.parametrize(
     "first",
     [
+        Page(0, "s", None, 5, 5, b""),
+        Page(0, "s", 10, None, 5, b""),
         Page(0, "s", 0, 5, 5, b""),
         Page(0, "s", 10, -1, 0, b""),
         Page(0, "s", 10, 5, 4, b""),

@@ -136,7 +136,9 @@ def test_weeks_are_intervals_too(standin):
     assert {(row["born_event"], row["event"]) for row in rows} == {(None, None)}
 
 
-def test_every_option_of_retention_is_asked_with(standin, monkeypatch):
+@pytest.mark.parametrize(("days", "span"), [(1, {"unit": "day"}), (7, {"interval": "7"}), (90, {"interval": "90"})])
+def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, span):
+    """A request with unit and interval is answered with 500."""
     asked = []
 
     def send(there, request, **_):
@@ -146,15 +148,10 @@ def test_every_option_of_retention_is_asked_with(standin, monkeypatch):
     monkeypatch.setattr(Asking, "send", send)
     options = {"born_event": "a", "born_where": "b", "event": "c", "where": "d"}
     with pytest.raises(RetriableError, match="enough"):
-        poll(standin, stream="retention", interval_days=7, interval_count=4, **options)
+        poll(standin, stream="retention", interval_days=days, interval_count=4, **options)
     (request,) = asked
-    days = {"from_date": "2026-03-01", "to_date": "2026-03-01"}
-    assert request.params == options | days | {
-        "retention_type": "birth",
-        "unit": "day",
-        "interval": "7",
-        "interval_count": "4",
-    }
+    dates = {"from_date": "2026-03-01", "to_date": "2026-03-01"}
+    assert request.params == options | dates | span | {"retention_type": "birth", "interval_count": "4"}
 
 
 @pytest.mark.parametrize(
@@ -322,6 +319,15 @@ def test_what_the_project_does_not_know_is_named_with_its_option(standin, option
     path = PATHS[options["stream"]]
     with pytest.raises(ConfigError, match=rf"answered {status}: .*{said}"):
         poll(standin, Fault("status", path=path, status=status, body='{"error":"unknown"}'), **options)
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_data_older_than_the_plan_shows_is_no_missing_role(standin, status):
+    """As clients of the real API have seen it: jaredmcfarland/mixpanel_data, ploner/RMixpanel issue 7."""
+    body = '{"error":"Date range exceeds 90 days into the past"}'
+    old = Fault("status", path=PATHS["funnels"], status=status, body=body)
+    with pytest.raises(ConfigError, match=r"plan shows no data that is so old: load later days.*exceeds 90 days"):
+        poll(standin, old, stream="funnels")
 
 
 def test_the_stand_in_refuses_unknown_ones_itself(standin):

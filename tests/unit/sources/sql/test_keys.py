@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import pickle
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_128_hexdigest
 
 from airflow_provider_connect.clients.sql.database import SqlColumn
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import as_hex
+from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes
+from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.window import Day
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "keys.json").read_text(encoding="utf-8"))
+DAY = Day(date=dt.date(2026, 10, 5))
 NOON = dt.datetime.fromisoformat("2026-10-05 12:30:15.123456")
 
 Part = tuple[str, pa.DataType, Any]
@@ -76,6 +85,37 @@ def test_the_golden_keys_are_what_the_docstring_says(name: str) -> None:
 def test_every_class_has_a_golden_key() -> None:
     assert {text[0] for case in GOLDEN.values() for text in case["written"]} == set(LETTERS)
     assert set(GOLDEN) == set(CASES)
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "key"),
+    [
+        ("a text NOT NULL, b integer NOT NULL, d date, PRIMARY KEY (b, a)", {}, [["b", "n"], ["a", "t"]]),
+        ("a text NOT NULL, b integer NOT NULL, d date, PRIMARY KEY (b, a)", {"key": ["d"]}, [["d", "d"]]),
+        ("a text, b text NOT NULL PRIMARY KEY", {}, [["b", "t"]]),
+        ("a text, b integer", {}, []),
+    ],
+)
+def test_the_schema_names_the_columns_of_the_key_and_their_classes(
+    tmp_path: Path, made: str, options: dict[str, Any], key: list[list[str]]
+) -> None:
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute(f"CREATE TABLE t ({made})")
+        database.execute("INSERT INTO t (a, b) VALUES ('one', 1)")
+        if "d date" in made:
+            database.execute("UPDATE t SET d = '2026-10-05'")
+    source = SqlSource(conn_id="shop_db", table="t", snapshot="replace", **options)
+    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+        schema = poller.schema()
+        (part,) = poller.plan([DAY])
+        ((_, batch),) = poller.poll(part, Tally(part.days))
+    assert json.loads(schema.metadata[b"key"]) == key
+    # As the stage writes it, and as executors get it.
+    pq.write_table(pa.Table.from_batches([batch], schema), tmp_path / "rows.parquet")
+    assert pq.read_schema(tmp_path / "rows.parquet").equals(schema)
+    assert pickle.loads(pickle.dumps(schema)).equals(schema, check_metadata=True)
+    assert batch.schema.equals(schema, check_metadata=True)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**20), max_value=10**20))

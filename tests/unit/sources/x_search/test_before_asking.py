@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 
 import pytest
 
 from airflow_provider_connect.completeness import Rules, disagreement
+from airflow_provider_connect.demo.x.faults import Fault
 from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
@@ -97,6 +99,18 @@ def test_counts_are_an_upper_bound_of_the_union(x: StandIn) -> None:
     counted = {post.id for query in QUERIES for post in x.timeline.counted(query, DAY.start, DAY.end)}
     assert count == VendorCount(len(counted), is_most=True)
     assert count.rows > len(x.timeline.truth(DAY.date, *QUERIES))
+
+
+def test_counts_that_end_before_the_days_start_are_no_count(x: StandIn) -> None:
+    """twarc (client2.py) has seen counts whose pages end too early, and goes on from where they end."""
+    buckets = [{"start": "2026-03-01T05:00:00.000Z", "end": "2026-03-01T06:00:00.000Z", "tweet_count": 3}]
+    body = json.dumps({"data": buckets, "meta": {"total_tweet_count": 3}})
+    x.faults.replace([Fault("status", status=200, body=body)])
+    with source().open(connection(x)) as poller:
+        with pytest.raises(RetriableError, match=r"counts .* begin at 2026-03-01T05:00:00Z, not at 2026-03-01T00:"):
+            poller.count(DAY, Tally())
+        x.faults.replace([Fault("status", status=200, body='{"data":[],"meta":{"total_tweet_count":0}}')])
+        assert poller.count(DAY, Tally()).rows == 0, "of a user who is no more X sends no buckets"
 
 
 def test_queries_too_long_to_count_together_are_not_compared() -> None:

@@ -191,7 +191,7 @@ def test_who_may_not_search_is_told_what_to_check(
 def test_a_request_that_is_not_understood_is_quoted(x: StandIn) -> None:
     x.takes = frozenset({"tweet"})
     with pytest.raises(ConfigError, match=r"check queries, dialect.*\[post.fields\] is not one of"):
-        poll(x)
+        poll(x, dialect="post")
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 408])

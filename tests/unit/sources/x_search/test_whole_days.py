@@ -100,6 +100,13 @@ def test_the_same_token_twice_is_no_endless_day(x: StandIn) -> None:
         poll(x, Fault("same_token", page=2, times=None))
 
 
+def test_a_list_that_repeats_a_page_is_no_endless_day(x: StandIn) -> None:
+    """attention-index, docs/PROVIDERS.md: the same post again and again, each time with a new next_token."""
+    with pytest.raises(RetriableError, match="the same posts 7 times in a row, and each page named a next one"):
+        poll(x, Fault("repeating", times=None), queries=["coffee"])
+    assert len(x.asked) == 7
+
+
 def test_a_day_without_a_post_is_empty(x: StandIn) -> None:
     rows, tally = poll(x, queries=["zebra"])
     assert (rows, tally.rows, tally.requests) == ([], 0, 1)

@@ -59,6 +59,25 @@ def test_the_next_try_fetches_the_day_in_several_exports(standin: StandIn, tmp_p
     assert rows(tmp_path) == EVENTS
 
 
+def test_an_export_that_is_silent_before_its_first_byte_comes_in_several(
+    standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large exports are prepared for minutes before their first byte."""
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "airflow_provider_connect.sources._mixpanel.poller.Limits",
+            lambda **limits: Limits(**limits | {"read_timeout_seconds": 0.2}),
+        )
+        before = exports(standin)
+        late = move(standin, tmp_path, LATE)
+        once = exports(standin) - before
+    assert late.failure is not None
+    assert (late.days[0].status, late.failure.type, once) == ("failed", "DeadlineError", 1)
+    assert "the next try asks for the day in more requests" in late.failure.message
+    report, twice = asked(standin, tmp_path)
+    assert (report.days[0].status, report.days[0].rows_written, twice) == ("published", EVENTS, 2)
+
+
 def test_a_part_that_is_late_again_makes_more_parts(standin: StandIn, tmp_path: Path) -> None:
     sent = [asked(standin, tmp_path, *faults)[1] for faults in ([LATE], [LATE], [Fault("none"), LATE], [])]
     assert sent == [1, 2, 4, 8]

@@ -105,9 +105,11 @@ def test_a_whole_day_that_lies_is_found_by_reconcile_alone(standin: StandIn, tmp
     assert report.failure is not None
     assert f"answered with 0 rows, and counts {EVENTS} itself: 100 % fewer" in report.failure.message
     (day,) = move(standin, tmp_path / "b", lies, rules=Rules(reconcile="warn")).days
-    assert (day.status, len(day.warnings)) == ("published", 1)
+    assert day.status == "published"
+    assert sum(f"counts {EVENTS} itself" in warning for warning in day.warnings) == 1
     (day,) = move(standin, tmp_path / "c", lies).days
-    assert (day.status, day.warnings) == ("published", ())
+    assert day.status == "published"
+    assert not any("itself" in warning for warning in day.warnings)
 
 
 @pytest.mark.parametrize("access", ["no_query_plan"])

@@ -2,15 +2,58 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
+from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved
 
 NOTHING = {"rows": 0}
+NOBODY = ({"filter": {"where": {"column": "n", "operator": "less_than", "value": 0}}},)
 
 
 def test_a_first_load_may_be_empty_and_so_may_the_next(lab: Lab) -> None:
     assert [lab.move(token=token, source=NOTHING).status for token in ("aaaa", "bbbb")] == ["published", "published"]
+
+
+def test_an_empty_publish_is_warned_of_until_the_stream_has_a_row(lab: Lab) -> None:
+    """A wrong filter, or a missing right, looks like this: green for weeks, and nothing in the table."""
+    first = lab.move(token="aaaa", source=NOTHING)
+    (warning,) = first.warnings
+    assert (first.status, "day 2026-10-05: the source answered without a row" in warning) == ("published", True)
+    assert "no published day of this stream has a row" in warning
+    assert "on_empty='never'" in warning
+    other = Day(date=dt.date(2026, 10, 6))
+    (empty,) = lab.days(token="bbbb", source=NOTHING, window=(other,)).move([other])
+    assert len(empty.warnings) == 1
+    (loaded,) = lab.days(token="cccc", window=(other,)).move([other])
+    assert (loaded.rows_written, loaded.warnings) == (3, ())
+    assert lab.move(token="dddd", source=NOTHING).warnings == ()
+
+
+def test_what_shapes_leave_nothing_of_is_warned_of_too(lab: Lab) -> None:
+    report = lab.move(shape=NOBODY)
+    assert (report.status, report.rows_written) == ("published", 0)
+    (warning,) = report.warnings
+    assert "the source answered with 3 rows, and shapes left all of them out" in warning
+
+
+def test_never_refuses_every_answer_without_a_row(lab: Lab) -> None:
+    report = lab.move(source=NOTHING, on_empty="never")
+    assert report.failure is not None
+    assert (report.status, report.failure.type) == ("failed", "DataError")
+    assert "day 2026-10-05: the source answered without a row" in report.failure.message
+    assert "on_empty='fail'" in report.failure.message
+    assert list(lab.ledger.days()) == []
+    assert lab.move(token="bbbb", on_empty="never").status == "published"
+    report = lab.move(token="cccc", source=NOTHING, on_empty="never")
+    assert report.failure is not None
+    assert "would delete the 3 published rows of 2026-10-05" in report.failure.message
+
+
+def test_never_takes_rows_that_shapes_leave_out_for_an_answer(lab: Lab) -> None:
+    assert lab.move(on_empty="never", shape=NOBODY).status == "published"
 
 
 @pytest.mark.parametrize("keeps_stage", [True, False])

@@ -13,10 +13,11 @@ import pytest
 
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.spark.transform.freezer import POLLED, sweep
+from airflow_provider_connect.spark.transform.freezer import sweep
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import POLLED
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved
 from tests.equipment.spark.transforming import transforming
@@ -104,6 +105,14 @@ def test_a_result_without_rows_does_not_empty_a_day_unless_that_is_accepted(lab:
     assert "the transform made no row of the 3 that were polled, and would delete the 6" in refused.failure.message
     days, _ = transforming(lab.days(token="cccc", on_empty="accept"), lambda table: table.slice(0, 0))
     assert (moved(days).status, lab.ledger.row(DAY.date).rows) == ("published", 0)
+
+
+def test_a_result_without_rows_is_warned_of_until_the_stream_has_a_row_and_never_refuses_it(lab: Lab) -> None:
+    (warning,) = moved(transforming(lab.days(), lambda table: table.slice(0, 0))[0]).warnings
+    assert "the transform made no row of the 3 that were polled, and no published day of this stream has a" in warning
+    refused = moved(transforming(lab.days(token="bbbb", on_empty="never"), lambda table: table.slice(0, 0))[0])
+    assert refused.failure is not None
+    assert "the transform made no row of the 3 that were polled, and on_empty='never'" in refused.failure.message
 
 
 def test_a_day_without_rows_may_have_a_result(lab: Lab) -> None:

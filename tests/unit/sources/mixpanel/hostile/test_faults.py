@@ -10,7 +10,7 @@ from airflow_provider_connect.demo.mixpanel.access import Account
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
 from airflow_provider_connect.demo.mixpanel.server import StandIn
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel import poller as poller_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -151,7 +151,7 @@ def test_an_empty_day(standin):
 
 
 def test_silence_and_trickle(standin):
-    with pytest.raises(RetriableError, match="read_timeout_seconds"):
+    with pytest.raises(DeadlineError, match=r"sent nothing for read_timeout_seconds=0\.2.*first byte"):
         poll(standin, Fault("silent", seconds=1), source=MixpanelSource(read_timeout_seconds=0.2))
     with pytest.raises(RetriableError, match=r"request_deadline_seconds=0.3"):
         poll(

@@ -5,13 +5,14 @@ import datetime as dt
 import gzip
 import html
 import json
+import time
 import tracemalloc
 from urllib.parse import quote
 
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -74,6 +75,27 @@ def test_no_nesting_escapes_as_another_error(tolerance):
 def test_an_unframed_answer_is_no_day(framing):
     with pytest.raises(RetriableError, match="neither Content-Length nor chunks"):
         poll(lambda peer: peer.say(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n" + GOOD))
+
+
+@pytest.mark.parametrize(
+    ("sent", "error"),
+    [
+        (b"", DeadlineError),
+        (b"HTTP/1.1 200", DeadlineError),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", DeadlineError),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(GOOD), GOOD), RetriableError),
+    ],
+)
+def test_silence_before_the_first_byte_is_a_deadline_and_later_it_is_a_broken_answer(sent, error):
+    """Mixpanel prepares a large export for minutes before it sends any of it: the same request would do so again."""
+
+    def answer(peer):
+        peer.say(sent)
+        time.sleep(1)
+
+    with pytest.raises(RetriableError, match=r"sent nothing for read_timeout_seconds=0\.2") as caught:
+        poll(answer, read_timeout_seconds=0.2)
+    assert type(caught.value) is error
 
 
 @pytest.mark.parametrize(

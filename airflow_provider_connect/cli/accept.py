@@ -1,0 +1,75 @@
+"""``airflow connect accept``: a person's word that another definition of a stream is meant."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from argparse import Namespace
+from functools import partial
+
+from airflow_provider_connect.cli.ending import PROBLEMS, command
+from airflow_provider_connect.cli.printing import agreed, note, show
+from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.definition import compare
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.written import Written
+from airflow_provider_connect.sink import Connections, Publisher
+from airflow_provider_connect.stage.definition import StreamDefinition
+from airflow_provider_connect.stage.notes import Acceptance, acceptance_note, definitions_in
+
+
+@partial(command, changes=True)
+def accept(args: Namespace) -> int:
+    """Show what has changed since the newest publish, and note in the ledger that it is meant."""
+    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+    pipeline = task.rendered(task.day(None))
+    connections = pipeline.connections()
+    with pipeline.publisher(connections) as publisher:
+        return _accept(args, pipeline, publisher, present_definition(pipeline, connections))
+
+
+def _accept(args: Namespace, pipeline: Pipeline, publisher: Publisher, present: StreamDefinition) -> int:
+    published = published_definition(pipeline, publisher)
+    if published is None:
+        note(f"{pipeline.task.name}: {pipeline.sink.target} has no day with a definition: there is nothing to accept")
+        return 0
+    present = present.model_copy(update={"key": published.key})  # only a run asks the source for it
+    comparison = compare(published, present, is_same_task=False, identifies_by_key=False)
+    if not comparison.acceptable:
+        note(f"{pipeline.task.name}: nothing has changed that a run would refuse")
+        return 0
+    show([{"task": pipeline.task.name, "change": change} for change in comparison.acceptable], args.output)
+    if not args.yes and not agreed("Days that are published stay as they are. Accept for days to come?"):
+        note("Nothing was changed")
+        return PROBLEMS
+    acceptance = Acceptance(published=published.digest, accepted=present.options_digest)
+    publisher.note(acceptance_note(acceptance, person()))
+    note(f"{pipeline.task.name}: accepted. The task's next run goes on with the definition that its DAG has now")
+    return 0
+
+
+def present_definition(pipeline: Pipeline, connections: Connections) -> StreamDefinition:
+    """Return the definition of a task's stream as its DAG says now, without the key that only the source knows."""
+    written = Written(*pipeline.task.declared().as_written)
+    return written.definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
+
+
+def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefinition | None:
+    """Return the definition in force; None if there is none.
+
+    :raises ConfigError: the sink keeps none, or its note is gone.
+    """
+    if not publisher.can_note:
+        raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions: there is nothing to compare with")
+    in_force = publisher.ledger.definition_in_force()
+    if in_force is None:
+        return None
+    definitions = definitions_in(publisher.ledger.notes())
+    if in_force.digest not in definitions:
+        raise ConfigError(f"{pipeline.sink.target}: its ledger names the definition {in_force.digest}, which is gone")
+    return definitions[in_force.digest]
+
+
+def person() -> str:
+    """Return who runs this command, in the form of a run's name."""
+    return f"cli/{socket.gethostname()}/{getpass.getuser()}"

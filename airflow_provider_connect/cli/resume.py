@@ -1,0 +1,62 @@
+"""``airflow connect resume``: the answer to an alarm about lost rows."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from functools import partial
+
+from airflow_provider_connect.cli.accept import person
+from airflow_provider_connect.cli.ending import PROBLEMS, command
+from airflow_provider_connect.cli.printing import agreed, note, show
+from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.stage.notes import Resumption, newest_alarm, resumption_note
+
+_NOW = "now"
+
+
+@partial(command, changes=True)
+def resume(args: Namespace) -> int:
+    """Show the alarm that stands, and note in the ledger where the stream goes on."""
+    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+    pipeline = task.rendered(task.day(None))
+    if pipeline.source.kind != "increment":
+        raise ConfigError(f"task {task.name} follows no table: its days are loaded again by a backfill")
+    connections = pipeline.connections()
+    with pipeline.publisher(connections) as publisher:
+        notes = publisher.ledger.notes()
+        alarm = newest_alarm(notes)
+        if alarm is None:
+            note(f"{task.name}: no alarm was ever raised: there is nothing to answer")
+            return 0
+        position = _position(pipeline, connections, getattr(args, "from"))
+        show(
+            [
+                {
+                    "task": task.name,
+                    "increment": alarm.number,
+                    "read_up_to": alarm.position,
+                    "goes_on_behind": position,
+                    "reason": alarm.reason,
+                }
+            ],
+            args.output,
+        )
+        if not args.yes and not agreed("Rows before that position that were not read yet are never loaded. Go on?"):
+            note("Nothing was changed")
+            return PROBLEMS
+        publisher.note(resumption_note(Resumption(alarm=alarm.id, position=position), person()))
+    note(f"{task.name}: the task's next run goes on behind {position}")
+    return 0
+
+
+def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
+    """Return the position that is meant: as it was given, or the source's last one now.
+
+    :raises ConfigError: it is none of this source's.
+    """
+    day = pipeline.task.day(None)
+    with pipeline.poller(connections) as poller:
+        poller.schema()
+        return poller.follow(day, None, None) if text == _NOW else poller.follow(day, text, text)

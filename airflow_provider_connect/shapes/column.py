@@ -1,0 +1,163 @@
+"""The shapes that make one column of the target, and the texts that they make of a person's id.
+
+They are found by names alone, without a schema: an erase asks the sink, and not the source. The one thing that names do
+not tell is which columns a ``flatten`` without ``columns`` makes. Such a column counts as the source's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes.cast import Cast
+from airflow_provider_connect.shapes.choice import Drop, Select
+from airflow_provider_connect.shapes.constant import Constant
+from airflow_provider_connect.shapes.digests import options_digest, options_of, shape_digests
+from airflow_provider_connect.shapes.extract import Extract
+from airflow_provider_connect.shapes.flatten import Flatten
+from airflow_provider_connect.shapes.mask import Mask, hmac_sha256, key_of
+from airflow_provider_connect.shapes.rename import Rename
+from airflow_provider_connect.shapes.route import Route
+from airflow_provider_connect.shapes.shape import Shape
+
+_EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
+"""Types whose values have the text of the value that was cast."""
+
+
+@dataclass(frozen=True)
+class ColumnShapes:
+    """The shapes that make a column of the target, in their order.
+
+    :param name: as the target has it.
+    :param source: as the source has it; None if the column is made of something else.
+    :param steps: the shapes, each with its position in the task's list and the column's name before it.
+    """
+
+    name: str
+    source: str | None
+    steps: tuple[tuple[int, Shape, str], ...]
+
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        """The masks among them."""
+        return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
+
+    def digest(self, connections: Mapping[str, Connection], context: str) -> str:
+        """Return the digest of these shapes, and of their masks' keys; "" if no shape makes the column.
+
+        What they do to other columns is no part of it.
+
+        :param context: where the digest is kept: digests of two contexts cannot be compared.
+        """
+        if not self.steps:
+            return ""
+        options = [self.source, *(_about(shape, before) for _, shape, before in self.steps)]
+        keys = shape_digests(self.masks, connections, context)
+        return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
+
+    def texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
+        """Return what the target has in place of a person's ids: hashes under a mask's key, else the ids themselves.
+
+        Where a mask has a condition, some rows have the id itself, so both are returned.
+
+        :raises ConfigError: a shape leaves nothing by which a person could be told from others.
+        """
+        texts: dict[str, None] = dict.fromkeys(values)
+        for position, shape, before in self.steps:
+            if (problem := _problem(shape, before)) is not None:
+                raise ConfigError(
+                    f"shape[{position}] ({shape.name}): column {self.name!r} {problem}, so nobody's rows can be told "
+                    "from others' by it: name another column"
+                )
+            if isinstance(shape, Mask):
+                hash_text = hmac_sha256(key_of(connections[str(shape.conn_id)]))
+                hashes = [hash_text(text.encode("utf-8", "surrogatepass")) for text in texts]
+                texts = dict.fromkeys(hashes if shape.when is None else [*hashes, *texts])
+        return tuple(texts)
+
+
+def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | None:
+    """Return the shapes that make a column.
+
+    :param column: as the target has it.
+    :return: None if the target cannot have such a column: a shape renames it or leaves it out.
+    """
+    name, source, steps = column, column, []
+    for position, shape in reversed([*enumerate(shapes)]):
+        if isinstance(shape, Rename):
+            before = next((old for old, new in shape.columns.items() if new == name), None)
+            if before is None and name in shape.columns:
+                return None
+            if before is not None:
+                steps.append((position, shape, before))
+                name = before
+        elif isinstance(shape, Drop):
+            if name in shape.columns:
+                return None
+        elif isinstance(shape, Select):
+            if name not in shape.columns:
+                return None
+        elif _makes(shape, name):
+            steps.append((position, shape, name))
+            return ColumnShapes(column, None, tuple(reversed(steps)))
+        elif isinstance(shape, (Cast, Mask)) and name in shape.columns:
+            steps.append((position, shape, name))
+    source = name
+    return ColumnShapes(column, source, tuple(reversed(steps)))
+
+
+def target_name(shapes: Sequence[Shape], column: str) -> str | None:
+    """Return what the target calls a column of the source; None if a shape leaves it out."""
+    name = column
+    for shape in shapes:
+        if isinstance(shape, Rename):
+            name = shape.columns.get(name, name)
+        elif (isinstance(shape, Drop) and name in shape.columns) or (
+            isinstance(shape, Select) and name not in shape.columns
+        ):
+            return None
+    return name
+
+
+def masked_columns(shapes: Sequence[Shape]) -> tuple[str, ...]:
+    """Return the columns of the target that a mask makes, sorted."""
+    names = set()
+    for position, shape in enumerate(shapes):
+        if isinstance(shape, Mask):
+            names |= {target_name(shapes[position + 1 :], column) for column in shape.columns}
+    return tuple(sorted(name for name in names if name is not None))
+
+
+def _makes(shape: Shape, name: str) -> bool:
+    if isinstance(shape, (Constant, Route)):
+        return name == shape.column
+    if isinstance(shape, Flatten):
+        return any(name.startswith(f"{column}{shape.separator}") for column in shape.columns)
+    return isinstance(shape, Extract) and name in shape.into
+
+
+def _about(shape: Shape, column: str) -> dict[str, Any]:
+    """Return a shape's options as far as they are about one column."""
+    ((name, options),) = options_of(shape).items()
+    if isinstance(shape, Rename):
+        return {name: shape.columns[column]}
+    if isinstance(shape, Cast):
+        return {name: {**options, "columns": shape.columns[column]}}
+    if isinstance(shape, Extract):
+        return {name: {**options, "into": options["into"][column]}}
+    return {name: {option: value for option, value in options.items() if option != "columns"}}
+
+
+def _problem(shape: Shape, column: str) -> str | None:
+    if isinstance(shape, Mask) and shape.mode != "hash":
+        return f"is masked with mode={shape.mode!r}"
+    if isinstance(shape, Cast) and not _is_exact(shape.columns[column]):
+        return f"is cast to {shape.columns[column]}"
+    return "is made of a constant" if isinstance(shape, Constant) else None
+
+
+def _is_exact(kind: str) -> bool:
+    return kind in _EXACT or (kind.startswith("DECIMAL(") and kind.replace(" ", "").endswith(",0)"))

@@ -1,0 +1,59 @@
+"""Digests of shapes and of the keys of their masks: equal digests mean that equal rows become equal rows.
+
+A digest of a key goes into ledgers that many may read. A key may be a phrase that a person chose, so a plain hash would
+let a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and some 50 ms for each guess, and its salt
+holds the context, so that one table of guesses serves one target alone. Random keys of 16 bytes cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.shapes.mask import Mask, key_of
+from airflow_provider_connect.shapes.shape import Shape
+
+_SALT = "airflow_provider_connect/mask key/"
+_DIGEST_BYTES = 16
+_COST = 1 << 14
+_BLOCK_SIZE = 8
+
+
+def shape_digests(
+    shapes: Sequence[Shape], connections: Mapping[str, Connection], context: str, *, position: int = 0
+) -> dict[str, str]:
+    """Return digests by part: ``shapes`` of all options, and ``key[<position>]`` of each mask's key.
+
+    The name of a key's connection is no part of them: the same key under another ``conn_id`` makes the same hashes.
+
+    :param context: where the digests are kept, such as the target's name. Digests of two contexts cannot be compared.
+    :param position: of the first shape.
+    :raises ConfigError: a connection has no key, or a short one.
+    """
+    keys = {
+        f"key[{at}]": key_digest(key_of(connections[shape.conn_id]), context)
+        for at, shape in enumerate(shapes, position)
+        if isinstance(shape, Mask) and shape.conn_id is not None
+    }
+    return {"shapes": options_digest([options_of(shape) for shape in shapes]), **keys}
+
+
+def options_of(shape: Shape) -> dict[str, Any]:
+    """Return a shape as JSON without the names of connections."""
+    ((name, options),) = shape.serialize().items()
+    return {name: {option: value for option, value in options.items() if option != "conn_id"}}
+
+
+def options_digest(options: object) -> str:
+    """Return the digest of plain JSON, as 32 hex digits."""
+    text = json.dumps(options, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[: 2 * _DIGEST_BYTES]
+
+
+def key_digest(key: bytes, context: str) -> str:
+    """Return the digest of a secret key, as 32 hex digits. Takes some 50 ms, so that nobody tries many keys."""
+    salt = f"{_SALT}{context}".encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(key, salt=salt, n=_COST, r=_BLOCK_SIZE, p=1, dklen=_DIGEST_BYTES).hex()

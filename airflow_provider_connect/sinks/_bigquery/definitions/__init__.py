@@ -1,0 +1,1 @@
+"""What a stream's ledger knows beside its days: the definition in force, and notes."""

@@ -1,0 +1,108 @@
+"""Notes: a table beside the ledger, a row for each. It is made when the first note is written.
+
+Rows are only added. Two that write one note at once may both add it, so readers take the oldest row of each. A job
+reads the notes without a query: BigQuery lists a small table's rows free of charge
+(https://cloud.google.com/bigquery/docs/best-practices-costs, 2026-11).
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.bigquery.errors import MissingError
+from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
+from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from airflow_provider_connect.stage.notes import LedgerNote
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.sink import StreamKey
+
+NOTE_FIELDS: list[dict[str, Any]] = own_fields(
+    ("target", "STRING", "The table written to: project.dataset.table."),
+    ("connector", "STRING", "The source's connector."),
+    ("stream", "STRING", "The source's own name for the stream."),
+    ("kind", "STRING", "What it notes: definition, acceptance, alarm or resumption."),
+    ("id", "STRING", "Which of its kind it is: the ledger's column `definition` names definitions by it."),
+    ("noted_at", "TIMESTAMP", "When it was noted; for people only."),
+    ("run", "STRING", "Who noted it: dag_id/run_id/task_id, or a person's command."),
+    ("content", "STRING", "What is noted, as JSON, without secrets and without values of records."),
+)
+
+
+def notes_of(target: Place) -> Place:
+    """Return where the notes of a target's streams lie."""
+    return target.sibling(f"{target.table}__notes")
+
+
+def read_notes(api: Api, target: Place, key: StreamKey) -> list[LedgerNote]:
+    """Return a stream's notes, the oldest first, by one call that is no query; none if nothing was ever noted."""
+    from google.cloud import bigquery
+
+    place = notes_of(target)
+    fields = [bigquery.SchemaField.from_api_repr(one) for one in NOTE_FIELDS]
+
+    def rows(*, timeout: float, retry: None) -> list[dict[str, Any]]:
+        found = api.client.list_rows(place.id, selected_fields=fields, timeout=timeout, retry=retry)
+        return [dict(row) for row in found]
+
+    try:
+        every = api.call(f"read notes {place.id}", rows)
+    except MissingError:
+        return []
+    stream = (target.id, key.connector, key.stream)
+    mine = [row for row in every if (row["target"], row["connector"], row["stream"]) == stream]
+    oldest: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in sorted(mine, key=lambda row: row["noted_at"]):
+        oldest.setdefault((row["kind"], row["id"]), row)
+    return [_note_of(row) for row in oldest.values()]
+
+
+def write_note(api: Api, target: Place, key: StreamKey, note: LedgerNote) -> None:
+    """Add a note, unless it is there; make the table first if it is missing.
+
+    :raises ConfigError: another table is in its place, or rights are missing.
+    :raises RetriableError: BigQuery is away.
+    """
+    place = notes_of(target)
+    ensure_table(
+        api,
+        place,
+        NOTE_FIELDS,
+        cluster_by=("target", "connector", "stream"),
+        description=f"What the ledger of {target.id} notes beside the days. Do not change by hand.",
+    )
+    doing = f"note {note.kind} {note.id} of {key} in {place.id}"
+    api.query(note_statement(target, key, note), doing=doing, labels={"connect": "ledger"})
+
+
+def note_statement(target: Place, key: StreamKey, note: LedgerNote) -> str:
+    """Return the statement that adds a note; it may run again."""
+    values = {
+        "target": literal(target.id),
+        "connector": literal(key.connector),
+        "stream": literal(key.stream),
+        "kind": literal(note.kind),
+        "id": literal(note.id),
+        "noted_at": timestamp(note.noted_at),
+        "run": literal(note.run),
+        "content": literal(json.dumps(note.content, ensure_ascii=False, sort_keys=True)),
+    }
+    same = " AND ".join(f"{LEDGER}.{name} = {values[name]}" for name in ("target", "connector", "stream", "kind", "id"))
+    place = notes_of(target)
+    return (
+        f"INSERT INTO {place.sql} ({names(values)})\n"
+        f"SELECT {', '.join(values.values())} FROM (SELECT 1 AS one) AS connect_one\n"
+        f"WHERE NOT EXISTS (SELECT 1 FROM {place.sql} AS {LEDGER} WHERE {same})"
+    )
+
+
+def _note_of(row: dict[str, Any]) -> LedgerNote:
+    same = {name: row[name] for name in ("kind", "id", "noted_at", "run")}
+    return LedgerNote(**same, content=json.loads(row["content"]))

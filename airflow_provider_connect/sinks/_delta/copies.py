@@ -1,0 +1,43 @@
+"""The places beside a Delta table's newest version that may hold rows of people who were erased.
+
+All that this package writes under a root is in one of them, or in the table: staged files are the table's files, so what
+is no newest version is an older one, staged and unpublished, polled for a transform, or set aside.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from airflow_provider_connect.sinks._delta.sweep import Sweeper
+from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import polled_copies
+
+
+def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
+    """Name each place that holds something now, and what clears it.
+
+    :param root: of table and stage.
+    :param tables: the table's path, or the pattern of several.
+    :param sweeper: of the root, whatever it takes for silent.
+    """
+    sweep_after, sweeper.silent = sweeper.silent, dt.timedelta(0)
+    unpublished = sweeper.listed()
+    rejects = sum("/rejects-" in entry.name for entry in root.files(f"{CONTROL}/attempts"))
+    places = []
+    if rejects:
+        places.append(
+            f"rejects ({rejects:,} times {root.url}/{CONTROL}/attempts/*/rejects-*.parquet): nobody can tell whose a "
+            "record is that became no row. Delete by hand what is theirs"
+        )
+    if unpublished:
+        places.append(
+            f"days that are staged and not published ({len(unpublished):,} files and folders under {root.url}): no load "
+            f"publishes them. 'airflow connect sweep' deletes them when they have been silent for {sweep_after}"
+        )
+    places += polled_copies(root)
+    places.append(
+        f"older versions of {tables}, with the columns' bounds in its log: a VACUUM deletes the files after the table's "
+        "retention time, and Delta the log's entries after 30 days"
+    )
+    return places

@@ -1,0 +1,71 @@
+"""Definitions and notes of a Delta table: transactions in its log that name them, and files beside it that hold them.
+
+Each day has ``…/<day>/definition``. The stream has ``…/definition`` and ``…/definition/task``, which are written only
+when they change: days that are published at once then do not refuse each other's commits, and of two that change the
+definition at once Delta lets only one pass. A version of a transaction is a number, and so is a digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_provider_connect.publishing import require_definition
+from airflow_provider_connect.sink import DefinitionInForce, Publish
+from airflow_provider_connect.stage.definition import DIGEST_BITS
+from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.notes import LedgerNote
+from airflow_provider_connect.stage.storage import Folder
+
+NOTES = f"{CONTROL}/notes"
+_OF_DAY, _IN_FORCE, _TASK = "/definition", "definition", "definition/task"
+
+
+def definition_transactions(publish: Publish, recorded: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """Return the application transactions that record a publish's definition: id to version.
+
+    An erase has no definition, and leaves the day's as it was.
+
+    :param recorded: those of the version that the commit builds on.
+    :param prefix: of all application ids of the stream.
+    :raises OvertakenError: another definition came into force since the attempt looked.
+    """
+    require_definition(publish, definition_in_force(recorded, prefix))
+    if publish.definition is None:
+        return {}
+    digest, task = int(publish.definition, 16), int(publish.intent.task_digest, 16)
+    in_force = {f"{prefix}{_IN_FORCE}": digest, f"{prefix}{_TASK}": task}
+    changed = in_force if any(recorded.get(app) != version for app, version in in_force.items()) else {}
+    return {f"{prefix}{publish.day}{_OF_DAY}": digest, **changed}
+
+
+def definition_of_day(recorded: Mapping[str, int], app: str) -> str | None:
+    """Return the digest of the definition that a day was loaded with; None if none is recorded.
+
+    :param app: the day's application id.
+    """
+    return _digest(recorded.get(f"{app}{_OF_DAY}"))
+
+
+def definition_in_force(recorded: Mapping[str, int], prefix: str) -> DefinitionInForce | None:
+    """Return the definition of the stream's newest publish; None if none is recorded."""
+    digest, task = _digest(recorded.get(f"{prefix}{_IN_FORCE}")), _digest(recorded.get(f"{prefix}{_TASK}"))
+    return None if digest is None or task is None else DefinitionInForce(digest, task)
+
+
+def _digest(version: int | None) -> str | None:
+    return None if version is None else f"{version:0{DIGEST_BITS // 4}x}"
+
+
+def read_notes(folder: Folder) -> list[LedgerNote]:
+    """Return the notes beside a table.
+
+    :raises ValueError: a file is no note.
+    """
+    return [LedgerNote.model_validate_json(folder.read(file.name)) for file in folder.files(NOTES)]
+
+
+def write_note(folder: Folder, note: LedgerNote) -> None:
+    """Keep a note beside a table, unless it is there. It survives a power cut."""
+    name = f"{NOTES}/{note.kind}-{note.id}.json"
+    if not folder.exists(name):
+        folder.write(name, note.model_dump_json().encode(), durable=True)

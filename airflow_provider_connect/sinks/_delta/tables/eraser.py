@@ -1,0 +1,111 @@
+"""Takes people's rows out of all tables of a template: the list in the head first, then day after day in every table.
+
+A day is published anew as any other (:mod:`.`): reserved, committed to each of its tables, completed. Who reserved the
+day before the list was there can commit to no table after that, and completes nothing.
+
+A publish that was reserved before the list, and is under way, may still commit rows to its tables, though it cannot
+complete them. So an erase waits until no such reservation is open, and searches after that. If its attempt died, the day
+is half published, and only a load of it puts that right: the erase says so.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
+from airflow_provider_connect.sink import Publish
+from airflow_provider_connect.sinks._delta.eraser import TableEraser, require_published
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.log import open_table
+from airflow_provider_connect.sinks._delta.soft import columns_of
+from airflow_provider_connect.sinks._delta.tables.commit import TablesCommit
+from airflow_provider_connect.sinks._delta.tables.head import HeadView, open_head
+from airflow_provider_connect.stage.storage import Folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest
+    from airflow_provider_connect.window import Day, SourceKind
+
+_WAIT_SECONDS = 60.0
+_PAUSES = doubling(0.1, 5.0)
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class TablesEraser(TableEraser):
+    """Erases from one stream's tables, by one column."""
+
+    wait_seconds: float = _WAIT_SECONDS
+
+    def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
+        """Put values on the list of the head, and take the rows of all on it out of every day.
+
+        :raises RetriableError: a day is half published, and its tables may hold such rows: the others are done.
+        """
+        done = super().erase(values, kind, shaping)
+        if days := self._view().pending():
+            more = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
+            raise RetriableError(
+                f"{done} But a publish of {', '.join(map(str, days[:_SHOWN]))}{more} was begun before that and not "
+                "completed, so its tables may hold such rows: clear the tasks of these days, and erase again"
+            )
+        return done
+
+    def _listed(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
+        """Put values on the list, and wait until nobody is publishing under an older one."""
+        erased = super()._listed(values, shaping)
+        patience = Patience(self.wait_seconds, _PAUSES, jitter=FROM_NONE)
+        while self._view().pending():
+            if not patience.look_again():
+                break  # said once the other days are done
+        return erased
+
+    def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
+        """Publish a day without the rows of the erased; leave alone one that is half published."""
+        if day.date in self._view().pending():
+            return 0  # its tables may hold rows of two answers, which must not count as one
+        return super()._rewrite(day, erased, kind)
+
+    def _view(self) -> HeadView:
+        path = self.options.ledger_path
+        table = open_head(self.options)
+        if table is None:
+            raise ConfigError(f"there is no table {path}: nothing can be erased from the tables beside it")
+        assert self.options.tables is not None
+        self._require_own(table, path, self.options.tables.template)
+        return HeadView(Folder(path), table, self.key)
+
+    def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
+        """Return every table that ever had rows.
+
+        :raises ConfigError: one is gone, and could be restored with rows of theirs; or it is somebody else's.
+        """
+        assert isinstance(view, HeadView)
+        return {f"{name}/": self._table(view, name) for name in sorted(view.places)}
+
+    def _table(self, head: HeadView, name: str) -> LedgerView:
+        path = f"{self.options.root}/{name}"
+        table = open_table(path)
+        if table is None:
+            raise ConfigError(f"table {path} is gone, and {head.folder.url} says that it held days: restore it first")
+        view = LedgerView(Folder(path), table, self.key)
+        require_published(view, {*head.days(), *head.pending()})
+        return view
+
+    def _columns(self, view: LedgerView, day: dt.date) -> pa.Schema:
+        import pyarrow as pa
+
+        schemas = [
+            columns_of(table, (path for date, path, _ in table.files if date == day))
+            for table in self._tables(view).values()
+        ]
+        return pa.unify_schemas(schemas) if schemas else pa.schema([])
+
+    def _commit(self, publish: Publish) -> None:
+        TablesCommit(self.options, publish).run()

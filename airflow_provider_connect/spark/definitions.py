@@ -1,0 +1,195 @@
+"""The guard of a stream: compares its definition with the one in force before any poll, and keeps its alarms."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from airflow_provider_connect.definition import Comparison, compare, days_loaded_otherwise
+from airflow_provider_connect.errors import ConfigError, RowsLostError
+from airflow_provider_connect.sink import DefinitionInForce, Intent, Publisher
+from airflow_provider_connect.source import Source
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.stage.definition import StreamDefinition
+from airflow_provider_connect.stage.notes import (
+    Acceptance,
+    Alarm,
+    LedgerNote,
+    Resumption,
+    alarm_note,
+    definition_note,
+    definitions_in,
+    newest_alarm,
+    notes_of,
+    resumption_note,
+)
+from airflow_provider_connect.stage.spans import Restart, Span
+from airflow_provider_connect.window import DaySet
+
+
+class Admission(NamedTuple):
+    """What a publish is compared with in its commit, and where an increment begins.
+
+    :param digest: of the stream's own definition; None if the ledger keeps none.
+    :param seen: digest of the definition in force.
+    :param restart: where the stream goes on after an alarm.
+    """
+
+    digest: str | None = None
+    seen: str | None = None
+    restart: Restart | None = None
+
+
+NOT_COMPARED = Admission()
+"""Of a ledger that keeps no notes."""
+
+
+@dataclass
+class DefinitionGuard:
+    """Admits the days of one job to be polled. Several threads may ask.
+
+    :param definition: of the stream, with the key that the source has found.
+    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells.
+    :param warnings: changes that were told, for the job's report.
+    """
+
+    definition: StreamDefinition
+    source: Source
+    publisher: Publisher
+    intent: Intent
+    identifies_by_key: bool
+    warnings: list[str] = field(default_factory=list)
+    _admitted: set[str] = field(default_factory=set)
+    _is_kept: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def command(self) -> str:
+        """The DAG and the task as the command line takes them."""
+        dag_id, _, task = self.intent.task.partition("/")
+        return f"{dag_id} {task.partition('[')[0]}"
+
+    def admit(self) -> Admission:
+        """Compare with what the ledger says now.
+
+        :raises ConfigError: the definition differs from the one in force in a way that a person must decide, or an
+            alarm stands.
+        """
+        if not self.publisher.can_note:
+            return NOT_COMPARED
+        with self._lock:
+            ledger, digest = self.publisher.ledger, self.definition.digest
+            in_force = ledger.definition_in_force()
+            is_known = in_force is not None and in_force.digest in (digest, *self._admitted)
+            follows = self.source.kind == "increment"
+            notes = ledger.notes() if follows or not is_known else ()
+            restart = self._restart(notes) if follows else None
+            if in_force is None:
+                self._tell_of_days_before(ledger.days())
+            elif not is_known:
+                self._compare(in_force, notes)
+            if (in_force is None or in_force.digest != digest) and not self._is_kept:
+                self._keep(notes)
+            self._admitted.add(digest if in_force is None else in_force.digest)
+            return Admission(digest, in_force and in_force.digest, restart)
+
+    def raise_alarm(self, span: Span, error: RowsLostError) -> None:
+        """Keep an alarm in the ledger, before the task fails.
+
+        :param span: the stream's newest.
+        """
+        if self.publisher.can_note:
+            alarm = Alarm(number=span.number, position=span.to, reason=str(error))
+            self.publisher.note(alarm_note(alarm, self.intent.run))
+
+    def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
+        """Return where the stream goes on after its last alarm; None if it never had one.
+
+        :raises ConfigError: nobody has answered it.
+        """
+        alarm = newest_alarm(notes)
+        if alarm is None:
+            return None
+        answers = [note for note in notes if note.kind == "resumption" and note.content["alarm"] == alarm.id]
+        if answers:
+            answer = Resumption.model_validate(max(answers, key=lambda note: note.noted_at).content)
+            return Restart(alarm.number, answer.position)
+        if not self.source.reloads_when_lost:
+            raise ConfigError(
+                f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
+                f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the rows "
+                f"between: airflow connect resume {self.command} --from now"
+            )
+        self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
+        return Restart(alarm.number, None)
+
+    def _tell_of_days_before(self, days: DaySet) -> None:
+        if len(days):
+            self._warn(
+                f"days published before the ledger kept what decides their rows: {len(days):,}. They are compared with "
+                "nothing"
+            )
+
+    def _compare(self, in_force: DefinitionInForce, notes: Sequence[LedgerNote]) -> None:
+        published = definitions_in(notes).get(in_force.digest)
+        if published is None:
+            raise ConfigError(
+                f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, which is gone: restore "
+                "the target's _connect folder or notes, or load into a target of its own"
+            )
+        comparison = compare(
+            published,
+            self.definition,
+            is_same_task=in_force.task == self.intent.task_digest,
+            identifies_by_key=self.identifies_by_key,
+        )
+        is_accepted = self._is_accepted(in_force.digest, notes)
+        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force.digest))
+        changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
+        if changes:
+            self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
+        if comparison.access:
+            self._warn(f"{'; '.join(comparison.access)}")
+
+    def _is_accepted(self, published: str, notes: Sequence[LedgerNote]) -> bool:
+        wanted = Acceptance(published=published, accepted=self.definition.options_digest)
+        return any(Acceptance.model_validate(note.content) == wanted for note in notes_of(notes, "acceptance"))
+
+    def _require_admissible(self, comparison: Comparison, *, is_accepted: bool, writer: str) -> None:
+        where = f"{self.source.stream_key} into this target"
+        if comparison.refusals:
+            raise ConfigError(f"{where}: {'; '.join(comparison.refusals)}")
+        if comparison.acceptable and not is_accepted:
+            raise ConfigError(
+                f"{where}: {'; '.join(comparison.acceptable)}. The days there were loaded by {writer}. Give this task "
+                "a target of its own, or let one task load both. If the change is meant, and days may differ: airflow "
+                f"connect accept {self.command}"
+            )
+
+    def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
+        ledger = self.publisher.ledger
+        days = ledger.days()
+        if not len(days):
+            return "No day is published yet"
+        rows = ledger.between(min(days), max(days))
+        others = days_loaded_otherwise(rows, definitions_in(notes), self.definition)
+        return (
+            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list and load them again: airflow "
+            f"connect plan {self.command} --changed --days {min(days)}..{max(days)}"
+        )
+
+    def _keep(self, notes: Sequence[LedgerNote]) -> None:
+        if self.definition.digest not in definitions_in(notes):
+            self.publisher.note(definition_note(self.definition, self.intent.run))
+        self._is_kept = True
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+            say(f"warning: {text}")
+
+
+def _writer(notes: Collection[LedgerNote], digest: str) -> str:
+    return next((note.run for note in notes_of(notes, "definition") if note.id == digest), "another task")
