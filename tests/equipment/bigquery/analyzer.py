@@ -209,6 +209,14 @@ class Analyzer:
             _analyze(_with_qualified_sets(statement) if strict else statement.text, self._catalog(variables), strict)
             self._passed.add(key)
 
+    def columns_without_alias(self, statement: Statement) -> set[str]:
+        """Return the names in a statement that stand alone and that a column of one of its tables has, too."""
+        text = statement.text
+        named = {
+            field["name"].lower() for place, one in self.tables.items() if paths(place.sql) in text for field in one
+        }
+        return {name for name in statement.bare if name.lower() in named}
+
     def _catalog(self, variables: Mapping[str, str]) -> int:
         key = tuple(variables.items())
         if key not in self._catalogs:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.equipment.delta.lab import MAY, Lab, rows_of
-from tests.equipment.delta.spark import DeltaSpark, delta_spark
+from tests.equipment.delta.spark import DeltaSpark
 
-__all__ = ["delta_spark"]
 pytestmark = pytest.mark.slow
 TUESDAY = MAY + dt.timedelta(days=1)
 
@@ -22,10 +21,8 @@ def test_deltas_own_code_reads_optimises_and_deletes_between_our_publishes(
     lab, table = Lab(root).make(), f"delta.`{root}`"
 
     def read() -> list[tuple[str, str, int]]:
-        rows = delta_spark.sql(
-            f"SELECT CAST(day AS STRING) AS day, event, year(time) AS year FROM {table} ORDER BY 1, 2"
-        )
-        return [(row["day"], row["event"], row["year"]) for row in rows]
+        rows = delta_spark.sql(f"SELECT day, event, year(time) AS year FROM {table}")
+        return sorted((row["day"], row["event"], row["year"]) for row in rows)
 
     monday = [(str(MAY), event, 2026) for event in ("a", "b")]
     lab.publish(MAY, ["a", "b"])
@@ -51,4 +48,3 @@ def test_deltas_own_code_reads_optimises_and_deletes_between_our_publishes(
     assert rows_of(root) == sorted(event for _, event, _ in left)
     assert lab.publish(TUESDAY, ["c", "d", "f"], "t3").generation == 3
     assert [event for _, event, _ in read()] == ["a", "x", "c", "d", "f", "e"]
-    assert lab.publisher.ledger.days().count == 3
