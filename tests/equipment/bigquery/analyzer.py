@@ -51,7 +51,7 @@ class Statement:
     :param kind: its AST's class, such as ``MergeStatement``.
     :param set_columns: offsets in ``text``, in bytes, of columns that SET assigns to.
     :param in_transaction: whether it stands between BEGIN TRANSACTION and COMMIT.
-    :param bare: names that stand without an alias where a column, or a variable, may stand.
+    :param bare: names that stand first, or alone, where a column, an alias or a variable may stand.
     """
 
     text: str
@@ -164,9 +164,12 @@ _NO_COLUMN = {
 }
 
 
+_DATE_PARTS = {"HOUR", "DAY", "MONTH", "YEAR"}
+
+
 def _bare_names(node: Any) -> Iterator[str]:
     kind = type(node).__name__
-    if kind == "ASTPathExpression" and len(node.names) == 1:
+    if kind == "ASTPathExpression":
         yield node.names[0].id_string
     for name, value in vars(node).items():
         if name not in _NO_COLUMN.get(kind, ()):
@@ -211,11 +214,13 @@ class Analyzer:
 
     def columns_without_alias(self, statement: Statement) -> set[str]:
         """Return the names in a statement that stand alone and that a column of one of its tables has, too."""
-        text = statement.text
-        named = {
-            field["name"].lower() for place, one in self.tables.items() if paths(place.sql) in text for field in one
-        }
-        return {name for name in statement.bare if name.lower() in named}
+        named = self.columns_of(statement.text)
+        return {name for name in statement.bare - _DATE_PARTS if name.lower() in named}
+
+    def columns_of(self, text: str) -> set[str]:
+        """Return the columns, in lower case, of the tables that a statement names."""
+        places = [place for place in self.tables if paths(place.sql) in text]
+        return {field["name"].lower() for place in places for field in self.tables[place]}
 
     def _catalog(self, variables: Mapping[str, str]) -> int:
         key = tuple(variables.items())
