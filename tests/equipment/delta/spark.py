@@ -32,7 +32,6 @@ settings = {
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",  # fifty, each a task, for a log of ten lines
-    "spark.databricks.delta.delta.log.cacheSize": "3",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
