@@ -27,6 +27,7 @@ settings.register_profile("ours", deadline=None, max_examples=int(os.environ.get
 settings.load_profile("ours")
 
 from tests.equipment.bigquery.fixtures import bigquery_target, dataset, emulator, google_connection, proxy  # noqa: E402
+from tests.equipment.delta.spark import delta_spark  # noqa: E402
 from tests.equipment.kafka.fixtures import broker, kafka_connection, kafka_proxy, kafka_target, proxied  # noqa: E402
 from tests.equipment.kafka.java import kafka_java  # noqa: E402
 from tests.equipment.kafka.registry import registry  # noqa: E402
@@ -77,6 +78,7 @@ __all__ = [
     "bigquery_target",
     "broker",
     "dataset",
+    "delta_spark",
     "either",
     "emulator",
     "every",

@@ -103,8 +103,8 @@ def spark_jars() -> Path:
     return Path(spec.origin).parent / "jars"
 
 
-def fetch_jars(module: str, folder: Path) -> None:
-    """Fetch a module of Apache Kafka and its dependencies from Maven Central into ``folder/jars``.
+def fetch_jars(module: str, folder: Path, group: str = "org.apache.kafka", version: str = VERSION) -> None:
+    """Fetch a module, by default one of Apache Kafka, and its dependencies from Maven Central into ``folder/jars``.
 
     :raises RuntimeError: it cannot be fetched: no network, or no room.
     """
@@ -114,14 +114,13 @@ def fetch_jars(module: str, folder: Path) -> None:
     command = [str(java()), f"-Djavax.net.ssl.trustStore={store}"]
     command += [f"-Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}", f"-Divy.default.ivy.user.dir={ivy}"]
     command += ["-jar", str(jar), "-warn", "-cache", str(ivy / "cache"), "-confs", "default", "-types", "jar", "bundle"]
-    command += ["-dependency", "org.apache.kafka", module, VERSION]
+    command += ["-dependency", group, module, version]
     command += ["-retrieve", f"{folder}/jars/[artifact]-[revision](-[classifier]).[ext]"]
-    said = server.run(command, "fetching Apache Kafka from https://repo1.maven.org/maven2")
+    fetching = f"fetching {group}:{module}:{version} from https://repo1.maven.org/maven2"
+    said = server.run(command, fetching)
     # Ivy may report success without a single file.
-    if not (folder / "jars" / f"{module}-{VERSION}.jar").exists():
-        raise RuntimeError(
-            f"fetching Apache Kafka from https://repo1.maven.org/maven2 gave no jars:\n{server.tail(said)}"
-        )
+    if not (folder / "jars" / f"{module}-{version}.jar").exists():
+        raise RuntimeError(f"{fetching} gave no jars:\n{server.tail(said)}")
     shutil.rmtree(ivy)
 
 

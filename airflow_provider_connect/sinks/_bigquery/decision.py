@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import require_definition
 from airflow_provider_connect.sink import DefinitionInForce, LedgerRow, Publish
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_COLUMNS, NEWEST_FIRST, ledger_row, of_stream
-from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY
+from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_COLUMNS, LEDGER_ROW, NEWEST_FIRST
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.snapshot import stream_moved_on
 from airflow_provider_connect.stage.manifest import Seen
@@ -30,39 +31,44 @@ FENCE_TYPES = "definition STRING, task STRING"
 def begin(step: LedgerStep) -> str:
     """Return how the transaction begins: with the change of the stream's fence row."""
     return (
-        f"BEGIN TRANSACTION;\nUPDATE {step.ledger.sql} SET published_at = CURRENT_TIMESTAMP()\n"
-        f"  WHERE {of_stream(step.target, step.key)} AND day IS NULL;"
+        f"BEGIN TRANSACTION;\nUPDATE {step.ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP()\n"
+        f"  WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day IS NULL;"
     )
 
 
 def found_columns(step: LedgerStep) -> str:
     """Return what the ledger says of the stream, as columns that are counted over :func:`ledger_rows`."""
     own = mine(step)
-    this_day = f"{own} AND day = {literal(step.publish.day.date)}"
-    return f"""COUNTIF({own} AND day IS NULL) AS fences,
-    MAX(IF({this_day} AND token = {literal(step.publish.intent.token)}, generation, NULL)) AS published,
-    MAX(newest) AS newest,
-    MAX(IF({before(step)} AND generation = newest, COALESCE(checks, 0), NULL)) AS checks,
-    MAX(IF(day IS NULL, COALESCE(erased, 0), NULL)) AS erased"""
+    this_day = f"{own} AND {LEDGER}.day = {literal(step.publish.day.date)}"
+    token = f"{LEDGER}.token = {literal(step.publish.intent.token)}"
+    is_newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
+    return f"""COUNTIF({own} AND {LEDGER}.day IS NULL) AS fences,
+    MAX(IF({this_day} AND {token}, {LEDGER}.generation, NULL)) AS published,
+    MAX({LEDGER}.newest) AS newest,
+    MAX(IF({is_newest}, COALESCE({LEDGER}.checks, 0), NULL)) AS checks,
+    MAX(IF({LEDGER}.day IS NULL, COALESCE({LEDGER}.erased, 0), NULL)) AS erased"""
 
 
 def ledger_rows(step: LedgerStep) -> str:
     """Return the ledger's rows about the target, each with the generation that this step must follow."""
+    columns = ("connector", "stream", "day", "token", "generation", "checks", "answer", "row_count", "erased")
     return f"""(
-    SELECT connector, stream, day, token, generation, checks, answer, row_count, erased, definition, run,
-      MAX(IF({before(step)}, generation, NULL)) OVER () AS newest
-    FROM {step.ledger.sql} WHERE target = {literal(step.target.id)}
-  )"""
+    SELECT {names((*columns, "definition", "run"), LEDGER)},
+      MAX(IF({before(step)}, {LEDGER}.generation, NULL)) OVER () AS newest
+    FROM {step.ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {literal(step.target.id)}
+  ) AS {LEDGER}"""
 
 
 def mine(step: LedgerStep) -> str:
     """Return the condition for the stream's rows, where all are of one target."""
-    return f"connector = {literal(step.key.connector)} AND stream = {literal(step.key.stream)}"
+    connector, stream = literal(step.key.connector), literal(step.key.stream)
+    return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
 def before(step: LedgerStep) -> str:
     """Return the condition for the rows of which the newest is followed: the day's, or the stream's newest day's."""
-    return f"{mine(step)} AND day = {NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)}"
+    day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
+    return f"{mine(step)} AND {LEDGER}.day = {day}"
 
 
 def moved_on(step: LedgerStep) -> list[tuple[str, str]]:
@@ -87,16 +93,16 @@ def whens(cases: list[tuple[str, str]]) -> str:
 
 def last_select(step: LedgerStep, columns: str = "outcome") -> str:
     """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
-    own = day = f"day = {literal(step.publish.day.date)}"
+    own = day = f"{LEDGER}.day = {literal(step.publish.day.date)}"
     if step.follows_stream:
-        day = f"({own} OR day = {NEWEST_DAY})"
-    own += f" AND token = {literal(step.publish.intent.token)}"
-    return f"""SELECT {columns}, seen.newest AS newest, seen.erased AS erased, l.* EXCEPT (one)
-FROM (SELECT 1 AS one) AS o LEFT JOIN (
-  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql}
+        day = f"({own} OR {LEDGER}.day = {NEWEST_DAY})"
+    own += f" AND {LEDGER}.token = {literal(step.publish.intent.token)}"
+    return f"""SELECT {columns}, seen.newest AS newest, seen.erased AS erased, {names(LEDGER_ROW, LEDGER)}
+FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
+  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql} AS {LEDGER}
   WHERE {of_stream(step.target, step.key)} AND {day}
-  ORDER BY IF({own}, 1, 0) DESC, day DESC, {NEWEST_FIRST} LIMIT 1
-) AS l ON o.one = l.one"""
+  ORDER BY IF({own}, 1, 0) DESC, {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1
+) AS {LEDGER} ON connect_one.one = {LEDGER}.one"""
 
 
 def unfenced(step: LedgerStep) -> RetriableError:
@@ -119,8 +125,8 @@ def newest_of(answer: dict[str, Any]) -> LedgerRow | None:
 
 def fence_columns(step: LedgerStep) -> str:
     """Return the definition in force and its task, as columns that are counted over :func:`ledger_rows`."""
-    fence = f"{mine(step)} AND day IS NULL"
-    return f"MAX(IF({fence}, definition, NULL)) AS definition, MAX(IF({fence}, run, NULL)) AS task"
+    fence = f"{mine(step)} AND {LEDGER}.day IS NULL"
+    return f"MAX(IF({fence}, {LEDGER}.definition, NULL)) AS definition, MAX(IF({fence}, {LEDGER}.run, NULL)) AS task"
 
 
 def redefined(publish: Publish) -> list[tuple[str, str]]:
@@ -147,7 +153,7 @@ def put_in_force(step: LedgerStep) -> list[str]:
     definition, task = literal(step.publish.definition), literal(step.publish.intent.task)
     return [
         f"IF COALESCE(seen.definition, '') != {definition} OR COALESCE(seen.task, '') != {task} THEN\n"
-        f"    UPDATE {step.ledger.sql} SET definition = {definition}, run = {task}\n"
-        f"      WHERE {of_stream(step.target, step.key)} AND day IS NULL;\n"
+        f"    UPDATE {step.ledger.sql} AS {LEDGER} SET definition = {definition}, run = {task}\n"
+        f"      WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day IS NULL;\n"
         "  END IF"
     ]

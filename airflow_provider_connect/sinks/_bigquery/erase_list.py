@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError
-from airflow_provider_connect.clients.bigquery.sql import literal, texts
+from airflow_provider_connect.clients.bigquery.sql import literal, names, texts
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.stage.erasing import EraseList
 
@@ -52,18 +53,18 @@ def list_of(target: Place) -> Place:
 
 def of_target(target: Place) -> str:
     """Return the condition for rows about a target, whichever stream they name."""
-    return f"target = {literal(target.id)}"
+    return f"{LEDGER}.target = {literal(target.id)}"
 
 
 def newest_version(target: Place) -> str:
     """Return SQL for the version of a target's newest list, whatever the fence rows say."""
-    return f"(SELECT MAX(version) FROM {list_of(target).sql} WHERE {of_target(target)})"
+    return f"(SELECT MAX({LEDGER}.version) FROM {list_of(target).sql} AS {LEDGER} WHERE {of_target(target)})"
 
 
 def raised_version(ledger: Place, target: Place, version: int) -> str:
     """Return the statement that brings a target's fence rows to at least a version of its list."""
-    behind = f"COALESCE(erased, 0) < {literal(version)}"
-    return f"UPDATE {ledger.sql} SET erased = {literal(version)} WHERE {of_target(target)} AND day IS NULL AND {behind}"
+    behind = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
+    return f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} WHERE {of_target(target)} AND {behind}"
 
 
 def emptied(ledger: Place, target: Place) -> str:
@@ -72,8 +73,8 @@ def emptied(ledger: Place, target: Place) -> str:
     The list goes first: as long as it is there, a preflight brings its version back.
     """
     return (
-        f"DELETE FROM {list_of(target).sql} WHERE {of_target(target)}; "
-        f"UPDATE {ledger.sql} SET erased = NULL WHERE {of_target(target)} AND day IS NULL"
+        f"DELETE FROM {list_of(target).sql} AS {LEDGER} WHERE {of_target(target)}; "
+        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {of_target(target)} AND {LEDGER}.day IS NULL"
     )
 
 
@@ -100,12 +101,12 @@ def read_list(api: Api, target: Place, version: int) -> EraseList:
 
 def _rows_of(api: Api, target: Place, version: int) -> list[dict[str, Any]]:
     place = list_of(target)
-    columns = "connector, stream, version, entries, column_name, salt, digest"
-    found = f"FROM {place.sql}\nWHERE {of_target(target)} AND version <= {literal(version)}"
+    columns = names(("connector", "stream", "version", "entries", "column_name", "salt", "digest"), LEDGER)
+    found = f"FROM {place.sql} AS {LEDGER}\nWHERE {of_target(target)} AND {LEDGER}.version <= {literal(version)}"
     doing, labels = f"read the erase list {place.id}", {"connect": "ledger"}
     try:
         try:
-            return api.query(f"SELECT {columns}, shaping {found}", doing=doing, labels=labels)[0]
+            return api.query(f"SELECT {columns}, {LEDGER}.shaping {found}", doing=doing, labels=labels)[0]
         except ColumnError:  # no erase has brought the list up to date yet
             unknown = literal(None, "STRING")
             return api.query(f"SELECT {columns}, {unknown} AS shaping {found}", doing=doing, labels=labels)[0]
@@ -134,7 +135,7 @@ def lengthen_script(ledger: Place, target: Place, key: StreamKey, *, longer: Era
 
     :param key: of the stream whose erase it is.
     """
-    fences = f"{of_target(target)} AND day IS NULL"
+    fences = f"{of_target(target)} AND {LEDGER}.day IS NULL"
     values = {
         "target": literal(target.id),
         "connector": literal(key.connector),
@@ -149,13 +150,13 @@ def lengthen_script(ledger: Place, target: Place, key: StreamKey, *, longer: Era
     }
     return f"""DECLARE seen STRUCT<fences INT64, erased INT64>;
 BEGIN TRANSACTION;
-UPDATE {ledger.sql} SET published_at = CURRENT_TIMESTAMP() WHERE {fences};
+UPDATE {ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP() WHERE {fences};
 SET seen = (
-  SELECT AS STRUCT COUNT(*) AS fences, COALESCE(MAX(erased), 0) AS erased FROM {ledger.sql}
+  SELECT AS STRUCT COUNT(*) AS fences, COALESCE(MAX({LEDGER}.erased), 0) AS erased FROM {ledger.sql} AS {LEDGER}
   WHERE {fences}
 );
 IF seen.fences > 0 AND seen.erased = {longer.version - 1} THEN
-  UPDATE {ledger.sql} SET erased = {longer.version} WHERE {fences};
+  UPDATE {ledger.sql} AS {LEDGER} SET erased = {longer.version} WHERE {fences};
   INSERT INTO {list_of(target).sql} ({", ".join(values)})
   SELECT {", ".join(values.values())} FROM UNNEST({texts(added)}) AS one;
 END IF;

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError, StaleError
-from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.definitions.in_force import FENCE_COLUMNS, in_force_of, last_published
 from airflow_provider_connect.sinks._bigquery.definitions.notes import read_notes
 from airflow_provider_connect.sinks._bigquery.erase_list import (
@@ -35,6 +35,15 @@ from airflow_provider_connect.sinks._bigquery.erase_list import (
     of_target,
     raised_version,
     read_list,
+)
+from airflow_provider_connect.sinks._bigquery.ledger_columns import (
+    LACKED_FIRST,
+    LACKED_LAST,
+    LATER_FIELDS,
+    LEDGER_COLUMNS,
+    LEDGER_FIELDS,
+    NEWEST_FIRST,
+    of_today,
 )
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
@@ -49,67 +58,7 @@ if TYPE_CHECKING:
 
 WriteMode = Literal["replace", "merge", "append"]
 
-_LATER_FIELDS: list[dict[str, Any]] = [
-    *own_fields(
-        ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
-        ("answer", "STRING", "Digest of what was published, and how."),
-        (
-            "erased",
-            "INTEGER",
-            "In the stream's fence row, the version of the target's erase list; NULL as long as nobody is erased.",
-        ),
-    ),
-    {"name": "tables", "type": "STRING", "mode": "REPEATED", "description": "The tables of a template with its rows."},
-    *own_fields(
-        ("span_number", "INTEGER", "Of an increment, which of the stream's it is."),
-        ("span", "STRING", "What it has read, as JSON: after one position of the source, up to another."),
-        ("definition", "STRING", "Digest of what decided the day's rows; in the fence row, the one in force."),
-    ),
-]
-"""What the ledgers of earlier versions lack, until the next preflight."""
-LEDGER_FIELDS: list[dict[str, Any]] = [
-    *own_fields(
-        ("target", "STRING", "The table written to: project.dataset.table."),
-        ("connector", "STRING", "The source's connector."),
-        ("stream", "STRING", "The source's own name for the stream."),
-        ("day", "DATE", "The published day; NULL in the stream's fence row, which must stay."),
-        ("generation", "INTEGER", "1 for the day's first publish, one more for every reload."),
-        ("token", "STRING", "The intent it was published for."),
-        ("attempt", "STRING", "The attempt that published."),
-        ("run", "STRING", "Where to look in Airflow: dag_id/run_id/task_id; in the fence row, dag_id/task_id."),
-        ("clear_number", "INTEGER", "How often that run was cleared before."),
-        ("row_count", "INTEGER", "Rows of the day visible after the publish."),
-        ("digest", "STRING", "Digest of what was polled."),
-        ("counts", "JSON", "Counts of the poll and the publish."),
-        ("reference", "STRING", "Id of the job that published."),
-        ("link", "STRING", "URL of that job."),
-        ("load_method", "STRING", "How the staging table was filled."),
-        ("stream_count", "INTEGER", "How many write streams filled the staging table."),
-    ),
-    {"name": "streams", "type": "STRING", "mode": "REPEATED", "description": "Names of the first of them."},
-    *own_fields(
-        ("polled_at", "TIMESTAMP", "When the source was polled; for people only, it decides nothing."),
-        ("published_at", "TIMESTAMP", "When it was published; in the fence row, when a publish was last tried."),
-    ),
-    *_LATER_FIELDS,
-]
 LEDGER_LABEL = "connect_ledger"
-_FIRST_COLUMNS = (
-    "`day`, `generation`, `token`, `run`, `clear_number`, `attempt`, `row_count`, `digest`, "
-    "TO_JSON_STRING(`counts`) AS `counts`, `reference`, `link`, `polled_at`, `published_at`"
-)
-_SPAN_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE(`checks`, 0) AS `checks`, `answer`, `span`"
-LEDGER_COLUMNS = f"{_SPAN_COLUMNS}, `definition`"
-"""The columns that :func:`ledger_row` needs."""
-_NO_DEFINITION = "CAST(NULL AS STRING) AS `definition`"
-_EARLIER_COLUMNS = (
-    f"{_SPAN_COLUMNS}, {_NO_DEFINITION}",
-    f"{_FIRST_COLUMNS}, 0 AS `checks`, CAST(NULL AS STRING) AS `answer`, CAST(NULL AS STRING) AS `span`, "
-    f"{_NO_DEFINITION}",
-)
-"""The same of ledgers that earlier versions made, the later one first."""
-NEWEST_FIRST = "`generation` DESC, `checks` DESC"
-"""How a day's rows are sorted."""
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
@@ -134,12 +83,14 @@ def span_values(row: LedgerRow) -> dict[str, str]:
 
 def of_stream(target: Place, key: StreamKey) -> str:
     """Return the condition for ledger rows of one stream in one table."""
-    return f"target = {literal(target.id)} AND connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
+    connector, stream = literal(key.connector), literal(key.stream)
+    of_target = f"{LEDGER}.target = {literal(target.id)}"
+    return f"{of_target} AND {LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
 def increment_first(day: dt.date) -> str:
     """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
-    return f"IF(`day` = {literal(day)}, 1, 0) DESC, `span_number` DESC"
+    return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 
 @dataclass(frozen=True)
@@ -161,13 +112,14 @@ class BigQueryLedger(Ledger):
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return a day's newest publish, None if there is none."""
-        rows = self._read_rows(f"AND day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
+        rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return each day's newest publish, by one query."""
         rows = self._read_rows(
-            f"AND day BETWEEN {literal(first)} AND {literal(last)} ORDER BY `day`, `generation`, `checks`"
+            f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
+            f"ORDER BY {names(('day', 'generation', 'checks'), LEDGER)}"
         )
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
@@ -177,12 +129,13 @@ class BigQueryLedger(Ledger):
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
-        rows = self._read_rows(f"AND day IS NOT NULL ORDER BY `day` DESC, {NEWEST_FIRST} LIMIT 1")
+        rows = self._read_rows(f"AND {LEDGER}.day IS NOT NULL ORDER BY {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
     def _newest_increment(self, day: dt.date) -> LedgerRow | None:
+        rest = f"AND {LEDGER}.day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1"
         try:
-            rows = self._read_rows(f"AND day IS NOT NULL ORDER BY {increment_first(day)}, {NEWEST_FIRST} LIMIT 1")
+            rows = self._read_rows(rest)
         except ColumnError:  # no preflight has brought the ledger up to date yet, so there is none
             return self.row(day)
         return ledger_row(rows[0]) if rows else None
@@ -192,8 +145,8 @@ class BigQueryLedger(Ledger):
 
         :raises ConfigError: append mode, and another intent has published the day.
         """
-        mine = f"IF(token = {literal(token)}, 1, 0)"
-        rows = self._read_rows(f"AND day = {literal(day)} ORDER BY {mine} DESC, {NEWEST_FIRST} LIMIT 1")
+        mine = f"IF({LEDGER}.token = {literal(token)}, 1, 0)"
+        rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {mine} DESC, {NEWEST_FIRST} LIMIT 1")
         if not rows:
             return None
         row = ledger_row(rows[0])
@@ -205,7 +158,7 @@ class BigQueryLedger(Ledger):
 
     def days(self) -> DaySet:
         """Return every published day."""
-        rows = self._read("SELECT DISTINCT day", "AND day IS NOT NULL")
+        rows = self._read(f"SELECT DISTINCT {LEDGER}.day", f"AND {LEDGER}.day IS NOT NULL")
         return DaySet.of(row["day"] for row in rows)
 
     def erased(self) -> EraseList:
@@ -214,7 +167,9 @@ class BigQueryLedger(Ledger):
         :raises ConfigError: the list is gone, or was changed by hand.
         """
         try:
-            rows = self._read("SELECT MAX(erased) AS version", "AND day IS NULL", whose=of_target(self.target))
+            rows = self._read(
+                f"SELECT MAX({LEDGER}.erased) AS version", f"AND {LEDGER}.day IS NULL", whose=of_target(self.target)
+            )
         except ColumnError:  # no preflight has brought the ledger up to date yet
             return EraseList()
         version = int(rows[0]["version"] or 0) if rows else 0
@@ -223,7 +178,7 @@ class BigQueryLedger(Ledger):
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish, by one query of its fence row."""
         try:
-            rows = self._read(f"SELECT {FENCE_COLUMNS}", "AND day IS NULL")
+            rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has brought the ledger up to date yet
             return None
         return in_force_of(rows[0]) if rows else None
@@ -233,13 +188,16 @@ class BigQueryLedger(Ledger):
         return read_notes(self.api, self.target, self.key)
 
     def _read_rows(self, rest: str) -> list[dict[str, Any]]:
-        for columns in (LEDGER_COLUMNS, *_EARLIER_COLUMNS[:-1]):
+        for source in (self.ledger.sql, of_today(self.ledger, LACKED_LAST)):
             with suppress(ColumnError):  # no preflight has brought the ledger up to date yet
-                return self._read(f"SELECT {columns}", rest)
-        return self._read(f"SELECT {_EARLIER_COLUMNS[-1]}", rest)
+                return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=source)
+        return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=of_today(self.ledger, LACKED_FIRST))
 
-    def _read(self, select: str, rest: str, joined: str = "", whose: str | None = None) -> list[dict[str, Any]]:
-        sql = f"{select} FROM {self.ledger.sql}{joined} WHERE {whose or of_stream(self.target, self.key)} {rest}"
+    def _read(
+        self, select: str, rest: str, *, joined: str = "", whose: str | None = None, source: str | None = None
+    ) -> list[dict[str, Any]]:
+        rows_of = f"{source or self.ledger.sql} AS {LEDGER}{joined}"
+        sql = f"{select} FROM {rows_of} WHERE {whose or of_stream(self.target, self.key)} {rest}"
         try:
             # A query in the wrong location finds no table, and then the ledger would look empty.
             self.api.locate(self.ledger)
@@ -345,15 +303,16 @@ def ensure_ledger(
         LEDGER_FIELDS,
         cluster_by=("target", "connector", "stream"),
         description="What airflow-provider-connect has published into this dataset's tables. Do not change by hand.",
-        later=[field["name"] for field in _LATER_FIELDS],
+        later=[field["name"] for field in LATER_FIELDS],
     )
     mine = of_stream(target, key)
     # The list decides, whatever a fence row says that was lost, or restored: whom it names is kept out.
     erased = "CAST(NULL AS INT64)" if find(api, list_of(target)) is None else newest_version(target)
     [found], _ = api.query(
-        f"SELECT COUNTIF({mine} AND day IS NULL) AS fences, COUNTIF(NOT ({mine}) AND day IS NOT NULL) AS strangers,\n"
-        f"  COUNT(*) AS entries, MAX(IF(day IS NULL, erased, NULL)) AS erased, {erased} AS listed\n"
-        f"FROM {ledger.sql} WHERE target = {literal(target.id)}",
+        f"SELECT COUNTIF({mine} AND {LEDGER}.day IS NULL) AS fences,\n"
+        f"  COUNTIF(NOT ({mine}) AND {LEDGER}.day IS NOT NULL) AS strangers,\n"
+        f"  COUNT(*) AS entries, MAX(IF({LEDGER}.day IS NULL, {LEDGER}.erased, NULL)) AS erased, {erased} AS listed\n"
+        f"FROM {ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {literal(target.id)}",
         doing=f"look for the fence row of {key} in {ledger.id}",
         labels={"connect": "preflight"},
     )
@@ -365,8 +324,9 @@ def ensure_ledger(
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
         api.query(
             f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased, definition, run)\n"
-            f"SELECT {values}, {erased}, l.definition, l.run\n"
-            f"FROM (SELECT 1 AS one) AS o LEFT JOIN ({last_published(ledger, mine)}) AS l ON o.one = l.one",
+            f"SELECT {values}, {erased}, {LEDGER}.definition, {LEDGER}.run\n"
+            f"FROM (SELECT 1 AS one) AS connect_one LEFT JOIN ({last_published(ledger, mine)}) AS {LEDGER} "
+            f"ON connect_one.one = {LEDGER}.one",
             doing=f"put the fence row of {key} into {ledger.id}",
             labels={"connect": "preflight"},
         )

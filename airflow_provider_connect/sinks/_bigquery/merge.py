@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.aliases import NEWEST, STAGED, STREAM, TARGET, TOMBSTONE
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import POSITION
 from airflow_provider_connect.stage.deleted import DELETED
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
 
-_STREAM = "connect_stream"
 _NO_KEY = ("FLOAT", "JSON", "RECORD")
 _NO_ORDER = ("JSON", "RECORD")
 
@@ -101,7 +101,7 @@ def tombstone_fields(merge: Merge, columns: Sequence[Column]) -> list[dict[str, 
     by_name = {column.name: column.target for column in columns}
     own = own_fields(
         ("day", "DATE", "The day whose data deleted the key."),
-        (_STREAM, "STRING", "The stream whose data deleted the key."),
+        (STREAM, "STRING", "The stream whose data deleted the key."),
     )
     return [{**by_name[name], "mode": "NULLABLE"} for name in _kept(merge)] + own
 
@@ -115,7 +115,7 @@ def keyless(merge: Merge, columns: Sequence[Column], staging: Place) -> str:
     """Return SQL that counts staged rows without a key."""
     expressions = _expressions(columns)
     missing = " OR ".join(f"{expressions[name]} IS NULL" for name in merge.key)
-    return f"(SELECT COUNT(*) FROM {staging.sql} AS s WHERE {missing})"
+    return f"(SELECT COUNT(*) FROM {staging.sql} AS {STAGED} WHERE {missing})"
 
 
 def merge_statements(
@@ -137,34 +137,35 @@ def merge_statements(
     statements = []
     deleted = "FALSE"
     if merge.delete_where:
-        deleted = f"COALESCE(n.{quoted(merge.delete_where)}, FALSE)"
+        deleted = f"COALESCE({NEWEST}.{quoted(merge.delete_where)}, FALSE)"
     if merge.tombstones:
         kept = _kept(merge)
         own = f"{literal(day)}, {literal(stream)}"
         statements = [
-            f"DELETE FROM {merge.tombstones.sql} WHERE `day` = {literal(day)} AND `{_STREAM}` = {literal(stream)}",
-            f"INSERT INTO {merge.tombstones.sql} ({names((*kept, 'day', _STREAM))})\n"
-            f"SELECT {names(kept, 'n')}, {own} FROM ({newest}) AS n WHERE {deleted}",
+            f"DELETE FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
+            f"WHERE {TOMBSTONE}.`day` = {literal(day)} AND {TOMBSTONE}.`{STREAM}` = {literal(stream)}",
+            f"INSERT INTO {merge.tombstones.sql} ({names((*kept, 'day', STREAM))})\n"
+            f"SELECT {names(kept, NEWEST)}, {own} FROM ({newest}) AS {NEWEST} WHERE {deleted}",
         ]
         newest = (
-            f"SELECT {names((column.name for column in columns), 'n')} FROM ({newest}) AS n\n"
-            f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS z\n"
-            f"  WHERE {_same_key(merge, 'z')} AND NOT {_newer(merge, 'z', day)})"
+            f"SELECT {names((column.name for column in columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
+            f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
+            f"  WHERE {_same_key(merge, TOMBSTONE)} AND NOT {_newer(merge, TOMBSTONE, day)})"
         )
     written = [column.name for column in columns]
     changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
-    updates = [f"{quoted(name)} = n.{quoted(name)}" for name in changed]
+    updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed]
     day_literal = literal(day)
     mark, live = (f", {quoted(DELETED)}", ", FALSE") if softly else ("", "")
-    when = f"WHEN MATCHED AND {_newer(merge, 't', day)}"
+    when = f"WHEN MATCHED AND {_newer(merge, TARGET, day)}"
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
-        f"MERGE INTO {target.sql} AS t USING (\n{newest}\n) AS n\n"
-        f"ON {_same_key(merge, 't')} AND {any_partition(filter_column, 't')}\n"
+        f"MERGE INTO {target.sql} AS {TARGET} USING (\n{newest}\n) AS {NEWEST}\n"
+        f"ON {_same_key(merge, TARGET)} AND {any_partition(filter_column, TARGET)}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
         f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({names([*written, 'day'])}{mark})\n"
-        f"  VALUES ({names(written, 'n')}, {day_literal}{live})"
+        f"  VALUES ({names(written, NEWEST)}, {day_literal}{live})"
     )
     return statements
 
@@ -172,10 +173,10 @@ def merge_statements(
 def _newest(merge: Merge, columns: Sequence[Column], staging: Place) -> str:
     expressions = _expressions(columns)
     order = [f"{merge.order(expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
-    order.append(f"s.{quoted(POSITION)} DESC")
+    order.append(f"{STAGED}.{quoted(POSITION)} DESC")
     selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in columns)
     return (
-        f"SELECT {selected} FROM {staging.sql} AS s WHERE TRUE\n"
+        f"SELECT {selected} FROM {staging.sql} AS {STAGED} WHERE TRUE\n"
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {', '.join(expressions[name] for name in merge.key)}"
         f" ORDER BY {', '.join(order)}) = 1"
     )
@@ -186,15 +187,15 @@ def _expressions(columns: Sequence[Column]) -> dict[str, str]:
 
 
 def _same_key(merge: Merge, alias: str) -> str:
-    return " AND ".join(f"{alias}.{quoted(name)} = n.{quoted(name)}" for name in merge.key)
+    return " AND ".join(f"{alias}.{quoted(name)} = {NEWEST}.{quoted(name)}" for name in merge.key)
 
 
 def _newer(merge: Merge, alias: str, day: dt.date) -> str:
-    """Return the condition under which staged row ``n`` of ``day`` may replace an existing row."""
+    """Return the condition under which the newest staged row of a key, of ``day``, may replace an existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day
-    old, new = (merge.order(f"{of}.{quoted(merge.newest_by)}") for of in (alias, "n"))
+    old, new = (merge.order(f"{of}.{quoted(merge.newest_by)}") for of in (alias, NEWEST))
     same = f"({new} = {old} OR ({new} IS NULL AND {old} IS NULL))"
     # COALESCE: a comparison with NULL gives NULL, and so does NOT of it.
     return f"COALESCE({new} > {old} OR ({old} IS NULL AND {new} IS NOT NULL) OR ({same} AND {by_day}), FALSE)"

@@ -13,15 +13,13 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sinks._bigquery.aliases import RESERVED
 from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked
 
 DAY = "day"
 POSITION = "connect_position"
-NEWEST_DAY = "connect_newest_day"
-"""The publish script's variable for the day of the newest published snapshot; NULL if there is none."""
-OWN_COLUMNS = frozenset({DAY, POSITION, NEWEST_DAY})
-"""Columns the sink adds itself, and a variable that a column would hide; a source's column of such a name gets another
-one."""
+OWN_COLUMNS = frozenset({DAY, POSITION, *RESERVED})
+"""Columns the sink adds itself, and names of its SQL; a source's column of such a name gets another one."""
 
 TABLE = marked("connect_table", digest("connect_table"))
 """The staging table's column for the name of a row's table; a source's column never has a name that ends in a hash."""

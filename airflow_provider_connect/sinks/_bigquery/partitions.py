@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import quoted
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.aliases import TARGET
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.options import INGESTION_TIME, NONE, RANGE
 
@@ -58,17 +59,17 @@ def partitioning_of(table: Any) -> tuple[str, str | None]:
 
 
 def partition_of_row(table: Any) -> str | None:
-    """Return SQL that differs between rows of different partitions; None where all rows of a day are in one."""
+    """Return SQL over a row of the target that differs between partitions; None where all rows of a day are in one."""
     by, size = partitioning_of(table)
     if by in (NONE, DAY) or size is None:
         return None
     if size == RANGE:
         ranges = table.range_partitioning.range_
-        return f"DIV(SAFE_SUBTRACT({quoted(by)}, {int(ranges.start)}), {int(ranges.interval)})"
+        return f"DIV(SAFE_SUBTRACT({TARGET}.{quoted(by)}, {int(ranges.start)}), {int(ranges.interval)})"
     if by == INGESTION_TIME:
-        return "_PARTITIONTIME"
+        return f"{TARGET}._PARTITIONTIME"
     kind = next(field.field_type for field in table.schema if field.name.lower() == by.lower())
-    return f"{kind}_TRUNC({quoted(by)}, {size.upper()})"
+    return f"{kind}_TRUNC({TARGET}.{quoted(by)}, {size.upper()})"
 
 
 def new_partitioning(target: Place, options: BigQueryOptions, columns: Sequence[Column]) -> Any:

@@ -13,6 +13,7 @@ from airflow_provider_connect.clients.bigquery.errors import STREAMED_SECONDS
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._bigquery.aliases import TARGET
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.erase_list import emptied, read_list
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
@@ -202,6 +203,7 @@ def _has_rows(api: Api, target: Place, days: Sequence[dt.date], filter_column: s
     if not days:
         return False
     among = ", ".join(literal(day) for day in sorted(days))
-    sql = f"SELECT 1 FROM {target.sql} WHERE `day` IN ({among}) AND {any_partition(filter_column)} LIMIT 1"
+    where = f"{TARGET}.`day` IN ({among}) AND {any_partition(filter_column, TARGET)}"
+    sql = f"SELECT 1 AS there FROM {target.sql} AS {TARGET} WHERE {where} LIMIT 1"
     found, _ = api.query(sql, doing=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
     return bool(found)

@@ -18,6 +18,7 @@ from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.clients.bigquery.tables import drop, dry_run, fields_of, filter_column, find
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sinks._bigquery.aliases import TARGET
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.names import DAY
@@ -219,5 +220,5 @@ def _dry_probe(api: Api, tables: Tables) -> None:
 def _dry_delete(api: Api, table: Any, target: Place) -> None:
     if not any(field["name"].lower() == DAY for field in fields_of(table)):
         return  # it is added, or reported as missing, with the other columns
-    condition = f"{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table))}"
-    api.call(f"try to change {target.id}", dry_run, api, f"DELETE FROM {target.sql} WHERE {condition}")
+    condition = f"{TARGET}.{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table), TARGET)}"
+    api.call(f"try to change {target.id}", dry_run, api, f"DELETE FROM {target.sql} AS {TARGET} WHERE {condition}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import literal, names
+from airflow_provider_connect.sinks._bigquery.aliases import REJECT
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
@@ -62,7 +63,7 @@ def ensure_rejects(api: Api, place: Place, target: Place) -> None:
 def rejects_in(api: Api, place: Place) -> int:
     """Count a target's dead letters, of all streams; 0 if there is no table of them."""
     api.locate(place)
-    sql = f"SELECT COUNT(*) AS found FROM {place.sql}"
+    sql = f"SELECT COUNT(*) AS found FROM {place.sql} AS {REJECT}"
     try:
         [answer], _ = api.query(sql, doing=f"count the rejects in {place.id}", labels={"connect": "erase"})
     except MissingError:
@@ -79,12 +80,14 @@ def rejects_by_day(
     :param records: of how many of a day's the record itself is read; 0 leaves that column out.
     """
     api.locate(place)
-    sort = "`generation`, `origin` DESC, `position`"
-    nth = f"ROW_NUMBER() OVER (PARTITION BY `day` ORDER BY {sort})"
-    record = f"IF({nth} <= {records:d}, `record`, NULL)" if records else "CAST(NULL AS BYTES)"
+    day = f"{REJECT}.`day`"
+    sort = f"{REJECT}.`generation`, {REJECT}.`origin` DESC, {REJECT}.`position`"
+    nth = f"ROW_NUMBER() OVER (PARTITION BY {day} ORDER BY {sort})"
+    record = f"IF({nth} <= {records:d}, {REJECT}.`record`, NULL)" if records else "CAST(NULL AS BYTES)"
+    columns = names((DAY, "origin", "position", "column", "reason"), REJECT)
     sql = (
-        f"SELECT `day`, `origin`, `position`, `column`, `reason`, {record} AS `record` FROM {place.sql} "
-        f"WHERE {_of_stream(key)} AND `day` BETWEEN {literal(days[0])} AND {literal(days[1])} ORDER BY `day`, {sort}"
+        f"SELECT {columns}, {record} AS `record` FROM {place.sql} AS {REJECT} "
+        f"WHERE {_of_stream(key)} AND {day} BETWEEN {literal(days[0])} AND {literal(days[1])} ORDER BY {day}, {sort}"
     )
     try:
         rows, _ = api.query(sql, doing=f"read the rejects in {place.id}", labels={"connect": "rejects"})
@@ -103,7 +106,7 @@ def _as_set_aside(row: dict[str, Any]) -> SetAside:
 
 
 def _of_stream(key: StreamKey) -> str:
-    return f"connector = {literal(key.connector)} AND stream = {literal(key.stream)}"
+    return f"{REJECT}.connector = {literal(key.connector)} AND {REJECT}.stream = {literal(key.stream)}"
 
 
 @dataclass(frozen=True)
@@ -133,12 +136,13 @@ class Rejects:
         own = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
         statements = []
         if not keep_old:
-            condition = " AND ".join(f"{names([name])} = {value}" for name, value in own.items())
-            statements.append(f"DELETE FROM {self.target.sql} WHERE {condition}")
+            condition = " AND ".join(f"{names([name], REJECT)} = {value}" for name, value in own.items())
+            statements.append(f"DELETE FROM {self.target.sql} AS {REJECT} WHERE {condition}")
         if self.staging is not None:
             staged = [field["name"] for field in STAGED_REJECT_FIELDS]
             statements.append(
                 f"INSERT INTO {self.target.sql} ({names([*staged, *own, 'generation'])})\n"
-                f"  SELECT {names(staged, 's')}, {', '.join(own.values())}, {generation} FROM {self.staging.sql} AS s"
+                f"  SELECT {names(staged, REJECT)}, {', '.join(own.values())}, {generation}\n"
+                f"  FROM {self.staging.sql} AS {REJECT}"
             )
         return statements

@@ -23,6 +23,7 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.publishing import overtaken, superseded
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.decision import (
     FENCE_TYPES,
     before,
@@ -44,9 +45,10 @@ from airflow_provider_connect.sinks._bigquery.decision import (
 )
 from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append, span_values
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
-from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY, TABLE
+from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.snapshot import (
+    IS_DELETED,
     SOFT_COUNTS,
     delete_softly,
     delete_vanished,
@@ -205,8 +207,8 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
 def _look(plan: PublishPlan) -> str:
     return f"""  SELECT AS STRUCT
     {found_columns(plan)},
-    MAX(IF({before(plan)} AND generation = newest, row_count, NULL)) AS day_rows,
-    COUNTIF(NOT ({mine(plan)}) AND day IS NOT NULL) AS strangers,
+    MAX(IF({before(plan)} AND {LEDGER}.generation = {LEDGER}.newest, {LEDGER}.row_count, NULL)) AS day_rows,
+    COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
     (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
     {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
     {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows,
@@ -261,9 +263,9 @@ def _data(plan: PublishPlan) -> list[str]:
         return [*changes, "SET day_rows = seen.staged_rows"]
     this_day = _this_day(plan, plan.filter_column)
     if plan.replaces_whole:
-        this_day = any_partition(plan.filter_column)
+        this_day = any_partition(plan.filter_column, TARGET)
     if plan.softly:
-        this_day += f" AND NOT COALESCE({quoted(DELETED)}, FALSE)"
+        this_day += f" AND NOT {IS_DELETED}"
     if plan.merge:
         return [
             *_vanished(plan),
@@ -277,7 +279,7 @@ def _data(plan: PublishPlan) -> list[str]:
                 filter_column=plan.filter_column,
                 softly=plan.softly,
             ),
-            f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} WHERE {this_day})",
+            f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
         ]
     insert = _insert(plan, plan.target)
     if plan.write_mode == "append":
@@ -286,8 +288,8 @@ def _data(plan: PublishPlan) -> list[str]:
         return [*delete_softly(plan), insert, "SET day_rows = seen.staged_rows"]
     # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
     delete = (
-        f"IF EXISTS (SELECT 1 FROM {plan.target.sql} WHERE {this_day}) THEN\n"
-        f"    DELETE FROM {plan.target.sql} WHERE {this_day};\n  END IF"
+        f"IF EXISTS (SELECT 1 FROM {plan.target.sql} AS {TARGET} WHERE {this_day}) THEN\n"
+        f"    DELETE FROM {plan.target.sql} AS {TARGET} WHERE {this_day};\n  END IF"
     )
     return [delete, insert, "SET day_rows = seen.staged_rows"]
 
@@ -296,15 +298,15 @@ def _part(plan: PublishPlan, part: Part) -> list[str]:
     """Return what changes one of several tables, which no other stream's publish can change meanwhile."""
     place, changes = plan.target.sibling(part.name), []
     if part.had_rows:
-        changes.append(f"DELETE FROM {place.sql} WHERE {_this_day(plan, part.filter_column)}")
+        changes.append(f"DELETE FROM {place.sql} AS {TARGET} WHERE {_this_day(plan, part.filter_column)}")
     if part.has_rows:
-        changes.append(f"{_insert(plan, place)}\n  WHERE s.{quoted(TABLE)} = {literal(part.name)}")
+        changes.append(f"{_insert(plan, place)}\n  WHERE {STAGED}.{quoted(TABLE)} = {literal(part.name)}")
     return changes
 
 
 def _this_day(plan: PublishPlan, filter_column: str | None) -> str:
-    this_day = f"`day` = {literal(plan.row.day)}"
-    return this_day if filter_column in (None, "day") else f"{this_day} AND {any_partition(filter_column)}"
+    this_day = f"{TARGET}.`day` = {literal(plan.row.day)}"
+    return this_day if filter_column in (None, "day") else f"{this_day} AND {any_partition(filter_column, TARGET)}"
 
 
 def _insert(plan: PublishPlan, into: Place) -> str:
@@ -313,7 +315,7 @@ def _insert(plan: PublishPlan, into: Place) -> str:
     selected = ", ".join(
         [*(column.expression for column in plan.columns), literal(plan.row.day), *("FALSE" for _ in live)]
     )
-    return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS s"
+    return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
 
 
 def _vanished(plan: PublishPlan) -> list[str]:

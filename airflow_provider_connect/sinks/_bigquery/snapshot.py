@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, timestamp
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.ledger import WriteMode, increment_first, of_stream
-from airflow_provider_connect.sinks._bigquery.names import NEWEST_DAY
 from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, IN_ALL, RESTORED, SOFT_DELETED
 from airflow_provider_connect.stage.digest import RECORD_KEY
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 def newest_increment(ledger: Place, target: Place, key: StreamKey, day: dt.date) -> str:
     """Return SQL for the day whose increment a day's next one follows: its own, else that of the stream's newest."""
-    rows = f"{of_stream(target, key)} AND day IS NOT NULL"
-    return f"(SELECT day FROM {ledger.sql} WHERE {rows} ORDER BY {increment_first(day)} LIMIT 1)"
+    rows = f"{of_stream(target, key)} AND {LEDGER}.day IS NOT NULL"
+    return f"(SELECT {LEDGER}.day FROM {ledger.sql} AS {LEDGER} WHERE {rows} ORDER BY {increment_first(day)} LIMIT 1)"
 
 
 def newest_day(ledger: Place, target: Place, key: StreamKey) -> str:
     """Return SQL for the day of the stream's newest publish."""
-    return f"(SELECT MAX(day) FROM {ledger.sql} WHERE {of_stream(target, key)})"
+    return f"(SELECT MAX({LEDGER}.day) FROM {ledger.sql} AS {LEDGER} WHERE {of_stream(target, key)})"
 
 
 def kept_rows(target: Place, write_mode: WriteMode, filter_column: str | None, newest: str = NEWEST_DAY) -> str:
@@ -50,8 +50,10 @@ def kept_rows(target: Place, write_mode: WriteMode, filter_column: str | None, n
     """
     others = f"{newest} IS NULL"
     if write_mode == "replace":
-        others = f"({newest} IS NULL OR `day` IS NULL OR `day` != {newest})"
-    return f"(SELECT COUNT(*) FROM {target.sql} WHERE {others} AND {any_partition(filter_column)})"
+        day = f"{TARGET}.`day`"
+        others = f"({newest} IS NULL OR {day} IS NULL OR {day} != {newest})"
+    any_ = any_partition(filter_column, TARGET)
+    return f"(SELECT COUNT(*) FROM {target.sql} AS {TARGET} WHERE {others} AND {any_})"
 
 
 def refused_rows(target: Place, rows: int, newest: dt.date | None) -> ConfigError:
@@ -76,10 +78,10 @@ def delete_vanished(
 ) -> list[str]:
     """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
     expressions = {column.name: column.expression for column in columns}
-    same = " AND ".join(f"{expressions[name]} = t.{quoted(name)}" for name in merge.key)
+    same = " AND ".join(f"{expressions[name]} = {TARGET}.{quoted(name)}" for name in merge.key)
     gone = (
-        f"FROM {target.sql} AS t WHERE {any_partition(filter_column, 't')}\n"
-        f"    AND NOT EXISTS (SELECT 1 FROM {staging.sql} AS s WHERE {same})"
+        f"FROM {target.sql} AS {TARGET} WHERE {any_partition(filter_column, TARGET)}\n"
+        f"    AND NOT EXISTS (SELECT 1 FROM {staging.sql} AS {STAGED} WHERE {same})"
     )
     return [
         f"SET vanished = (SELECT COUNT(*) {gone})",
@@ -88,8 +90,8 @@ def delete_vanished(
     ]
 
 
-IS_DELETED = f"COALESCE(t.{quoted(DELETED)}, FALSE)"
-"""The condition that row ``t`` of a target is soft-deleted: a row from before soft deletes is not."""
+IS_DELETED = f"COALESCE({TARGET}.{quoted(DELETED)}, FALSE)"
+"""The condition that a row of the target is soft-deleted: a row from before soft deletes is not."""
 SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", IN_ALL: "soft_deleted"}
 """Names of counts, and the variables of the script that have them."""
 
@@ -101,9 +103,9 @@ def delete_softly(plan: PublishPlan) -> list[str]:
     with it, and a partition that expires would take them away. ``merge`` leaves every row where it is, and its own rule
     says whose values count.
     """
-    target, any_ = plan.target.sql, any_partition(plan.filter_column, "t")
-    rows = f"FROM {target} AS t WHERE {any_}"
-    came = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS s WHERE {_same_row(plan)})"
+    target, any_ = plan.target.sql, any_partition(plan.filter_column, TARGET)
+    rows = f"FROM {target} AS {TARGET} WHERE {any_}"
+    came = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     polled_at = plan.publish.manifest.polled_at
     at = timestamp(polled_at or dt.datetime.combine(plan.row.day, dt.time(), tzinfo=dt.UTC))
     mark = f"{quoted(DELETED)} = TRUE, {quoted(DELETED_AT)} = {at}"
@@ -111,18 +113,18 @@ def delete_softly(plan: PublishPlan) -> list[str]:
         f"SET vanished = (SELECT COUNT(*) {rows}\n    AND NOT {IS_DELETED} AND NOT {came})",
         f"SET restored = (SELECT COUNT(*) {rows}\n    AND {IS_DELETED} AND {came})",
     ]
-    update = f"UPDATE {target} AS t SET"
+    update = f"UPDATE {target} AS {TARGET} SET"
     if plan.merge is not None:
         unmark = f"{quoted(DELETED)} = FALSE, {quoted(DELETED_AT)} = NULL"
         changes = [
             f"IF vanished > 0 THEN\n    {update} {mark}\n"
             f"    WHERE {any_} AND NOT {IS_DELETED} AND NOT {came};\n  END IF",
             # Rows from before soft deletes say so from now on, too.
-            f"IF EXISTS (SELECT 1 {rows} AND COALESCE(t.{quoted(DELETED)}, TRUE)) THEN\n    {update} {unmark}\n"
-            f"    WHERE {any_} AND COALESCE(t.{quoted(DELETED)}, TRUE) AND {came};\n  END IF",
+            f"IF EXISTS (SELECT 1 {rows} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE)) THEN\n    {update} {unmark}\n"
+            f"    WHERE {any_} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {came};\n  END IF",
         ]
     else:
-        kept = f"COALESCE(IF({IS_DELETED}, t.{quoted(DELETED_AT)}, NULL), {at})"
+        kept = f"COALESCE(IF({IS_DELETED}, {TARGET}.{quoted(DELETED_AT)}, NULL), {at})"
         changes = [
             f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows}\n    AND {came};\n"
             f"    {update} {quoted(DELETED_AT)} = {kept}, {quoted(DELETED)} = TRUE, `day` = {literal(plan.row.day)}\n"
@@ -133,7 +135,7 @@ def delete_softly(plan: PublishPlan) -> list[str]:
 
 def drop_deleted(plan: PublishPlan) -> str:
     """Return the statement that deletes what was soft-deleted: a row of theirs that comes back is a new one."""
-    rows = f"FROM {plan.target.sql} AS t WHERE {any_partition(plan.filter_column, 't')} AND {IS_DELETED}"
+    rows = f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.filter_column, TARGET)} AND {IS_DELETED}"
     return f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows};\n  END IF"
 
 
@@ -141,9 +143,9 @@ def keyless_rows(plan: PublishPlan) -> str:
     """Return SQL that counts published rows without a key: they would seem to have vanished."""
     if plan.merge is not None:
         return "0"
-    key = f"t.{quoted(_record_key(plan).name)}"
-    rows = f"{any_partition(plan.filter_column, 't')} AND {key} IS NULL AND NOT {IS_DELETED}"
-    return f"(SELECT COUNT(*) FROM {plan.target.sql} AS t WHERE {rows})"
+    key = f"{TARGET}.{quoted(_record_key(plan).name)}"
+    rows = f"{any_partition(plan.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
+    return f"(SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {rows})"
 
 
 def keyless_published(target: Place, rows: int) -> ConfigError:
@@ -155,12 +157,12 @@ def keyless_published(target: Place, rows: int) -> ConfigError:
 
 
 def _same_row(plan: PublishPlan) -> str:
-    """Return the condition that staged row ``s`` has the key of row ``t``."""
+    """Return the condition that a staged row has the key of a row of the target."""
     if plan.merge is None:
         key = _record_key(plan)
-        return f"{key.expression} = t.{quoted(key.name)}"
+        return f"{key.expression} = {TARGET}.{quoted(key.name)}"
     expressions = {column.name: column.expression for column in plan.columns}
-    return " AND ".join(f"{expressions[name]} = t.{quoted(name)}" for name in plan.merge.key)
+    return " AND ".join(f"{expressions[name]} = {TARGET}.{quoted(name)}" for name in plan.merge.key)
 
 
 def _record_key(plan: PublishPlan) -> Column:

@@ -21,6 +21,7 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, names
 from airflow_provider_connect.clients.bigquery.tables import create, dry_run, fields_of, filter_column, find, turns
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.patience import Patience, doubling
+from airflow_provider_connect.sinks._bigquery.aliases import TARGET
 from airflow_provider_connect.sinks._bigquery.columns.schema import evolution, fits, new_fields, own_fields
 from airflow_provider_connect.sinks._bigquery.columns.types import columns, plain_type
 from airflow_provider_connect.sinks._bigquery.names import DAY
@@ -40,9 +41,9 @@ MARK_FIELDS = own_fields(
     (DELETED_AT, "TIMESTAMP", "When the source was asked that no longer had the row."),
 )
 COLUMN_WAIT_SECONDS = 60.0
-# What a query says of a column that it does not know yet.
-DAY_IS_NONE = f"{DAY} = DATE '0001-01-01'"
-_UNKNOWN_COLUMN = re.compile(r"Unrecognized name")
+DAY_IS_NONE = f"{TARGET}.{DAY} = DATE '0001-01-01'"
+# What a query says of a column that it does not know yet: alone, and behind an alias.
+_UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,9 @@ def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: s
     :param of_no_row: a condition that bounds what is read; TRUE if the table has no day.
     """
     listed = names(one["name"] for one in added)
-    condition = f"{of_no_row} AND {any_partition(filter_by)}"
-    look = f"SELECT {listed} FROM {target.sql} WHERE {condition} LIMIT 0"
+    condition = f"{of_no_row} AND {any_partition(filter_by, TARGET)}"
+    columns = names((one["name"] for one in added), TARGET)
+    look = f"SELECT {columns} FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 0"
     patience = Patience(COLUMN_WAIT_SECONDS, doubling(0.5, 5.0))
     while not _knows_columns(api, target, look):
         if not patience.look_again():

@@ -16,7 +16,8 @@ from airflow_provider_connect.clients.bigquery.tables import create, fields_of, 
 from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._bigquery import ledger as _bigquery_ledger
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, BigQueryLedger, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from tests.equipment.bigquery.publish_bench import KEY, Bench, row
 

@@ -12,6 +12,7 @@ from dataclasses import field as attribute
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.sinks._bigquery.aliases import ALIASES, ELEMENT, OFFSET, STAGED
 from airflow_provider_connect.sinks._bigquery.columns.json import expression as json_expression
 from airflow_provider_connect.sinks._bigquery.names import MAX_NAME, legal_names, staged_name
 from airflow_provider_connect.values.arrow import Shape, is_list, json_mark, shape_of
@@ -47,7 +48,7 @@ class Column:
     :param target: the target's field; with nested fields that only the table has, in the table's order.
     :param staging: the staging table's field; never REQUIRED, with ASCII names at every level.
     :param arrow: the Arrow type sent to the staging table.
-    :param expression: SQL for the target's value, over the alias ``s`` of the staging table.
+    :param expression: SQL for the target's value, over a staged row.
     :param json: ``checked`` or ``unchecked`` where the source holds JSON documents, else None.
     """
 
@@ -124,7 +125,7 @@ def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
     target = _target(name, kind) | _description(source, name)
     if not source.nullable and kind.mode == "NULLABLE":
         target["mode"] = "REQUIRED"
-    expression = f"s.`{staging['name']}`"
+    expression = f"{STAGED}.`{staging['name']}`"
     if json and kind.type == "STRING" and kind.mode == "NULLABLE":
         target["type"] = "JSON"
         expression = json_expression(expression)
@@ -159,8 +160,9 @@ def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> st
     if _shape(staging) == _shape(target):
         return value
     repeated = staging["mode"] == "REPEATED"
-    row = f"e{depth}" if repeated else value
-    rows = f"UNNEST({value}) AS e{depth} WITH OFFSET AS o{depth} ORDER BY o{depth}"
+    row, place = f"{ELEMENT}{depth}", f"{OFFSET}{depth}"
+    rows = f"UNNEST({value}) AS {row} WITH OFFSET AS {place} ORDER BY {place}"
+    row = row if repeated else value
     if staging["type"] != "RECORD":
         cast = f"CAST({row} AS {target['type']})"
         return f"ARRAY(SELECT {cast} FROM {rows})" if repeated else cast  # noqa: S608  # names are legal ones
@@ -239,7 +241,7 @@ def _record(sources: list[pa.Field], existing: Field, where: str, problems: list
     import pyarrow as pa
 
     old = {f["name"]: f for f in existing.get("fields", ())}
-    names = legal_names([source.name for source in sources], old, reserved=())
+    names = legal_names([source.name for source in sources], old, reserved=ALIASES)
     staging, own, arrow = [], {}, []
     for source in sources:
         name = names[source.name]

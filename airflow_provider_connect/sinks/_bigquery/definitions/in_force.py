@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.ledger import DefinitionInForce, task_of
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.stage.definition import digest_of
 from airflow_provider_connect.stage.erasing import erase_run
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
 
-FENCE_COLUMNS = "MAX(definition) AS definition, MAX(run) AS task"
+FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
 """What is read of a stream's fence rows: if there are two, publishes have changed both alike."""
 
 
@@ -40,8 +41,8 @@ def last_published(ledger: Place, stream: str) -> str:
     """
     erases = erase_run(0).removesuffix("0")
     return (
-        f"SELECT 1 AS one, definition, run FROM {ledger.sql}\n"
-        f"    WHERE {stream} AND day IS NOT NULL AND definition IS NOT NULL\n"
-        f"    AND COALESCE(checks, 0) = 0 AND NOT STARTS_WITH(COALESCE(run, ''), {literal(erases)})\n"
-        "  ORDER BY published_at DESC LIMIT 1"
+        f"SELECT 1 AS one, {LEDGER}.definition, {LEDGER}.run FROM {ledger.sql} AS {LEDGER}\n"
+        f"    WHERE {stream} AND {LEDGER}.day IS NOT NULL AND {LEDGER}.definition IS NOT NULL\n"
+        f"    AND COALESCE({LEDGER}.checks, 0) = 0 AND NOT STARTS_WITH(COALESCE({LEDGER}.run, ''), {literal(erases)})\n"
+        f"  ORDER BY {LEDGER}.published_at DESC LIMIT 1"
     )

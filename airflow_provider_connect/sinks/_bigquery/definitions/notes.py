@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.notes import LedgerNote
@@ -93,12 +94,12 @@ def note_statement(target: Place, key: StreamKey, note: LedgerNote) -> str:
         "run": literal(note.run),
         "content": literal(json.dumps(note.content, ensure_ascii=False, sort_keys=True)),
     }
-    same = " AND ".join(f"k.{name} = {values[name]}" for name in ("target", "connector", "stream", "kind", "id"))
+    same = " AND ".join(f"{LEDGER}.{name} = {values[name]}" for name in ("target", "connector", "stream", "kind", "id"))
     place = notes_of(target)
     return (
         f"INSERT INTO {place.sql} ({names(values)})\n"
-        f"SELECT {', '.join(values.values())} FROM (SELECT 1 AS one) AS o\n"
-        f"WHERE NOT EXISTS (SELECT 1 FROM {place.sql} AS k WHERE {same})"
+        f"SELECT {', '.join(values.values())} FROM (SELECT 1 AS one) AS connect_one\n"
+        f"WHERE NOT EXISTS (SELECT 1 FROM {place.sql} AS {LEDGER} WHERE {same})"
     )
 
 

@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, texts, timestamp
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts, timestamp
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._bigquery.ledger import NEWEST_FIRST, of_stream, span_values
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, PEOPLE, TARGET
+from airflow_provider_connect.sinks._bigquery.ledger import of_stream, span_values
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
+from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
 from airflow_provider_connect.stage.counts import FILTERED, LATE_COUNTS
-from airflow_provider_connect.stage.deleted import DELETED
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 _DIGEST_CHARACTERS = 32
 WHOLE = r"\.0*$"
 """The end of a whole number's text: none, as BigQuery writes it, or zeros behind the point."""
-
-
-PEOPLE = "connect_people"
-"""The erase script's variable for whose rows are deleted. As a literal they would stand there once for each table."""
 
 
 class Counted(NamedTuple):
@@ -101,10 +98,10 @@ class Wanted:
         """Return SQL that makes such a digest of the text of a row's value; a table without the column has none."""
         if table.column is None:
             return literal(None)
-        text = quoted(table.column)
+        text = f"CAST({names([table.column], TARGET)} AS STRING)"
         if table.type != "STRING":
             # A whole number has the text of its digits, whatever scale its type has.
-            text = f"REGEXP_REPLACE(CAST({text} AS STRING), {literal(WHOLE)}, '')"
+            text = f"REGEXP_REPLACE({text}, {literal(WHOLE)}, '')"
         return f"LEFT(TO_HEX(SHA256(CONCAT({literal(self.salt)}, {text}))), {_DIGEST_CHARACTERS})"
 
 
@@ -118,23 +115,25 @@ def count_query(wanted: Wanted) -> str:
     # COALESCE: a comparison with NULL gives NULL, and a row without a value is nobody's. Rows without a value in the
     # partition's column have a partition of their own, which COUNT(DISTINCT …) leaves out.
     return (
-        "SELECT name, day, COUNTIF(theirs) AS gone, COUNTIF(NOT theirs AND NOT dead) AS rows_left,\n"
-        "  COUNTIF(theirs AND dead) AS gone_deleted,\n"
-        "  1 + COUNT(DISTINCT IF(theirs, part, NULL)) AS partitions FROM (\n"
-        f"  SELECT name, day, part, dead, COALESCE(made IN UNNEST({wanted.listed}), FALSE) AS theirs FROM (\n"
-        f"    {selects}\n  )\n"
-        ") WHERE TRUE GROUP BY name, day QUALIFY SUM(COUNTIF(theirs)) OVER (PARTITION BY day) > 0 ORDER BY day, name"
+        "SELECT r.name, r.day, COUNTIF(r.theirs) AS gone, COUNTIF(NOT r.theirs AND NOT r.dead) AS rows_left,\n"
+        "  COUNTIF(r.theirs AND r.dead) AS gone_deleted,\n"
+        "  1 + COUNT(DISTINCT IF(r.theirs, r.part, NULL)) AS partitions FROM (\n"
+        "  SELECT r.name, r.day, r.part, r.dead,\n"
+        f"    COALESCE(r.made IN UNNEST({wanted.listed}), FALSE) AS theirs FROM (\n"
+        f"    {selects}\n  ) AS r\n"
+        ") AS r WHERE TRUE GROUP BY r.name, r.day\n"
+        "QUALIFY SUM(COUNTIF(r.theirs)) OVER (PARTITION BY r.day) > 0 ORDER BY r.day, r.name"
     )
 
 
 def _rows_of(wanted: Wanted, table: Searched) -> str:
     made = wanted.made(table)
-    dead = f"COALESCE({quoted(DELETED)}, FALSE)" if table.softly else "FALSE"
+    dead = IS_DELETED if table.softly else "FALSE"
     part = literal(None) if table.partition is None else f"CAST({table.partition} AS STRING)"
     return (
-        f"SELECT {literal(table.place.table)} AS name, day, {made} AS made, {part} AS part, {dead} AS dead\n"
-        f"    FROM {table.place.sql} "
-        f"WHERE {any_partition(table.filter_column)}"
+        f"SELECT {literal(table.place.table)} AS name, {TARGET}.day AS day, {made} AS made, {part} AS part, "
+        f"{dead} AS dead\n"
+        f"    FROM {table.place.sql} AS {TARGET} WHERE {any_partition(table.filter_column, TARGET)}"
     )
 
 
@@ -161,24 +160,25 @@ def erase_script(
     stream = of_stream(wanted.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
     states = texts(f"{row.day} {row.generation} {row.checks}" for row in followed)
+    day_generation = f"CAST({LEDGER}.day AS STRING), ' ', CAST({LEDGER}.generation AS STRING)"
     changes = "".join(f"  {statement};\n" for statement in _deletes(wanted, counted))
     staying = {day: each.staying for day, each in counted.items()} if wanted.is_split else {}
     return f"""DECLARE outcome STRING;
 DECLARE {PEOPLE} ARRAY<STRING> DEFAULT {wanted.listed};
 DECLARE seen STRUCT<fences INT64, erased INT64, last_day DATE, moved INT64>;
 BEGIN TRANSACTION;
-UPDATE {ledger.sql} SET published_at = CURRENT_TIMESTAMP() WHERE {stream} AND day IS NULL;
+UPDATE {ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP() WHERE {stream} AND {LEDGER}.day IS NULL;
 SET seen = (
-  SELECT AS STRUCT COUNTIF(day IS NULL) AS fences, COALESCE(MAX(erased), 0) AS erased, MAX(day) AS last_day, (
-    SELECT COUNTIF(CONCAT(CAST(day AS STRING), ' ', CAST(generation AS STRING), ' ', CAST(checks AS STRING))
-      NOT IN UNNEST({states}))
-    FROM (
-      SELECT day, generation, COALESCE(checks, 0) AS checks FROM {ledger.sql}
-      WHERE {stream} AND day IN ({", ".join(sorted({literal(row.day) for row in followed}))})
-      QUALIFY ROW_NUMBER() OVER (PARTITION BY day ORDER BY {NEWEST_FIRST}) = 1
-    )
+  SELECT AS STRUCT COUNTIF({LEDGER}.day IS NULL) AS fences, COALESCE(MAX({LEDGER}.erased), 0) AS erased,
+    MAX({LEDGER}.day) AS last_day, (
+    SELECT COUNTIF(newest.state NOT IN UNNEST({states})) FROM (
+      SELECT CONCAT({day_generation}, ' ', CAST(COALESCE({LEDGER}.checks, 0) AS STRING)) AS state
+      FROM {ledger.sql} AS {LEDGER}
+      WHERE {stream} AND {LEDGER}.day IN ({", ".join(sorted({literal(row.day) for row in followed}))})
+      QUALIFY ROW_NUMBER() OVER (PARTITION BY {LEDGER}.day ORDER BY {LEDGER}.generation DESC, {LEDGER}.checks DESC) = 1
+    ) AS newest
   ) AS moved
-  FROM {ledger.sql} WHERE {stream}
+  FROM {ledger.sql} AS {LEDGER} WHERE {stream}
 );
 SET outcome = CASE
   WHEN seen.fences = 0 THEN 'unfenced'
@@ -195,7 +195,7 @@ SELECT outcome;
 def forget_script(wanted: Wanted) -> str:
     """Return the script that deletes all that tables have of theirs; it answers with ``outcome``."""
     deletes = "".join(
-        f"DELETE FROM {table.place.sql} WHERE {_theirs(wanted, table)};\n"
+        f"DELETE FROM {table.place.sql} AS {TARGET} WHERE {_theirs(wanted, table)};\n"
         for table in wanted.tables
         if table.column is not None
     )
@@ -212,8 +212,8 @@ def _deletes(wanted: Wanted, counted: Mapping[dt.date, Counted]) -> Iterator[str
         days = [literal(day) for day, each in counted.items() if table.place.table in each.within]
         if days and table.column is not None:
             yield (
-                f"DELETE FROM {table.place.sql}\n    WHERE day IN ({', '.join(days)}) "
-                f"AND {any_partition(table.filter_column)}\n"
+                f"DELETE FROM {table.place.sql} AS {TARGET}\n    WHERE {TARGET}.day IN ({', '.join(days)}) "
+                f"AND {any_partition(table.filter_column, TARGET)}\n"
                 f"    AND {_theirs(wanted, table)}"
             )
 

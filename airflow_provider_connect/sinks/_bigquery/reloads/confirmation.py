@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.sql import literal, names, quoted, timestamp
+from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
 from airflow_provider_connect.publishing import overtaken
 from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.decision import (
     before,
     begin,
@@ -26,7 +27,8 @@ from airflow_provider_connect.sinks._bigquery.decision import (
     unfenced,
     whens,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS, ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 
 
@@ -45,7 +47,7 @@ DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, e
 SET seen = (
   SELECT AS STRUCT
     {found_columns(step)},
-    MAX(IF({before(step)} AND generation = newest, answer, NULL)) AS answer
+    MAX(IF({before(step)} AND {LEDGER}.generation = {LEDGER}.newest, {LEDGER}.answer, NULL)) AS answer
   FROM {ledger_rows(step)}
 );
 SET outcome = CASE
@@ -71,9 +73,10 @@ def _repeated_row(step: LedgerStep) -> str:
     columns = [field["name"] for field in LEDGER_FIELDS]
     return (
         f"INSERT INTO {step.ledger.sql} ({names(columns)})\n"
-        f"  SELECT {', '.join(own.get(name, quoted(name)) for name in columns)} FROM {step.ledger.sql}\n"
-        f"  WHERE {of_stream(step.target, step.key)} AND day = {literal(step.publish.day.date)}\n"
-        "    AND generation = seen.newest AND COALESCE(checks, 0) = seen.checks LIMIT 1"
+        f"  SELECT {', '.join(own.get(name, names([name], LEDGER)) for name in columns)}\n"
+        f"  FROM {step.ledger.sql} AS {LEDGER}\n"
+        f"  WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day = {literal(step.publish.day.date)}\n"
+        f"    AND {LEDGER}.generation = seen.newest AND COALESCE({LEDGER}.checks, 0) = seen.checks LIMIT 1"
     )
 
 

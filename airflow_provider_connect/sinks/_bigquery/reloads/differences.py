@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted
 from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.sinks._bigquery.aliases import FILLED, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.partitions import partitioning_of
 from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 COUNT_SECONDS = 300.0
 """How long a publish waits for its counts."""
-_FILLED = "connect_filled"
 
 
 def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
@@ -87,17 +87,17 @@ def differences_query(plan: PublishPlan) -> str:
     assert key is not None
     compared = [column for column in plan.columns if column is not key]
     filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
-    before = _text([f"t.{quoted(column.name)}" for column in compared])
+    before = _text([f"{TARGET}.{quoted(column.name)}" for column in compared])
     after = _text([column.expression for column in compared])
-    return f"""WITH {_FILLED} AS (
+    return f"""WITH {FILLED} AS (
   SELECT {filled}
   {_earlier(plan)}
 ), states AS (
   SELECT TRUE AS is_later, {key.expression} AS key, {after} AS version
-  FROM {plan.staging.sql} AS s CROSS JOIN {_FILLED}
+  FROM {plan.staging.sql} AS {STAGED} CROSS JOIN {FILLED}
   UNION ALL
-  SELECT FALSE AS is_later, t.{quoted(key.name)} AS key, {before} AS version
-  {_earlier(plan, f" CROSS JOIN {_FILLED}")}
+  SELECT FALSE AS is_later, {TARGET}.{quoted(key.name)} AS key, {before} AS version
+  {_earlier(plan, f" CROSS JOIN {FILLED}")}
 ), versions AS (
   SELECT key, COUNTIF(is_later) AS later, COUNTIF(NOT is_later) AS earlier FROM states GROUP BY key, version
 ), row_keys AS (
@@ -111,27 +111,28 @@ FROM row_keys"""
 
 
 def _earlier(plan: PublishPlan, joined: str = "") -> str:
-    """Return SQL that reads the earlier state as ``t``.
+    """Return SQL that reads the earlier state as rows of the target.
 
     Of a template that state lies in all tables which its generation has rows in. A row that belongs into another table
     by now is a changed one: the column that says so has another value.
 
-    :param joined: what ``t`` is joined with.
+    :param joined: what these rows are joined with.
     """
-    this_day = f"t.{quoted(DAY)} = {literal(plan.row.day)}"
+    this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.parts is None:
         if plan.softly:
             this_day += f" AND NOT {IS_DELETED}"
-        return f"FROM {plan.target.sql} AS t{joined} WHERE {this_day} AND {any_partition(plan.filter_column, 't')}"
+        any_ = any_partition(plan.filter_column, TARGET)
+        return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_}"
     had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.parts if part.had_rows]
     # If it has rows in no table, the head is as empty.
     tables = had or [(plan.target, plan.filter_column)]
-    columns = names((column.name for column in plan.columns), "t")
+    columns = names((column.name for column in plan.columns), TARGET)
     selects = "\n    UNION ALL ".join(
-        f"SELECT {columns} FROM {place.sql} AS t WHERE {this_day} AND {any_partition(filter_column, 't')}"
+        f"SELECT {columns} FROM {place.sql} AS {TARGET} WHERE {this_day} AND {any_partition(filter_column, TARGET)}"
         for place, filter_column in tables
     )
-    return f"FROM (\n    {selects}\n  ) AS t{joined}"
+    return f"FROM (\n    {selects}\n  ) AS {TARGET}{joined}"
 
 
 def _key(columns: Sequence[Column]) -> Column | None:
@@ -139,7 +140,7 @@ def _key(columns: Sequence[Column]) -> Column | None:
 
 
 def _is_filled(column: Column) -> str:
-    name = f"t.{quoted(column.name)}"
+    name = f"{TARGET}.{quoted(column.name)}"
     if column.target["mode"] == "REPEATED":  # never NULL
         return f"COUNTIF(ARRAY_LENGTH({name}) > 0) > 0"
     return f"COUNT({name}) > 0"
@@ -147,5 +148,5 @@ def _is_filled(column: Column) -> str:
 
 def _text(values: Sequence[str]) -> str:
     """Return SQL for a digest of a row's values."""
-    parts = ", ".join(f"IF({_FILLED}.c{number}, {value}, NULL) AS c{number}" for number, value in enumerate(values))
+    parts = ", ".join(f"IF({FILLED}.c{number}, {value}, NULL) AS c{number}" for number, value in enumerate(values))
     return f"FARM_FINGERPRINT(TO_JSON_STRING(STRUCT({parts or '1 AS none'})))"

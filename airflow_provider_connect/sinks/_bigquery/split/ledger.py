@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 
 
@@ -15,7 +16,8 @@ class TablesLedger(BigQueryLedger):
 
     def tables(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
         """Return every table that ever had rows, and whether one generation of a day has put some there. One query."""
-        there = "FALSE" if day is None else f"day = {literal(day)} AND generation = {generation}"
+        there = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
         select = f"SELECT name, LOGICAL_OR({there}) AS there"
-        rows = self._read(select, "AND day IS NOT NULL GROUP BY name", joined=", UNNEST(tables) AS name")
+        joined = f", UNNEST({LEDGER}.tables) AS name"
+        rows = self._read(select, f"AND {LEDGER}.day IS NOT NULL GROUP BY name", joined=joined)
         return {row["name"]: bool(row["there"]) for row in rows}

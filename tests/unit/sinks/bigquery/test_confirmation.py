@@ -20,7 +20,7 @@ from airflow_provider_connect.clients.bigquery.sql import names
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._bigquery import turns
-from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
@@ -44,9 +44,10 @@ def step(publish: Publish | None = None) -> LedgerStep:
 def test_the_fence_is_changed_first_and_the_row_only_when_it_is_decided() -> None:
     script = confirm_script(step())
     prelude, _, inside = script.partition("BEGIN TRANSACTION;\n")
-    assert inside.startswith(
-        f"UPDATE {LEDGER} SET published_at = CURRENT_TIMESTAMP()\n"
-        "  WHERE target = 'some-project.d.events' AND connector = 'mixpanel' AND stream = 'export' AND day IS NULL;\n"
+    of_stream = "l.target = 'some-project.d.events' AND l.connector = 'mixpanel' AND l.stream = 'export'"
+    assert inside.replace("connect_ledger.", "l.").startswith(
+        f"UPDATE {LEDGER} AS connect_ledger SET published_at = CURRENT_TIMESTAMP()\n"
+        f"  WHERE {of_stream} AND l.day IS NULL;\n"
     )
     before, _, after = inside.partition("IF outcome = 'confirmed' THEN\n")
     changes = re.compile(r"\b(INSERT INTO|DELETE FROM|MERGE INTO|UPDATE `)")
@@ -73,12 +74,12 @@ def test_it_compares_what_was_seen_before_the_poll_and_the_answer() -> None:
 
 
 def test_the_row_repeats_the_publish_but_for_who_confirmed() -> None:
-    found = re.search(rf"INSERT INTO {LEDGER} \((.*)\)\n  SELECT (.*) FROM", confirm_script(step()))
+    found = re.search(rf"INSERT INTO {LEDGER} \((.*)\)\n  SELECT (.*)\n  FROM", confirm_script(step()))
     assert found is not None
     columns = [field["name"] for field in LEDGER_FIELDS]
     assert found[1] == names(columns)
     selected = dict(zip(columns, found[2].split(", "), strict=True))
-    assert {name: text for name, text in selected.items() if text != f"`{name}`"} == {
+    assert {name: text for name, text in selected.items() if text != f"connect_ledger.`{name}`"} == {
         "token": "'t'",
         "run": "'dag/run/task'",
         "clear_number": "0",

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import MissingError
+from airflow_provider_connect.clients.bigquery.sql import any_partition
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
@@ -117,7 +118,7 @@ def test_no_error_fails_the_day(error: ConnectError, caplog: pytest.LogCaptureFi
 def test_both_looks_at_the_table_name_the_day_and_what_it_wants_named() -> None:
     sql = differences_query(reload(filter_column="a b"))
     assert sql.count(TARGET.sql) == 2
-    assert sql.count(f"t.`day` = DATE '{DAY}' AND (t.`a b` IS NULL OR t.`a b` IS NOT NULL)") == 2
+    assert sql.count(f"connect_t.`day` = DATE '{DAY}' AND {any_partition('a b', 'connect_t')}") == 2
 
 
 def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_all() -> None:
@@ -129,7 +130,7 @@ def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_a
     sql = differences_query(reload(parts=parts))
     read = {name: sql.count(TARGET.sibling(name).sql) for name in ("left", "same", "new", TARGET.table)}
     assert read == {"left": 2, "same": 2, "new": 0, TARGET.table: 0}
-    assert sql.count(f"t.`day` = DATE '{DAY}'") == 4
+    assert sql.count(f"connect_t.`day` = DATE '{DAY}'") == 4
     assert counted(Service(by="time"), reload(parts=parts)) == {"rows_read": 7, **FOUND}, "the head is not asked"
     service = Service()
     assert counted(service, reload(parts=(*parts, Part("by time", None, True, True)))) == {"rows_read": 7}

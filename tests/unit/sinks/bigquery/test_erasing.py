@@ -134,13 +134,13 @@ def test_an_id_that_no_row_of_bigquery_can_have_stops_nobody_elses() -> None:
 
 def test_a_required_partition_filter_is_satisfied_where_the_target_is_read() -> None:
     for script in scripts("u-17", filter_column="at")[:2]:
-        assert script.count(TARGET.sql) == script.count("(`at` IS NULL OR `at` IS NOT NULL)") == 1
+        assert script.count(TARGET.sql) == script.count("(connect_t.`at` IS NULL OR connect_t.`at` IS NOT NULL)") == 1
 
 
 def test_the_fence_is_changed_first_and_rows_only_when_it_is_decided() -> None:
     _, script, _ = scripts("u-17", days=2)
     inside = script.partition("BEGIN TRANSACTION;\n")[2]
-    assert inside.startswith(f"UPDATE {LEDGER.sql} SET published_at")
+    assert inside.startswith(f"UPDATE {LEDGER.sql} AS connect_ledger SET published_at")
     decided, _, after = inside.partition("IF outcome = 'erased' THEN\n")
     changes = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE `)")
     assert (changes.findall(decided), changes.findall(after)) == (["UPDATE `"], ["DELETE FROM", "INSERT INTO"])
@@ -161,7 +161,7 @@ def test_each_table_of_a_template_loses_the_days_that_have_their_rows_there() ->
 
     rows = [before(day) for day in counted]
     script = erase_script(found, LEDGER, KEY, counted=counted, rows=rows, followed=rows, version=1)
-    deletes = re.findall(r"DELETE FROM (\S+)\s+WHERE day IN \((.*?)\)", script)
+    deletes = re.findall(r"DELETE FROM (\S+) AS connect_t\s+WHERE connect_t\.day IN \((.*?)\)", script)
     day, then = f"DATE '{DAY}'", f"DATE '{later}'"
     assert deletes == [(TARGET.sibling("a").sql, day), (TARGET.sibling("b").sql, f"{day}, {then}")]
     assert len(digests(script)) == 1

@@ -56,8 +56,8 @@ def test_numbers_and_depths_beyond_a_parser_are_json_and_go_on_to_become_strings
     assert converted.bad == []
     assert converted.batch.column(0).to_pylist() == [text]
     # What SAFE.PARSE_JSON gives NULL for is a string of the same text.
-    assert f"IFNULL(SAFE.PARSE_JSON(s.`{column.staging['name']}`" in column.expression
-    assert f"TO_JSON(s.`{column.staging['name']}`)" in column.expression
+    assert f"IFNULL(SAFE.PARSE_JSON(connect_s.`{column.staging['name']}`" in column.expression
+    assert f"TO_JSON(connect_s.`{column.staging['name']}`)" in column.expression
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=lambda text: text[:12])

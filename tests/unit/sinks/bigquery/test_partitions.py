@@ -112,10 +112,10 @@ def test_a_day_does_not_vanish_from_partitions_by_time_of_arrival() -> None:
     [
         ({}, None),
         (by_time("day"), None),
-        (by_time("at", "HOUR"), "TIMESTAMP_TRUNC(`at`, HOUR)"),
-        (by_time(MADE[3].name, "MONTH"), f"DATETIME_TRUNC(`{MADE[3].name}`, MONTH)"),
-        (by_time(None, "HOUR"), "_PARTITIONTIME"),
-        (by_range("id"), "DIV(SAFE_SUBTRACT(`id`, 0), 10)"),
+        (by_time("at", "HOUR"), "TIMESTAMP_TRUNC(connect_t.`at`, HOUR)"),
+        (by_time(MADE[3].name, "MONTH"), f"DATETIME_TRUNC(connect_t.`{MADE[3].name}`, MONTH)"),
+        (by_time(None, "HOUR"), "connect_t._PARTITIONTIME"),
+        (by_range("id"), "DIV(SAFE_SUBTRACT(connect_t.`id`, 0), 10)"),
     ],
 )
 def test_the_partitions_of_a_days_rows_can_be_counted(existing: dict[str, Any], sql: str | None) -> None:

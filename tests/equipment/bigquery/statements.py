@@ -1,0 +1,433 @@
+"""Every SQL text that the BigQuery sink can make, over tables and columns with odd names."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from google.api_core.exceptions import BadRequest
+
+from airflow_provider_connect.clients.bigquery.errors import MissingError, classify
+from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
+from airflow_provider_connect.sinks._bigquery.columns.types import Field, columns
+from airflow_provider_connect.sinks._bigquery.definitions.notes import NOTE_FIELDS, note_statement, notes_of
+from airflow_provider_connect.sinks._bigquery.erase_list import (
+    LIST_FIELDS,
+    emptied,
+    lengthen_script,
+    list_of,
+    read_list,
+)
+from airflow_provider_connect.sinks._bigquery.erasing.script import (
+    Counted,
+    Searched,
+    Wanted,
+    count_query,
+    erase_script,
+    forget_script,
+    generation_without,
+)
+from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.merge import tombstone_fields
+from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
+from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row, ranges_by_hand
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
+from airflow_provider_connect.sinks._bigquery.preflight import check_buffer, require_only_newest
+from airflow_provider_connect.sinks._bigquery.problems import problems
+from airflow_provider_connect.sinks._bigquery.rejects import (
+    REJECT_FIELDS,
+    STAGED_REJECT_FIELDS,
+    Rejects,
+    rejects_by_day,
+    rejects_in,
+)
+from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script
+from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
+from airflow_provider_connect.sinks._bigquery.script import publish_script
+from airflow_provider_connect.sinks._bigquery.split.ledger import TablesLedger
+from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
+from airflow_provider_connect.sinks._bigquery.tables import Tables
+from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Ready, patch
+from airflow_provider_connect.sinks.bigquery import BigQuerySink
+from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.stage.notes import LedgerNote
+from airflow_provider_connect.stage.spans import Span
+from airflow_provider_connect.window import Day, SourceKind
+from tests.equipment.bigquery.analyzer import Analyzer, RefusedError
+
+DAY = dt.date(2026, 9, 1)
+NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
+KEY = StreamKey(connector="mixpanel", stream='export\'s \\ "stream"\n')
+ODD_NAMES = (
+    *("s", "t", "n", "rows", "value", "key", "select", "group", "Größe", "größe", "a b", "Day", "Doc", "tArget"),
+    *("version", "states", "one", "name", "part", "made", "theirs", "newest", "seen", "outcome", "vanished"),
+    *("connect_t", "Connect_S", "connect_n", "connect_newest_day", "connect_people", "connect_stream"),
+)
+"""Names of columns: that the sink's SQL had or has for something else, reserved words, and names that differ little."""
+_NUMBERS = pa.struct([pa.field("connect_element0", pa.int64()), pa.field("connect_offset0", pa.int64())])
+_FIELDS = (
+    pa.field(RECORD_KEY, pa.string(), nullable=False),
+    pa.field("id", pa.int64()),
+    pa.field("gone", pa.bool_()),
+    pa.field("score", pa.float64()),
+    pa.field("at", pa.timestamp("us", "UTC")),
+    pa.field("doc", pa.string(), metadata={"json": "checked"}),
+    pa.field("tags", pa.list_(pa.string())),
+    pa.field("wide", pa.int64()),
+    pa.field("widened", pa.list_(pa.int64())),
+    pa.field("record", _NUMBERS),
+    pa.field("records", pa.list_(_NUMBERS)),
+)
+_WIDER = {"wide": "NUMERIC", "widened": "BIGNUMERIC"}
+
+
+@dataclass(frozen=True)
+class World:
+    """A target of some name and options, what lies beside it, and the SQL that a stream's days need there.
+
+    :param table: the target's name; of a template, the head's is made from it.
+    :param names: of the source's columns, beside those of every type.
+    :param kind: what the source's rows are.
+    :param filter_column: the column that every query on the target must name.
+    :param options: the sink's, without ``table``.
+    :param parts: the tables of a template.
+    :param rejects: whether rows were set aside.
+    :param marked: whether the target has the columns of soft deletes although nobody deletes softly.
+    :param fields: the columns that are not texts.
+    """
+
+    table: str = "events"
+    names: tuple[str, ...] = ()
+    kind: SourceKind = "day"
+    filter_column: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+    parts: tuple[str, ...] = ()
+    rejects: bool = False
+    marked: bool = False
+    fields: tuple[pa.Field, ...] = _FIELDS
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The source's columns."""
+        known = {one.name for one in self.fields}
+        return pa.schema([*self.fields, *(pa.field(name, pa.string()) for name in self.names if name not in known)])
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The target and what lies beside it."""
+        table = f"some-project.d.{self.table}"
+        if self.parts:
+            table = "some-project.d.{event}"
+        return Tables(BigQuerySink(table=table, **dict(self.options)), "some-project")
+
+    @cached_property
+    def existing(self) -> list[Field]:
+        """The target's fields: as an earlier version of the source made them, with wider numbers."""
+        made = [dict(column.target) for column in columns(self.schema)]
+        for one in made:
+            one["type"] = _WIDER.get(one["name"], one["type"])
+            if one["type"] == "RECORD":
+                one["fields"] = [{"name": "of_the_table", "type": "DATE", "mode": "NULLABLE"}, *one["fields"][::-1]]
+                one["fields"][1] = {**one["fields"][1], "type": "NUMERIC"}
+        return [*made, DAY_FIELD]
+
+    @cached_property
+    def staging(self) -> Staging:
+        """What an attempt stages."""
+        target = self.tables.target
+        plan = evolution(target.id, self.existing, columns(self.schema, self.existing), "evolve")
+        place = stage_of(self.tables.staging, "a1")
+        softly = self.tables.options.deletes_softly(self.kind)
+        parts = tuple(Part(name, self.filter_column, True, True, True) for name in self.parts)
+        return Staging(
+            place,
+            place.sibling(f"{place.table}_rejects") if self.rejects else None,
+            plan.written,
+            plan.written,
+            "storage_write",
+            position_column=POSITION if self.tables.options.write_mode == "merge" else None,
+            table_column=TABLE if self.parts else None,
+            filter_column=self.filter_column,
+            parts=parts or None,
+            marked=softly or self.marked,
+        )
+
+    @cached_property
+    def publish(self) -> Publish:
+        """A day that was published before."""
+        manifest = Manifest(
+            day=Day(date=DAY),
+            attempt="a1",
+            fingerprint="f",
+            polled=Polled(rows_read=7, digest="0" * 32),
+            seen=Seen(day=DAY, generation=2, checks=1, erased=1),
+            polled_at=NOON,
+            span=Span(number=2, after="1", to="2") if self.kind == "increment" else None,
+        )
+        intent = Intent(token="a token", run="dag/run/task")
+        seen = {"definition": "a" * 15, "definition_seen": "b" * 15}
+        return Publish(KEY, manifest.day, intent, manifest, self.schema, "", kind=self.kind, answer="0" * 32, **seen)
+
+    @cached_property
+    def plan(self) -> PublishPlan:
+        """What the publish changes."""
+        made = self.staging
+        rejects = Rejects(self.tables.rejects, made.rejects, 2) if self.rejects else None
+        return plan_of(self.tables, self.publish, made, ("a/stream",), rejects)
+
+    def known(self) -> dict[Place, list[Field]]:
+        """Return the fields of every table, as BigQuery has them."""
+        tables, made, plan = self.tables, self.staging, self.plan
+        marks = MARK_FIELDS if made.marked else []
+        pseudo = [{"name": self.filter_column, "type": "TIMESTAMP"}] if self.filter_column == "_PARTITIONTIME" else []
+        known = {
+            tables.ledger: LEDGER_FIELDS,
+            tables.rejects: REJECT_FIELDS,
+            made.table: made.fields,
+            list_of(tables.target): LIST_FIELDS,
+            notes_of(tables.target): NOTE_FIELDS,
+            **{place: [*self.existing, *marks, *pseudo] for place in plan.written},
+        }
+        if made.rejects is not None:
+            known[made.rejects] = STAGED_REJECT_FIELDS
+        if plan.merge is not None and plan.merge.tombstones is not None:
+            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.columns)
+        return known
+
+    @cached_property
+    def statements(self) -> tuple[str, ...]:
+        """All SQL of the world."""
+        return (
+            *self.of_publish(),
+            *self.of_ledger(),
+            *self.of_preflight(),
+            *self.of_erase("id" if len(self.fields) > 1 else RECORD_KEY),
+        )
+
+    def of_publish(self) -> Iterator[str]:
+        """Yield the SQL of a day's publish: counts of a reload, the script, a confirmation."""
+        if is_reload(self.plan):
+            yield differences_query(self.plan)
+        yield publish_script(self.plan)
+        if self.kind != "day":
+            return  # no run looks back at snapshots and increments
+        step = LedgerStep(
+            target=self.plan.target,
+            staging=self.tables.staging,
+            ledger=self.plan.ledger,
+            publish=self.publish,
+            replaces_whole=self.plan.replaces_whole,
+        )
+        yield confirm_script(step)
+
+    @property
+    def recorder(self) -> Recorder:
+        """A BigQuery with the world's tables."""
+        return Recorder({place.id: self._table(place, fields) for place, fields in self.known().items()})
+
+    def _table(self, place: Place, fields: list[Field]) -> Any:
+        from google.cloud import bigquery
+
+        table = bigquery.Table(place.id, [bigquery.SchemaField.from_api_repr(one) for one in fields])
+        table._properties["type"] = "TABLE"
+        if place in self.plan.written and self.filter_column is not None:
+            by = None if self.filter_column == "_PARTITIONTIME" else self.filter_column
+            if self.tables.options.partition_type == "range":
+                ranges = bigquery.PartitionRange(start=0, end=100, interval=10)
+                table.range_partitioning = bigquery.RangePartitioning(ranges, field=by)
+            else:
+                table.time_partitioning = bigquery.TimePartitioning(field=by)
+            table.require_partition_filter = True
+            table._properties["streamingBuffer"] = {"estimatedRows": "1"}
+        return table
+
+    def of_ledger(self) -> Iterator[str]:
+        """Yield the SQL that makes and reads the ledger, the erase list and the rejects."""
+        api, tables = self.recorder, self.tables
+        where = {"target": tables.target, "ledger": tables.ledger, "key": KEY}
+        ledger = TablesLedger(api, **where, replaces_whole=self.plan.replaces_whole)
+        read_all(ledger)
+        ledger.tables()
+        ledger.tables(DAY, 2)
+        for fences, listed in ((0, 0), (1, 2)):
+            api.answer = {"fences": fences, "strangers": 0, "entries": 1, "erased": None, "listed": listed}
+            ensure_ledger(api, tables.ledger, tables.target, KEY)
+        api.answer = {"version": 1, "entries": 1, "column_name": "id", "salt": "5a", "digest": "d"}
+        api.answer |= {"connector": "c", "stream": "s", "shaping": None}
+        erased = read_list(api, tables.target, 1)
+        api.queries.append(emptied(tables.ledger, tables.target))
+        longer, lists = (
+            erased.model_copy(update={"version": 2}),
+            {"ledger": tables.ledger, "target": tables.target, "key": KEY},
+        )
+        api.queries.append(lengthen_script(**lists, longer=longer, added=["e'e"]))
+        note = LedgerNote(kind="alarm", id="0" * 15, noted_at=NOON, run="r", content={"a": 1})
+        api.queries.append(note_statement(tables.target, KEY, note))
+        api.answer = {"found": 0}
+        rejects_in(api, tables.rejects)
+        api.answer = None
+        for records in (0, 3):
+            rejects_by_day(api, tables.rejects, KEY, (DAY, DAY), records)
+        yield from api.queries
+
+    def of_preflight(self) -> Iterator[str]:
+        """Yield the SQL that looks for problems before the poll, and makes a table fit."""
+        api, tables, target = self.recorder, self.tables, self.tables.target
+        table = api.tables[target.id]
+        ready = Ready(self.staging.columns, self.filter_column, (), table)
+        problems(api, tables, self.schema, probes=False)
+        with suppress(RetriableError):
+            check_buffer(api, target, ready, [DAY], "replace")
+        patch(api, table, target, self.existing, [column.name for column in ready.columns])
+        if not self.parts and self.plan.replaces_whole:
+            ledger = BigQueryLedger(api, target, tables.ledger, KEY, replaces_whole=True)
+            api.answers = [None, {"kept": 0}]
+            require_only_newest(api, tables, ledger, ready)
+        by_hand = re.findall(r"CREATE TABLE .*\)(?=;)", ranges_by_hand(target.sibling(f"{target.table}_new"), "id"))
+        api.queries += [text.replace("first, end, step", "0, 10, 1") for text in by_hand]
+        yield from api.queries
+
+    def of_erase(self, column: str) -> Iterator[str]:
+        """Yield the SQL that takes people's rows out.
+
+        :param column: of the target, says whose a row is.
+        """
+        api, tables, plan = self.recorder, self.tables, self.plan
+        places = [place for place in plan.written if place != tables.target or not self.parts]
+        softly = self.staging.marked
+        searched = [
+            Searched(place, column, self.filter_column, partition_of_row(api.tables[place.id]), softly)
+            for place in places
+        ]
+        searched.append(Searched(tables.rejects, None))  # a table without the column
+        wanted = Wanted(tables.target, tuple(searched), "5a17", ("u'1", "u2"))
+        yield count_query(wanted)
+        counted = {DAY: Counted(1, 1, within=tuple(place.table for place in places), staying=(places[0].table,))}
+        before = LedgerRow(day=DAY, generation=4, checks=2, token="t", rows=9, polled_at=NOON)
+        rows = [generation_without(before, counted[DAY], token="erase1-0", run="erase/1")]
+        of_days: dict[str, Any] = {"counted": counted, "rows": rows, "followed": [before], "version": 1}
+        for last_day in (None, DAY):
+            yield erase_script(wanted, tables.ledger, KEY, **of_days, last_day=last_day)
+        if plan.merge is not None and plan.merge.tombstones is not None and column in plan.merge.key:
+            yield forget_script(replace(wanted, tables=(Searched(plan.merge.tombstones, column),)))
+
+
+class Recorder:
+    """Stands where the client of BigQuery does, keeps each query, and answers it with one row, or with none.
+
+    :param tables: by id.
+    :param analyzer: refuses queries as BigQuery does; without one none is refused.
+    """
+
+    def __init__(self, tables: dict[str, Any], analyzer: Analyzer | None = None) -> None:
+        self.tables, self.analyzer = tables, analyzer
+        self.queries: list[str] = []
+        self.answer: dict[str, Any] | None = None
+        self.answers: list[dict[str, Any] | None] = []
+        self.labels: dict[str, str] = {}
+        self.location = "EU"
+        self.client: Any = SimpleNamespace(
+            get_table=self._get_table,
+            get_dataset=lambda *_, **__: SimpleNamespace(location="EU"),
+            update_table=lambda table, *_, **__: table,
+            query=lambda sql, **_: self.queries.append(sql),
+        )
+
+    def locate(self, place: Place) -> str:
+        return self.location
+
+    def call(self, doing: str, function: Any, *args: Any, missing_seconds: float = 0.0, **more: Any) -> Any:
+        return function(*args, timeout=1.0, retry=None, **more)
+
+    def query(self, sql: str, **_: Any) -> tuple[list[dict[str, Any]], None]:
+        self.queries.append(sql)
+        if self.analyzer is not None:
+            try:
+                self.analyzer.check(sql)
+            except RefusedError as error:
+                words = str(error).partition("] ")[2].partition("\n")[0]
+                raise classify(BadRequest(words), "query") from None
+        answer = self.answers.pop(0) if self.answers else self.answer
+        return ([] if answer is None else [answer]), None
+
+    def _get_table(self, name: str, **_: Any) -> Any:
+        if name not in self.tables:
+            raise MissingError(f"Not found: Table {name}")
+        return self.tables[name]
+
+
+def read_all(ledger: BigQueryLedger) -> None:
+    """Read a ledger in every way."""
+    ledger.row(DAY)
+    ledger.between(DAY, DAY)
+    kinds: tuple[SourceKind, ...] = ("day", "snapshot", "increment")
+    for kind in kinds:
+        ledger.newest(DAY, kind)
+    ledger.published(DAY, "a token")
+    ledger.days()
+    ledger.erased()
+    ledger.definition_in_force()
+
+
+def of_earlier_version(lacked: Collection[str]) -> list[str]:
+    """Return the SQL that reads a ledger and its erase list that lack columns, refused queries among it."""
+    world = World()
+    known = world.known()
+    earlier = {
+        place: [field for field in known[place] if field["name"] not in lacked]
+        for place in (world.tables.ledger, list_of(world.tables.target))
+    }
+    api = Recorder({}, Analyzer(earlier))
+    read_all(BigQueryLedger(api, world.tables.target, world.tables.ledger, KEY, replaces_whole=True))
+    with suppress(ConfigError):  # nobody has filled it
+        read_list(api, world.tables.target, 1)
+    return api.queries
+
+
+def worlds(table: str, names: tuple[str, ...] = ODD_NAMES) -> dict[str, World]:
+    """Return every mode over one name of a table."""
+
+    def world(**chosen: Any) -> World:
+        fields = {name: chosen.pop(name) for name in tuple(chosen) if name in World.__dataclass_fields__}
+        return World(table, names, **{"options": tuple(chosen.items())} | fields)
+
+    merge: dict[str, Any] = {"write_mode": "merge", "key": ("id",)}
+    deletes = {**merge, "newest_by": "score", "delete_where": "gone"}
+    odd = {**merge, "key": names or ("id",), "newest_by": "at"}
+    snapshot: dict[str, Any] = {"kind": "snapshot"}
+    parts = {"parts": (table, "s", "day", "connect_head")}
+    return {
+        "replace": world(),
+        "replace, filter": world(filter_column="at", rejects=True),
+        "replace, filter on day": world(filter_column="day"),
+        "replace, by time of arrival": world(filter_column="_PARTITIONTIME", partition_by="ingestion_time"),
+        "replace, by ranges": world(filter_column="id", partition_by="id", partition_type="range"),
+        "replace, key alone": World(table, fields=_FIELDS[:1]),
+        "replace, increment": world(kind="increment"),
+        "append": world(write_mode="append", rejects=True),
+        "append again": world(write_mode="append", on_published_day="append"),
+        "merge": world(**merge, rejects=True),
+        "merge, filter": world(**deletes, filter_column="at"),
+        "merge by odd names": world(**odd, delete_where="gone"),
+        "merge, increment": world(**deletes, kind="increment"),
+        "snapshot": world(**snapshot),
+        "snapshot, softly": world(**snapshot, deletes="soft", filter_column="at"),
+        "snapshot, daily": world(**snapshot, snapshot="daily"),
+        "snapshot, merge": world(**snapshot, **merge, marked=True),
+        "snapshot, merge, filter": world(**snapshot, **deletes, filter_column="day"),
+        "snapshot, merge, softly": world(**snapshot, **odd, deletes="soft"),
+        "template": world(**parts, rejects=True),
+        "template, filter": world(**parts, filter_column="at"),
+    }
