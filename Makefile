@@ -46,9 +46,12 @@ check: $(READY)  ## Format, lint, the walls between the rooms, types, the site a
 	@$(SITE)
 	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
-test: check integration system  ## Everything: the above, then real Spark and a real Airflow.
+# The last line of a run that had no MySQL says so.
+test: check integration system  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).
+	@[ "$$WITHOUT_MYSQL" != 1 ] || echo "WITHOUT_MYSQL=1: nothing was tested on MySQL itself"
 
-integration: $(READY)  ## Real Spark, Kafka, PostgreSQL, MariaDB, stores and a BigQuery emulator.
+integration: $(READY)  ## Real Spark, Kafka, PostgreSQL, MariaDB, MySQL, stores and a BigQuery emulator.
+	@$(BIN)/python -m tests.equipment.sql.mysql_files
 	@$(BIN)/pytest -q $(TWO) --durations=25 $(SLOW) tests/integration tests/conformance
 
 system: $(READY)  ## A real Airflow that runs whole pipelines.

@@ -15,8 +15,11 @@ _CELL_CHARACTERS = 60
 
 def show(rows: Sequence[Mapping[str, Any]], output: str) -> None:
     """Print rows as ``--output`` says."""
-    seen = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
-    AirflowConsole().print_as(data=seen, output=output)
+    if output in ("json", "yaml"):
+        shown = [{name: _whole(value) for name, value in row.items()} for row in rows]
+    else:
+        shown = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
+    AirflowConsole().print_as(data=shown, output=output)
 
 
 def cut(value: Any) -> str:
@@ -38,21 +41,27 @@ def agreed(question: str) -> bool:
         return False
 
 
-def _cell(value: Any, output: str) -> Any:
-    if isinstance(value, Mapping) and output in ("json", "yaml"):
-        return {str(name): _cell(each, output) for name, each in value.items()}
-    if isinstance(value, (list, tuple)) and output in ("json", "yaml"):
-        return [_cell(each, output) for each in value]
+def _whole(value: Any) -> Any:
+    """Return a value as a program reads it: nothing of it is cut."""
     if value is None:
-        return None if output in ("json", "yaml") else ""
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _whole(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    return str(value)
+
+
+def _cell(value: Any, output: str) -> str:
+    """Return a value as a person reads it in a table: a time without the fraction of its second."""
+    if value is None:
+        return ""
     if isinstance(value, Mapping):
         value = ", ".join(f"{name}={each}" for name, each in value.items())
     elif isinstance(value, (list, tuple)):
         value = ", ".join(map(str, value))
     elif isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ", timespec="seconds")
-    if output in ("json", "yaml"):
-        return str(value)
     # A value may hold what a terminal or rich would take for a command.
     text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
     return escape(text) if output == "table" else text

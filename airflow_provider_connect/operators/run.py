@@ -237,7 +237,11 @@ class Run:
         if not self.is_cluster:
             write_connections(self.folder / "connections.json", self.connections)
         how = launch.prepare(
-            master=self.master, deploy_mode=self.deploy_mode, user_conf=order.conf, run_folder=self.folder
+            master=self.master,
+            deploy_mode=self.deploy_mode,
+            user_conf=order.conf,
+            run_folder=self.folder,
+            user_env=order.env_vars,
         )
         env_vars = {**how.env_vars, **order.env_vars}
         _check_binary(self.binary, {**os.environ, **env_vars}.get("PATH"))

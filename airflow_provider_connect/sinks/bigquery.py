@@ -30,8 +30,9 @@ driver compares the row counts and commits all streams at once. ``"load_job"``: 
 stage on ``gs://``.
 
 **Ledger.** Table ``<table>__ledger`` in the same dataset, one row for each publish: stream, day, generation, intent,
-run, attempt, rows, digest, counts, job and streams. It is written by the same transaction as the data. A day that
-somebody else has published since the attempt began to poll is refused inside it, before the first change to the data.
+run, attempt, rows, digest, counts, definition, job and streams. It is written by the same transaction as the data. A
+day that somebody else has published since the attempt began to poll is refused inside it, before the first change to
+the data. ``<table>__notes`` keeps facts of a stream that belong to no day: what a definition's digest stands for.
 
 **Schema.** Types and names as in ``docs/bigquery.md``. Every table has a column ``day`` (DATE), by which it is
 partitioned unless ``partition_by`` says otherwise. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED to

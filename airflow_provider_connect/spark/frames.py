@@ -85,8 +85,10 @@ def _use_utc(sc: SparkContext) -> None:
     jvm: Any = sc._jvm
     zone = jvm.java.util.TimeZone
     zone.setDefault(zone.getTimeZone("UTC"))
-    options = sc.getConf().get("spark.executor.extraJavaOptions", "") or ""
-    if not str(sc.master).startswith("local") and "-Duser.timezone=UTC" not in options.split():
+    options = (sc.getConf().get("spark.executor.extraJavaOptions", "") or "").split()
+    zones = [option for option in options if option.startswith("-Duser.timezone=")]
+    is_local = sc.master == "local" or str(sc.master).startswith("local[")  # and not local-cluster
+    if not is_local and zones[-1:] != ["-Duser.timezone=UTC"]:
         raise ConfigError(
             "Spark reads this source, and executors in another zone would shift times: give the operator "
             "conf={'spark.executor.extraJavaOptions': '-Duser.timezone=UTC'}"

@@ -19,13 +19,16 @@ from airflow_provider_connect.stage.manifest import (
     attempt_folder,
     manifest_file,
 )
-from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.window import ONE_DAY
 
 POLLED = f"{CONTROL}/polled"
 """Where days lie as they were polled, under any stage's root, until their transform has made a result of them."""
 SILENT = ONE_DAY
 """An attempt silent for this long counts as dead; a live one keeps writing its progress."""
+
+
+_PRIVATE, _WAYS_OUT = "that only this user can enter", "remove it, or set staging="
 
 
 def stage_name(key: object, target: str) -> str:
@@ -40,15 +43,20 @@ def local_stage(name: str) -> str:
     """Return a private folder under the system's temporary folder; every try gets the same one.
 
     :param name: what is staged there; any text.
-    :raises ConfigError: others can enter the folder, or own it.
+    :raises ConfigError: others can enter the folder, or own it, or there is a file of its name.
+    :raises RetriableError: the disk is full.
     """
     folder = local_stage_path(name)
-    parent = folder.parent
-    parent.mkdir(mode=0o700, exist_ok=True)
-    status = parent.lstat()
-    if parent.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise ConfigError(f"{parent} must be a folder that only this user can enter: remove it, or set staging=")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    for path in (folder.parent, folder):
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except FileExistsError:
+            raise ConfigError(f"{path} must be a folder {_PRIVATE}, and is something else: {_WAYS_OUT}") from None
+        except OSError as error:
+            raise storage_error(str(path), error) from error
+        status = path.lstat()
+        if path.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise ConfigError(f"{path} must be a folder {_PRIVATE}: {_WAYS_OUT}")
     return str(folder)
 
 
@@ -69,8 +77,8 @@ def polled_copies(root: Folder) -> list[str]:
     if not files:
         return []
     return [
-        f"days as they were polled, for a transform ({len(files):,} files under {root.url}/{POLLED}): the day's next load "
-        f"deletes them, or 'airflow connect sweep' when they have been silent for {SILENT}"
+        f"days as they were polled, for a transform ({len(files):,} files under {root.url}/{POLLED}): the day's next "
+        f"load deletes them, or 'airflow connect sweep' when they have been silent for a day"
     ]
 
 
@@ -78,8 +86,8 @@ def staged_copies(root: Folder) -> list[str]:
     """Name the staged days of a stage that its sink does not keep, and what clears them; [] if there are none."""
     files = sum(_attempt_of(file.name) is not None for file in root.files())
     staged = [
-        f"days that are staged and not published ({files:,} files under {root.url}): the day's next load deletes them, or "
-        f"'airflow connect sweep' when they have been silent for {SILENT}"
+        f"days that are staged and not published ({files:,} files under {root.url}): the day's next load deletes them, "
+        f"or 'airflow connect sweep' when they have been silent for a day"
     ]
     return (staged if files else []) + polled_copies(root)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
+from airflow_provider_connect.config import has_template
 from airflow_provider_connect.wire import Wire
 
 Function = Callable[..., Any]
@@ -107,7 +108,7 @@ def problem(value: object) -> str | None:
             "must be SQL, a function that takes a DataFrame and returns one, or its name as 'package.module:function', "
             f"not a {type(value).__name__}"
         )
-    if _REFERENCE.fullmatch(value.strip()) or "{{" in value or "{%" in value:
+    if _REFERENCE.fullmatch(value.strip()) or has_template(value):
         return None
     words = _COMMENTS.sub(" ", value).replace("(", " ").split()
     if words and words[0].lower() in _BEGINNINGS:

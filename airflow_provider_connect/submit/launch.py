@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigError
@@ -52,6 +53,8 @@ ALWAYS = {
     "spark.log.level": "WARN",
     "spark.ui.showConsoleProgress": "false",
 }
+_DEPLOY_MODE = "spark.submit.deployMode"
+"""Given with each job: spark-submit would else take it from a properties file, or the environment."""
 LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -78,27 +81,35 @@ class Launch:
     py_files: str | None = None
 
 
-def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_folder: Path) -> Launch:
+def prepare(
+    *,
+    master: str,
+    deploy_mode: str,
+    user_conf: Mapping[str, str],
+    run_folder: Path,
+    user_env: Mapping[str, str] = MappingProxyType({}),
+) -> Launch:
     """Return how to start one job.
 
     :param user_conf: the user's own Spark properties, which win over ours.
     :param run_folder: private folder of this run, also for :func:`finish`.
-    :raises ConfigError: if speculation is asked for, PySpark is installed in two versions at once, or a local master
-        finds no Java of 17 or newer.
+    :param user_env: variables that the user adds to the environment of spark-submit.
+    :raises ConfigError: if speculation or another deploy mode is asked for, PySpark is installed in two versions at
+        once, or a local master finds no Java of 17 or newer.
     """
-    if str(user_conf.get("spark.speculation", "false")).lower() == "true":
-        raise ConfigError("spark.speculation=true: a speculative task would poll the source twice; remove it from conf")
+    _check_conf(user_conf, deploy_mode)
+    always = ALWAYS | {_DEPLOY_MODE: deploy_mode}
     spark_home = _own_spark_home()
     if spark_home is not None:
         _check_one_version()
     if not master.startswith("local"):
-        return Launch(str(JOB), ALWAYS | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
+        return Launch(str(JOB), always | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
     # In the run's folder, Spark's temporary files are removed even if Spark was killed and could not do so.
     own = {"spark.local.dir": str(run_folder / "spark"), "spark.sql.warehouse.dir": str(run_folder / "warehouse")}
-    conf = ALWAYS | LOCAL | own | dict(user_conf)
+    conf = always | LOCAL | own | dict(user_conf)
     cache = cache_folder()
     env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1", **LOCAL_ENV}
-    flags = _fast_jvm(user_conf)
+    flags = _fast_jvm(user_conf, os.environ | dict(user_env))
     options = [flags]
     if spark_home is not None:
         env["SPARK_HOME"] = str(spark_home)
@@ -111,6 +122,26 @@ def prepare(*, master: str, deploy_mode: str, user_conf: Mapping[str, str], run_
     options.append(str(user_conf.get("spark.driver.extraJavaOptions", "")))
     conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
     return Launch(str(JOB), conf, env)
+
+
+def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
+    """Refuse the user's properties that would undo what correctness needs.
+
+    Spark trims a value, takes it in any case, and puts other properties and the environment into ``${…}``. So only the
+    value that is needed passes, and not all but the wrong one.
+    """
+    speculation = user_conf.get("spark.speculation", "false")
+    if str(speculation).strip().lower() != "false":
+        raise ConfigError(
+            f"spark.speculation={str(speculation)!r}: a speculative task would poll the source twice; remove it from "
+            "conf"
+        )
+    mode = user_conf.get(_DEPLOY_MODE, deploy_mode)
+    if str(mode).strip() != deploy_mode:
+        raise ConfigError(
+            f"{_DEPLOY_MODE}={str(mode)!r}: the task would look for its driver where deploy mode {deploy_mode!r} puts "
+            "it; remove it from conf, and give the operator deploy_mode= or the Spark connection 'deploy-mode'"
+        )
 
 
 def finish(run_folder: Path) -> None:
@@ -272,10 +303,13 @@ def _check_one_version() -> None:
         )
 
 
-def _fast_jvm(user_conf: Mapping[str, str]) -> str:
+_JVM_CONF = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+_JVM_ENV = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+
+def _fast_jvm(user_conf: Mapping[str, str], environ: Mapping[str, str]) -> str:
     """Return the flags of a quick start, without our collector if the user sets one: a JVM does not start with two."""
-    names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-    said = " ".join([str(user_conf.get("spark.driver.extraJavaOptions", "")), *(os.environ.get(n, "") for n in names)])
+    said = " ".join([*(str(user_conf.get(n, "")) for n in _JVM_CONF), *(str(environ.get(n, "")) for n in _JVM_ENV)])
     return FAST_JVM.replace(" -XX:+UseSerialGC", "") if re.search(r"-XX:\+Use\w+GC", said) else FAST_JVM
 
 

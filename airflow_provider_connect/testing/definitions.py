@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from functools import partial
 from typing import Any
 
 import pytest
@@ -205,9 +206,9 @@ class DefinitionCases:
         """Many mapped tasks begin at the same moment, and each notes the same definition."""
         made = definition_note(SIGNUPS, RUN)
         with noting.another_process() as one, noting.another_process() as other:
-            in_threads([lambda to=to: to.note(made) for to in (one, other, noting.publisher)])  # type: ignore[misc]
-        two = (definition_note(VIEWS, RUN), alarm_note(ALARM, RUN))
-        in_threads([lambda n=n: noting.publisher.note(n) for n in two])  # type: ignore[misc]
+            in_threads([partial(to.note, made) for to in (one, other, noting.publisher)])
+        others = definition_note(VIEWS, RUN), alarm_note(ALARM, RUN)
+        in_threads([partial(noting.publisher.note, note) for note in others])
         kept = noting.ledger.notes()
         assert sorted((note.kind, note.id) for note in kept) == sorted(
             [("definition", SIGNUPS.digest), ("definition", VIEWS.digest), ("alarm", ALARM.id)]

@@ -17,6 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller, Source
@@ -112,6 +113,14 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         assert all(re.fullmatch(r"[a-z][a-z0-9_]*", kind) for kind in source.connection_types)
         assert re.fullmatch(r"[\w.-]+", source.stream_key)
         zone(source.timezone)
+
+    def test_what_decides_its_rows_are_options(self, source: Source, connection: Connection) -> None:
+        """The ledger keeps them, and compares: one that is misspelt would never differ."""
+        unknown = [path for path in source.row_options if path.partition(".")[0] not in type(source).model_fields]
+        assert unknown == []
+        definition = definition_of(source, source.serialize(), connection)
+        assert definition == definition_of(source, source.serialize(), connection)
+        assert not _holds_a_secret(definition.model_dump_json())
 
     def test_its_name_in_lineage_holds_no_secret(self, source: Source, described: Connection) -> None:
         """OpenLineage's event goes to another system, and everybody there sees it."""

@@ -7,6 +7,7 @@ import textwrap
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,19 +102,64 @@ def test_the_users_jvm_options_come_last_so_that_they_win(folder: Path) -> None:
     assert options.endswith("-Xmx3g -XX:-UseSerialGC")
 
 
-@pytest.mark.parametrize("value", ["true", "True", "TRUE"])
+@pytest.mark.parametrize(
+    "value", ["true", "True", "TRUE", " true", "true\n", "${spark.my.own}", "${env:SPECULATE}", "1"]
+)
 @pytest.mark.parametrize("master", ["local[1]", "yarn"])
-def test_speculation_is_refused(folder: Path, master: str, value: str) -> None:
+def test_speculation_is_refused_in_whatever_words_spark_would_take_it(folder: Path, master: str, value: str) -> None:
+    """Spark trims a value, knows no case, and puts other settings and the environment into it."""
     with pytest.raises(ConfigError, match=r"spark\.speculation"):
         prepare(folder, master, spark_speculation=value)
-    assert prepare(folder, master, spark_speculation="false").conf["spark.speculation"] == "false"
+
+
+@pytest.mark.parametrize("value", ["false", "False", " FALSE ", False])
+def test_speculation_may_be_switched_off_by_hand(folder: Path, value: Any) -> None:
+    assert prepare(folder, "yarn", spark_speculation=value).conf["spark.speculation"] == value
+
+
+@pytest.mark.parametrize("master", ["local[1]", "yarn"])
+def test_the_driver_starts_where_the_task_believes(folder: Path, master: str) -> None:
+    """Else a properties file, or conf, puts it on another machine, which does not see the task's folder."""
+    assert prepare(folder, master).conf["spark.submit.deployMode"] == "client"
+    for value in ("cluster", " cluster", "${spark.my.own}"):
+        with pytest.raises(ConfigError, match=r"spark\.submit\.deployMode=.*deploy_mode="):
+            launch.prepare(
+                master=master, deploy_mode="client", user_conf={"spark.submit.deployMode": value}, run_folder=folder
+            )
+    both = {"spark.submit.deployMode": "cluster"}
+    assert (
+        launch.prepare(master="yarn", deploy_mode="cluster", user_conf=both, run_folder=folder).conf.items()
+        >= both.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("conf", "env", "environ"),
+    [
+        ({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"}, {}, {}),
+        ({"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"}, {}, {}),
+        ({}, {"JDK_JAVA_OPTIONS": "-XX:+UseZGC"}, {}),
+        ({}, {}, {"JAVA_TOOL_OPTIONS": "-XX:+UseG1GC"}),
+        ({}, {}, {"_JAVA_OPTIONS": "-XX:+UseG1GC"}),
+        ({}, {}, {"SPARK_SUBMIT_OPTS": "-XX:+UseG1GC"}),
+    ],
+)
+def test_a_collector_that_the_user_sets_is_the_only_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, conf: dict[str, str], env: dict[str, str], environ: dict[str, str]
+) -> None:
+    """A JVM with two does not start."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    how = launch.prepare(master="local[1]", deploy_mode="client", user_conf=conf, run_folder=folder, user_env=env)
+    assert "UseSerialGC" not in how.conf["spark.driver.extraJavaOptions"]
+    assert "UseSerialGC" not in how.env_vars["SPARK_LAUNCHER_OPTS"]
 
 
 def test_a_remote_master_gets_the_package_and_no_environment(folder: Path) -> None:
     how = prepare(folder, "yarn")
     assert how.env_vars == {}
     assert how.py_files is not None
-    assert set(how.conf) == set(launch.ALWAYS)
+    assert set(how.conf) == {*launch.ALWAYS, "spark.submit.deployMode"}
 
 
 def test_the_package_travels_whole_and_works_from_the_zip_alone(folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.clients.kafka.errors import Heard, kafka_error_of
 from airflow_provider_connect.clients.kafka.secrets import SecretFreeLog, secrets
-from airflow_provider_connect.clients.kafka.settings import ALIASES, CONSUMER_ONLY, nearest, problems, refused
+from airflow_provider_connect.clients.kafka.settings import ALIASES, CONSUMER_ONLY, choice, nearest, problems, refused
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 
@@ -109,7 +109,7 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, know
     rest = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
     if rest.get("sasl.mechanism") == "OAUTHBEARER":
         # Otherwise the client would ask for a token at once.
-        rest["security.protocol"] = rest.get("security.protocol", "").lower().replace("sasl_", "")
+        rest["security.protocol"] = choice(rest, "security.protocol", "").replace("sasl_", "")
     log = SecretFreeLog(secrets(connection))
     while True:
         try:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from airflow_provider_connect.clients.kafka.settings import choice
+
 _SECONDS, _ALL_SECONDS = 3.0, 6.0
 _DEFAULT_PORT = 9092
 _SASL_HANDSHAKE, _VERSION, _CORRELATION, _ILLEGAL_SASL_STATE = 17, 1, 0x636F6E6E, 34
@@ -25,7 +27,7 @@ def other_protocol(conf: Mapping[str, str]) -> str | None:
 
     :param conf: librdkafka's settings.
     """
-    protocol = conf.get("security.protocol", "plaintext").lower()
+    protocol = choice(conf, "security.protocol", "plaintext")
     until = time.monotonic() + _ALL_SECONDS
     for server in conf.get("bootstrap.servers", "").split(","):
         if time.monotonic() > until:

@@ -104,6 +104,11 @@ def nearest(name: str) -> str:
     return f"did you mean {close[0]!r}?" if close else "see librdkafka's CONFIGURATION.md for the names"
 
 
+def choice(conf: Mapping[str, str], name: str, default: str) -> str:
+    """Return a setting that is one of several words as librdkafka reads it: without spaces before it, in any case."""
+    return conf.get(name, default).strip().lower()
+
+
 def is_local(servers: str) -> bool:
     """Tell whether all of ``host:port,…`` are on this machine."""
     hosts = [re.sub(r":\d+$", "", server.strip().rpartition("//")[2]) for server in servers.split(",")]
@@ -139,7 +144,7 @@ def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def problems(conf: Mapping[str, str]) -> list[str]:
     """Say what is wrong with the security settings, taken together; [] when nothing is."""
-    protocol = conf.get("security.protocol", "plaintext").lower()
+    protocol = choice(conf, "security.protocol", "plaintext")
     found = [*_servers(conf), *_files(conf)]
     if protocol in _SASL:
         found += _sasl(conf, protocol)
@@ -177,7 +182,7 @@ def _tls(conf: Mapping[str, str]) -> Iterator[str]:
     if len(names) == 1:
         yield "a client's certificate needs both: ssl.certificate.pem and ssl.key.pem, or their .location"
     own_ca = {"ssl.ca.pem", "ssl.ca.location"} & conf.keys()
-    if conf.get("ssl.endpoint.identification.algorithm", "https").lower() == "none" and not own_ca:
+    if choice(conf, "ssl.endpoint.identification.algorithm", "https") == "none" and not own_ca:
         yield (
             "ssl.endpoint.identification.algorithm=none: anybody with a public certificate could pose as the cluster; "
             "use certificates that name their host, or name the only CA to trust in ssl.ca.pem"
@@ -200,8 +205,8 @@ def _sasl(conf: Mapping[str, str], protocol: str) -> Iterator[str]:
 
 
 def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
-    if conf.get("sasl.oauthbearer.method", "default").lower() != "oidc":
-        if conf.get("enable.sasl.oauthbearer.unsecure.jwt", "false") == "false":
+    if choice(conf, "sasl.oauthbearer.method", "default") != "oidc":
+        if choice(conf, "enable.sasl.oauthbearer.unsecure.jwt", "false") not in ("true", "t", "1"):
             yield "OAUTHBEARER needs sasl.oauthbearer.method=oidc and sasl.oauthbearer.token.endpoint.url"
         elif not is_local(conf.get("bootstrap.servers", "")):
             yield "enable.sasl.oauthbearer.unsecure.jwt: such tokens prove nothing: use sasl.oauthbearer.method=oidc"
@@ -213,7 +218,7 @@ def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
         yield "sasl.oauthbearer.token.endpoint.url must begin with https://: the client's secret travels to it"
     if "sasl.oauthbearer.metadata.authentication.type" not in conf and not url.scheme:
         yield "sasl.oauthbearer.method=oidc needs sasl.oauthbearer.token.endpoint.url"
-    grant = conf.get("sasl.oauthbearer.grant.type", "client_credentials").lower()
+    grant = choice(conf, "sasl.oauthbearer.grant.type", "client_credentials")
     if url.scheme and grant == "client_credentials":
         names = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
         if missing := [name for name in names if name not in conf]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.errors import DataError
@@ -25,6 +25,8 @@ Decimals = Literal["exact", "string", "double"]
 """
 ZeroDates = Literal["fail", "null"]
 """What MySQL's dates with month or day zero become."""
+RowSecurity = Literal["refuse", "accept"]
+"""What a read does where PostgreSQL's policies hide rows from the user: it fails, or has the other rows."""
 BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
 
@@ -157,6 +159,9 @@ class Database(Closable, ABC):
     def version(self) -> str:
         """The server and its version: ``PostgreSQL 15.18``, ``MariaDB 10.11.19``."""
 
+    queried_uuids_were_texts: ClassVar[bool] = False
+    """Whether versions up to 1.0.0rc1 took a query's UUIDs for texts, so that their keys were others."""
+
     @property
     @abstractmethod
     def shares_snapshots(self) -> bool:
@@ -173,6 +178,14 @@ class Database(Closable, ABC):
         """Return the columns in order; a query is not run for that.
 
         :raises ConfigError: if there is no such table, or the query cannot be understood.
+        """
+
+    def require_all_columns(self, table: Table) -> None:
+        """Make sure that :meth:`describe` shows every column of a table.
+
+        As it is here, it suits databases that show columns which the user may not read.
+
+        :raises ConfigError: the user may not read some, and they are not shown.
         """
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import Database, Limits
+from airflow_provider_connect.clients.sql.database import Database, Limits, RowSecurity
 from airflow_provider_connect.clients.sql.mysql import connection as mysql
 from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
 from airflow_provider_connect.errors import ConfigError
@@ -23,17 +23,24 @@ def problems(connection: Connection) -> list[str]:
     return mysql.problems(connection) if connection.conn_type in MYSQL else []
 
 
-def open_database(connection: Connection, *, application_name: str, limits: Limits | None = None) -> Database:
+def open_database(
+    connection: Connection,
+    *,
+    application_name: str,
+    limits: Limits | None = None,
+    row_security: RowSecurity = "refuse",
+) -> Database:
     """Open a session by the type of the connection: ``postgres``, ``mysql`` or ``sqlite``.
 
     :param application_name: what a database's administrator sees of the session, such as the DAG and the day.
+    :param row_security: whether PostgreSQL refuses a read from which its policies hide rows. No other database asks.
     :raises ConfigError: if the connection is wrong, or the package that speaks to this database is missing.
     :raises RetriableError: if the server cannot be reached, or has no room.
     """
     if connection.conn_type in POSTGRESQL:
         from airflow_provider_connect.clients.sql.postgresql.session import PostgreSQL  # noqa: PLC0415  # one of the two, and heavy
 
-        return PostgreSQL.open(connection, application_name, limits or Limits())
+        return PostgreSQL.open(connection, application_name, limits or Limits(), row_security)
     if connection.conn_type in MYSQL:
         from airflow_provider_connect.clients.sql.mysql.session import MySQL  # noqa: PLC0415
 

@@ -87,7 +87,7 @@ SAVED: dict[int, dict[str, Any]] = {
 ANNOTATIONS: tuple[dict[str, Any], ...] = (
     {
         "id": 501,
-        "date": "2026-02-15 12:00:00",
+        "date": "2026-02-15T12:00:00-08:00",  # as Airbyte has recorded one; the specification's have neither T nor zone
         "description": "Preise geändert — Größe L",
         "user": {"id": 7, "first_name": "Ada", "last_name": "Lovelace"},
         "tags": [{"id": 1, "name": "pricing"}, {"id": 2, "name": "Größe"}],

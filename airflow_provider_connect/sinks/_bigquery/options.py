@@ -24,7 +24,7 @@ NONE, INGESTION_TIME, RANGE = "none", "ingestion_time", "range"
 MOST_TABLES = 98
 """A transaction changes at most 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11),
 and two of these are the ledger and the rejects."""
-BESIDE = ("__ledger", "__rejects", "__erased", "__tombstones", "__stage_")
+BESIDE = ("__ledger", "__rejects", "__erased", "__notes", "__tombstones", "__stage_")
 """What names of the tables beside a target have that the target's own has not."""
 _HEAD_CHARS = 200
 

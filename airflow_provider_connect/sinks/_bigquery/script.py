@@ -25,25 +25,23 @@ from airflow_provider_connect.publishing import overtaken, superseded
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.decision import (
+    FENCE_TYPES,
     before,
     begin,
     erased_of,
     erased_since,
+    fence_columns,
     found_columns,
     last_select,
     ledger_rows,
     mine,
     moved_on,
     newest_of,
-    unfenced,
-    whens,
-)
-from airflow_provider_connect.sinks._bigquery.definitions.comparing import (
-    FENCE_TYPES,
-    fence_columns,
     put_in_force,
     redefined,
     require_same,
+    unfenced,
+    whens,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append, span_values
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements

@@ -41,6 +41,7 @@ MARK_FIELDS = own_fields(
     (DELETED_AT, "TIMESTAMP", "When the source was asked that no longer had the row."),
 )
 COLUMN_WAIT_SECONDS = 60.0
+DAY_IS_NONE = f"{TARGET}.{DAY} = DATE '0001-01-01'"
 # What a query says of a column that it does not know yet: alone, and behind an alias.
 _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 
@@ -172,7 +173,7 @@ def kind_problem(table: Any, target: Place) -> str | None:
 def patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Give a table its fields, on top of exactly the version that was compared; wait until queries know them.
 
-    :param added: names of those that it lacks; the table has a column ``day``.
+    :param added: names of those that it lacks.
     :raises StaleError: another changed the table since.
     """
     from google.cloud import bigquery
@@ -180,17 +181,20 @@ def patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: S
     table.schema = [bigquery.SchemaField.from_api_repr(one) for one in fields]
     table = api.call(f"change the schema of {target.id}", api.client.update_table, table, ["schema"])
     if added:
-        _await_columns(api, target, [one for one in fields if one["name"] in added], filter_column(table))
+        by_day = any(one["name"] == DAY for one in fields)
+        new = [one for one in fields if one["name"] in added]
+        _await_columns(api, target, new, filter_column(table), DAY_IS_NONE if by_day else "TRUE")
     return table
 
 
-def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None) -> None:
+def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None, of_no_row: str) -> None:
     """Return when queries know the new columns.
 
     :param filter_by: the column that every query must name, None if none.
+    :param of_no_row: a condition that bounds what is read; TRUE if the table has no day.
     """
     listed = names(one["name"] for one in added)
-    condition = f"{TARGET}.{DAY} = DATE '0001-01-01' AND {any_partition(filter_by, TARGET)}"
+    condition = f"{of_no_row} AND {any_partition(filter_by, TARGET)}"
     columns = names((one["name"] for one in added), TARGET)
     look = f"SELECT {columns} FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 0"
     patience = Patience(COLUMN_WAIT_SECONDS, doubling(0.5, 5.0))

@@ -70,12 +70,16 @@ def _is_ours(commit: dict[str, object]) -> bool:
     return any(str(name).startswith("connect.") for name in commit)
 
 
+_TRUE = ("1", "true", "on", "yes", "y")
+"""What delta-rs takes for true, in any case: ``str_is_truthy`` of its crate ``deltalake_core`` (2026-11)."""
+
+
 def locking_problems(path: str) -> list[str]:
     """Return the environment settings that let two writers overwrite each other's commits; [] if none does."""
     if not path.startswith("s3://"):
         return []
     found = {name.upper(): value.strip().lower() for name, value in os.environ.items()}
-    unsafe = [n for n in ("AWS_S3_ALLOW_UNSAFE_RENAME", "ALLOW_UNSAFE_RENAME") if found.get(n) in ("1", "true", "yes")]
+    unsafe = [n for n in ("AWS_S3_ALLOW_UNSAFE_RENAME", "ALLOW_UNSAFE_RENAME") if found.get(n) in _TRUE]
     disabled = [n for n in ("AWS_CONDITIONAL_PUT", "CONDITIONAL_PUT") if found.get(n) == "disabled"]
     return [
         f"{name}={found[name]!r} in the environment lets two runs overwrite each other's commits to {path} and lose "

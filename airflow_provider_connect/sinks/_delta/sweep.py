@@ -112,7 +112,7 @@ class Sweeper:
         return self.deleted
 
     def listed(self) -> list[str]:
-        """Return the data files that a sweep would delete now, and the folders of attempts that it would bury."""
+        """Return the files that a sweep would delete now."""
         view = self._view()
         if not view.is_mine or not (attempts := self._silent_attempts()):
             return []
@@ -121,10 +121,9 @@ class Sweeper:
         for attempt in attempts:
             files = data.get(attempt, [])
             if self._is_undecided(view, attempt, live, files) or view.attempt(attempt) == SWEPT:
-                found += [path for path in files if path not in live]
-                found.append(attempt_folder(attempt) + "/")
+                found += self._files_of_dead(attempt, [path for path in files if path not in live])
             elif view.attempt(attempt) is not None:
-                found += sorted(set(files) - live - self._kept(view, attempt, files))
+                found += self._files_to_settle(view, attempt, [path for path in files if path not in live])
         return found
 
     def _view(self) -> LedgerView:
@@ -197,12 +196,16 @@ class Sweeper:
 
     def _settle(self, view: LedgerView, attempt: str, files: list[str]) -> None:
         """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
+        self._delete(self._files_to_settle(view, attempt, files))
+        self.folder.write(f"{attempt_folder(attempt)}/{SETTLED}", b"{}")
+
+    def _files_to_settle(self, view: LedgerView, attempt: str, files: list[str]) -> list[str]:
+        """Return which files of a published attempt nobody needs any more."""
         kept = self._kept(view, attempt, files)
-        self._delete(path for path in files if path not in kept)
         control = attempt_folder(attempt)
         marks = (f"{control}/progress-", f"{control}/{PUBLISHING}", *marks_of(attempt))
-        self._delete(file.name for file in self.folder.files(control) if file.name.startswith(marks))
-        self.folder.write(f"{control}/{SETTLED}", b"{}")
+        marked = [file.name for file in self.folder.files(control) if file.name.startswith(marks)]
+        return [*(path for path in files if path not in kept), *marked]
 
     def _kept(self, view: LedgerView, attempt: str, files: list[str]) -> set[str]:
         """Return which of a published attempt's files stay.
@@ -218,12 +221,15 @@ class Sweeper:
         return {file.path for file in manifest.polled.files} | deleted
 
     def _bury(self, attempt: str, files: list[str]) -> None:
-        """Delete all of an attempt that the log has as swept; its manifest first, as nobody can publish the rest."""
-        control = attempt_folder(attempt)
-        self._delete(self.folder.entries([f"{control}/{MANIFEST}"]))
-        self._delete(files)
-        self._delete(file.name for file in self.folder.files(control))
-        self.folder.delete_folder(control)
+        """Delete all of an attempt that the log has as swept."""
+        self._delete(self._files_of_dead(attempt, files))
+        self.folder.delete_folder(attempt_folder(attempt))
+
+    def _files_of_dead(self, attempt: str, files: list[str]) -> list[str]:
+        """Return all files of a dead attempt; its manifest first, as nobody can publish the rest without it."""
+        control = [file.name for file in self.folder.files(attempt_folder(attempt))]
+        manifest = [name for name in control if name == manifest_file(attempt)]
+        return [*manifest, *files, *(name for name in control if name not in manifest)]
 
     def _delete(self, names: Iterable[str]) -> None:
         for name in names:

@@ -11,6 +11,13 @@ from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES,
 
 def connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
     """Say what is wrong with a connection; [] if nothing is. No network."""
+    found = _connection_problems(options, connection)
+    if options.row_security != "refuse" and connection.conn_type != POSTGRES:
+        found.append("row_security: it is for a connection of type postgres")
+    return found
+
+
+def _connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
     about = f"connection {connection.conn_id!r}"
     kind, host = connection.conn_type, connection.host or ""
     if kind == JDBC:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import SourceKind
 from tests.equipment.line_ledger import LineLedger
 
@@ -16,6 +18,7 @@ from tests.equipment.line_ledger import LineLedger
 class TinySource(Source):
     name: ClassVar[str] = "tiny"
     connection_types: ClassVar[tuple[str, ...]] = ("tiny",)
+    row_options: ClassVar[Mapping[str, RowRole]] = {"where": "condition"}
     where: str | None = None
     zone_name: str = "UTC"
     whole: bool = False

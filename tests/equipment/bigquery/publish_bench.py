@@ -86,6 +86,8 @@ class Bench:
         key: StreamKey = KEY,
         ready: Ready | None = None,
         answer: str | None = None,
+        definition: str | None = None,
+        run: str | None = None,
         **changes: Any,
     ) -> PublishPlan:
         """Look into the ledger and stage a day, as an attempt does.
@@ -109,8 +111,12 @@ class Bench:
             seen=before,
             polled_at=NOON,
         )
-        intent = Intent(token=token or f"token-{day}-{number}", run=f"dag/run'{number}/task", clear_number=clear_number)
-        whose: dict[str, Any] = {"key": key, "intent": intent, "answer": answer}
+        run = run or f"dag/run'{number}/task"
+        intent = Intent(token=token or f"token-{day}-{number}", run=run, clear_number=clear_number)
+        whose: dict[str, Any] = {"key": key, "intent": intent, "answer": answer, "definition": definition}
+        if definition is not None:
+            in_force = BigQueryLedger(self.api, self.target, self.ledger, key).definition_in_force()
+            whose["definition_seen"] = in_force and in_force.digest
         publish = Publish(day=manifest.day, manifest=manifest, schema=self.schema, stage="", **whose)
         counts = {"rows_read": len(rows), "duplicates": 1}
         row = row_of(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")

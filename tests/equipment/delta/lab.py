@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
+from airflow_provider_connect.sinks._delta.log import NOTES
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.stage.deleted import DELETED, with_marks
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
@@ -169,6 +170,12 @@ class Lab:
     @property
     def version(self) -> int:
         return DeltaTable(str(self.root)).version()
+
+
+def files_of(root: Path) -> set[str]:
+    """Return the names of all files below a folder, except the note of the newest version: each commit replaces it."""
+    names = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    return {name for name in names if f"{NOTES}/" not in name}
 
 
 def age(folder: Path, days: float = 2) -> None:

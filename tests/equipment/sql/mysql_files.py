@@ -18,11 +18,12 @@ from airflow_provider_connect.demo import server
 WITHOUT = "WITHOUT_MYSQL"
 """Environment variable that lets tests leave MySQL out if it is ``1``. The last line of ``make test`` then says so."""
 PACKAGE = "mysql-server-core"
-RECIPE = f"{PACKAGE} of sid, 1"
+RECIPE = f"{PACKAGE} of sid, 2"
 """Changes when the folder has to be fetched again."""
 _WAY_OUT = f"Run where apt has a mirror of Debian, or leave MySQL out with {WITHOUT}=1"
 _STANZA = re.compile(r"^(\S+):[ \t]*(.*)$", re.MULTILINE)
-_APT_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+/debian/?)\s", re.MULTILINE)
+_APT_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s", re.MULTILINE)
+_MIRROR = re.compile(r"^[a-z+]+://[^/]+/(?!.*security).*debian")
 
 
 def is_left_out() -> bool:
@@ -41,9 +42,17 @@ def mysql_root() -> Path:
     return server.fetched_once(folder, RECIPE, _fetch, saying) / "root"
 
 
+def empty_data() -> Path:
+    """Return a folder with the files of a server without databases: making them takes two seconds."""
+    return mysql_root().with_name("data")
+
+
 def mysqld() -> list[str]:
     """Return the beginning of the command that runs the server."""
-    root = mysql_root()
+    return _mysqld(mysql_root())
+
+
+def _mysqld(root: Path) -> list[str]:
     libraries = next(root.glob("usr/lib/*-linux-gnu*/libc.so.6")).parent
     loader = next(libraries.glob("ld-linux*.so.*"))
     return [
@@ -63,12 +72,13 @@ def mirror(apt: Path = Path("/etc/apt")) -> tuple[str, str]:
         for stanza in re.split(r"\n\s*\n", file.read_text()):
             fields = dict(_STANZA.findall(stanza))
             for uri in fields.get("URIs", "").split():
-                if uri.rstrip("/").endswith("/debian"):
+                if _MIRROR.search(uri):
                     return uri, fields.get("Signed-By", "")
     for file in [apt / "sources.list", *sorted(apt.glob("sources.list.d/*.list"))]:
-        if file.exists() and (line := _APT_LINE.search(file.read_text())):
-            signed = re.search(r"signed-by=(\S+)", line["options"] or "")
-            return line["uri"], signed[1] if signed else ""
+        for line in _APT_LINE.finditer(file.read_text()) if file.exists() else ():
+            if _MIRROR.search(line["uri"]):
+                signed = re.search(r"signed-by=(\S+)", line["options"] or "")
+                return line["uri"], signed[1] if signed else ""
     raise RuntimeError(f"the tests need MySQL, and apt of this machine has no mirror of Debian. {_WAY_OUT}")
 
 
@@ -105,3 +115,21 @@ def _fetch(folder: Path) -> None:
     for package in sorted((work / "debs").glob("*.deb")):
         server.run(["dpkg-deb", "-x", str(package), str(folder / "root")], f"unpacking {package.name}")
     shutil.rmtree(work)
+    _make_data(folder)
+
+
+def _make_data(folder: Path) -> None:
+    """Make the files that every server begins with. Each makes its own name and certificate when it starts."""
+    data = folder / "data"
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    small = ["--innodb-redo-log-capacity=8M", f"--datadir={data}", "--initialize-insecure"]
+    server.run([*_mysqld(folder / "root"), *small, *user], "making MySQL's files")
+    for file in [data / "auto.cnf", *data.glob("*.pem")]:
+        file.unlink()
+    for path in [data, *data.rglob("*")]:  # so that they can be copied by whoever runs the server
+        path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+
+
+if __name__ == "__main__":
+    if not is_left_out():
+        mysql_root()

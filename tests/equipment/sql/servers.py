@@ -18,7 +18,7 @@ import psutil
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.demo import server
 from tests.equipment.programs import program
-from tests.equipment.sql.mysql_files import mysqld
+from tests.equipment.sql.mysql_files import empty_data, mysqld
 from tests.equipment.stores.nobody import NOBODY
 
 START_SECONDS = 60
@@ -185,7 +185,7 @@ class PostgreSQLServer(DatabaseServer):
             "full_page_writes": "off",
             "synchronous_commit": "off",
             "shared_buffers": "32MB",
-            "max_connections": "40",
+            "max_connections": "80",
             # What an administrator may have chosen, and a reader must not depend on.
             "timezone": "Asia/Kolkata",
             "datestyle": "SQL, DMY",
@@ -215,20 +215,6 @@ class PostgreSQLServer(DatabaseServer):
             dbname=database or "postgres",
             autocommit=True,
         )
-
-
-class StandbyServer(PostgreSQLServer):
-    """A hot standby of a running PostgreSQL, which it copies first."""
-
-    primary: DatabaseServer
-
-    def making(self) -> list[str]:
-        copy = program("pg_basebackup", "postgresql")
-        place = ["-h", "127.0.0.1", "-p", str(self.primary.port), "-U", "admin", "-D", str(self.folder / "data")]
-        return ["env", f"PGPASSWORD={ADMIN_PASSWORD}", copy, *place, "-R", "-c", "fast"]
-
-    def prepare(self) -> None:
-        """Do nothing: its users are its primary's."""
 
 
 class MySQLProtocolServer(DatabaseServer):
@@ -312,34 +298,8 @@ class MySQLServer(MySQLProtocolServer):
         return f"SELECT n FROM (WITH RECURSIVE numbers AS ({numbers}) SELECT n FROM numbers) AS numbers"
 
     def making(self) -> list[str]:
-        return [
-            *mysqld(),
-            f"--datadir={self.folder / 'data'}",
-            "--innodb-redo-log-capacity=8M",
-            "--initialize-insecure",
-        ]
+        return ["cp", "-r", str(empty_data()), str(self.folder / "data")]
 
     def running(self) -> list[str]:
         small = ["--innodb-redo-log-capacity=8M", "--performance-schema=OFF", "--mysqlx=OFF"]
         return [*mysqld(), *self.flags(), *small, "--cte-max-recursion-depth=100000000"]
-
-
-class ReplicatedServer(MariaDBServer):
-    """MariaDB with a log that replicas can follow; :meth:`follow` makes one of it."""
-
-    def running(self) -> list[str]:
-        flags = [flag for flag in super().running() if flag != "--skip-log-bin"]
-        return [*flags, "--log-bin=log", f"--server-id={self.port}"]
-
-    def follow(self, primary: DatabaseServer) -> None:
-        """Replicate what another server does from now on."""
-        (file, position, *_), *_ = primary.run(
-            "CREATE USER replica@'127.0.0.1' IDENTIFIED BY 'replica'",
-            "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'",
-            "SHOW MASTER STATUS",
-        )
-        self.run(
-            f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {primary.port}, MASTER_USER = 'replica', "
-            f"MASTER_PASSWORD = 'replica', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {position}",
-            "START SLAVE",
-        )

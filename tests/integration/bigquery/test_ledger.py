@@ -22,7 +22,7 @@ from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from tests.equipment.bigquery.publish_bench import KEY, Bench, row
 
 pytestmark = pytest.mark.slow
-LATER = ("checks", "answer", "erased", "tables", "span_number", "span")
+LATER = ("checks", "answer", "erased", "tables", "span_number", "span", "definition")
 """Columns that earlier versions did not make."""
 
 

@@ -21,6 +21,7 @@ from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD
 from airflow_provider_connect.sinks._bigquery.erasing import eraser
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, Bench, Target
+from airflow_provider_connect.testing.definitions import DefinitionCases
 from airflow_provider_connect.testing.differences import DifferencesCases
 from airflow_provider_connect.window import ONE_DAY
 
@@ -142,6 +143,18 @@ def test_of_two_attempts_the_later_one_changes_no_table(lake: Lake) -> None:
 
 def test_what_a_reload_changes_is_counted_over_all_tables(lake: Lake) -> None:
     DifferencesCases().test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(lake.bench)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        DefinitionCases.test_a_published_day_keeps_the_definition_that_it_was_loaded_with,
+        DefinitionCases.test_a_publish_that_did_not_see_the_definition_in_force_is_refused,
+        DefinitionCases.test_an_erase_leaves_the_day_s_definition_and_the_one_in_force,
+    ],
+)
+def test_the_ledger_of_the_head_keeps_definitions_of_days_in_all_tables(lake: Lake, case: Any) -> None:
+    case(DefinitionCases(), lake.bench)
 
 
 def test_people_are_erased_from_all_tables_and_the_next_publish_replaces_what_stayed(

@@ -59,17 +59,17 @@ def is_postgres(own: OwnDatabase) -> bool:
     return own.server.conn_type == "postgres"
 
 
-def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(every: OwnDatabase) -> None:
-    for change, said in CHANGES[every.server.conn_type]:
-        make(every)
-        with WHOLE.open(every.connection()) as poller:
+def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(either: OwnDatabase) -> None:
+    for change, said in CHANGES[either.server.conn_type]:
+        make(either)
+        with WHOLE.open(either.connection()) as poller:
             (part,) = poller.plan([DAY])
-            every.run(f"ALTER TABLE t {change}")
+            either.run(f"ALTER TABLE t {change}")
             with pytest.raises(PlanGoneError, match=said) as caught:
                 polled(poller, part)
         assert "next try" in str(caught.value)
         if "other" not in change:
-            assert len(polled_day(WHOLE, every.connection(), DAY)) == 1, change
+            assert len(polled_day(WHOLE, either.connection(), DAY)) == 1, change
 
 
 def test_what_came_after_the_plan_is_left_for_the_next(every: OwnDatabase) -> None:
@@ -134,26 +134,26 @@ def test_a_table_that_was_rewritten_while_the_read_waited_for_it_is_not_empty(
     assert len(polled_day(WHOLE, postgresql.connection(), DAY)) == 500
 
 
-def test_a_table_that_took_the_name_while_the_read_waited_for_it_has_all_its_rows(mariadb: OwnDatabase) -> None:
+def test_a_table_that_took_the_name_while_the_read_waited_for_it_has_all_its_rows(mysql_like: OwnDatabase) -> None:
     """As tools for changes online end: the new table's rows are younger than the transaction that waits."""
-    make(mariadb)
-    mariadb.run("CREATE TABLE made LIKE t")
-    connection, found = mariadb.connection(), list[Any]()
-    waiting = f"SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%' AND db = '{mariadb.name}'"  # noqa: E501
+    make(mysql_like)
+    mysql_like.run("CREATE TABLE made LIKE t")
+    connection, found = mysql_like.connection(), list[Any]()
+    waiting = f"SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%' AND db = '{mysql_like.name}'"  # noqa: E501
     with (
         WHOLE.open(connection) as poller,
-        closing(mariadb.server.admin(mariadb.name)) as writer,
-        closing(mariadb.server.admin(mariadb.name)) as other,
+        closing(mysql_like.server.admin(mysql_like.name)) as writer,
+        closing(mysql_like.server.admin(mysql_like.name)) as other,
     ):
         (part,) = poller.plan([DAY])
         writer.cursor().execute("LOCK TABLES t WRITE")
         reading = threading.Thread(target=lambda: found.append(outcome(poller, part)))
         reading.start()
-        wait_until(lambda: mariadb.run(waiting) == [(1,)])
-        mariadb.run("INSERT INTO made SELECT seq, seq, 'y', NULL FROM seq_1_to_500")
+        wait_until(lambda: mysql_like.run(waiting) == [(1,)])
+        mysql_like.run(f"INSERT INTO made SELECT n, n, 'y', NULL FROM ({mysql_like.series(500)}) AS s")
         swap = threading.Thread(target=other.cursor().execute, args=["RENAME TABLE t TO other, made TO t"])
         swap.start()
-        wait_until(lambda: mariadb.run(waiting) == [(2,)])
+        wait_until(lambda: mysql_like.run(waiting) == [(2,)])
         writer.cursor().execute("UNLOCK TABLES")
         swap.join()
         reading.join()

@@ -111,9 +111,9 @@ def test_what_a_try_froze_before_the_table_was_altered_is_not_published_after_it
     assert [row["c"] for row in loads.rows()] == [7]
 
 
-def test_values_of_the_edge_are_the_same_in_delta(either: OwnDatabase, tmp_path: Path) -> None:
+def test_values_of_the_edge_are_the_same_in_delta(every: OwnDatabase, tmp_path: Path) -> None:
     digits = "12345678901234567890.123456789012345678"
-    if either.server.conn_type == "postgres":
+    if every.server.conn_type == "postgres":
         columns = "d numeric(38,18), u numeric(20), x bytea, s text"
         values = f"{digits}, 18446744073709551615, '\\x0000ff', E'a\\\\\"b\\n'"
         text = 'a\\"b\n'
@@ -121,9 +121,9 @@ def test_values_of_the_edge_are_the_same_in_delta(either: OwnDatabase, tmp_path:
         columns = "d decimal(38,18), u bigint unsigned, x longblob, s longtext"
         values = f"{digits}, 18446744073709551615, x'0000ff', 'a\\\\\"b\\n\\0'"
         text = 'a\\"b\n\0'
-    either.run(f"CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL, {columns})")
-    either.run(f"INSERT INTO t VALUES (1, '2026-10-05 12:00:00', {values})", "INSERT INTO t (id, at) VALUES (2, '2026-10-05 13:00:00')")  # fmt: skip  # noqa: E501
-    loads = Loads(either, tmp_path)
+    every.run(f"CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL, {columns})")
+    every.run(f"INSERT INTO t VALUES (1, '2026-10-05 12:00:00', {values})", "INSERT INTO t (id, at) VALUES (2, '2026-10-05 13:00:00')")  # fmt: skip  # noqa: E501
+    loads = Loads(every, tmp_path)
     assert outcome(loads.run(DAYS[0])) == ("", "")
     found = [tuple(row[name] for name in "duxs") for row in loads.rows()]
     assert found == [(Decimal(digits), Decimal(2**64 - 1), b"\0\0\xff", text), (None, None, None, None)]

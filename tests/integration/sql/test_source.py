@@ -71,8 +71,8 @@ def test_chunks_see_one_state_however_the_table_changes_meanwhile(postgresql: Ow
     assert held == (0,)
 
 
-def test_mariadb_is_one_stream_unless_chunks_are_asked_for(mariadb: OwnDatabase) -> None:
-    connection = lines(mariadb)
+def test_mysql_is_one_stream_unless_chunks_are_asked_for(mysql_like: OwnDatabase) -> None:
+    connection = lines(mysql_like)
     found = {}
     for asked, consistency in ((None, "snapshot"), (4, "chunk")):
         source = SqlSource(conn_id=connection.conn_id, table="book_lines", snapshot="replace", consistency=consistency)
@@ -109,6 +109,7 @@ KEYS = {
     "mysql": {
         "decimal(12,2)": "n / 8.0",
         "date": "date_add('2000-01-01', interval n day)",
+        "varchar(40)": "concat(char(64 + n % 30), 'é', n)",
         "varchar(40) COLLATE utf8mb4_general_ci": "concat(char(64 + n % 30), '''', '\\\\', n)",
     },
 }

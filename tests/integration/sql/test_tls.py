@@ -10,13 +10,14 @@ import pytest
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.http.authority import Authority
-from tests.equipment.sql.servers import DatabaseServer, MariaDBServer, PostgreSQLServer
+from tests.equipment.sql.fixtures import NEEDS_MYSQL
+from tests.equipment.sql.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgreSQLServer
 
 pytestmark = pytest.mark.slow
 
 ENCRYPTED = {
-    "postgres": "SELECT ssl::int FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
-    "mysql": "SELECT variable_value <> '' FROM information_schema.session_status WHERE variable_name = 'Ssl_cipher'",
+    "postgres": "SELECT 'Ssl', version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl",
+    "mysql": "SHOW STATUS LIKE 'Ssl_version'",
 }
 
 
@@ -26,7 +27,7 @@ def extra(conn_type: str, authority: Path) -> dict[str, Any]:
     return {"ssl": {"ca": str(authority)}}
 
 
-@pytest.mark.parametrize("kind", [PostgreSQLServer, MariaDBServer])
+@pytest.mark.parametrize("kind", [PostgreSQLServer, MariaDBServer, pytest.param(MySQLServer, marks=NEEDS_MYSQL)])
 def test_only_the_server_that_is_trusted_is_read(kind: type[DatabaseServer], tmp_path: Path) -> None:
     ours, others = Authority("ours"), Authority("others")
     for name, authority in (("ours", ours), ("others", others)):
@@ -41,4 +42,4 @@ def test_only_the_server_that_is_trusted_is_read(kind: type[DatabaseServer], tmp
                 )
         trusted = server.connection("shop", extra=extra(server.conn_type, tmp_path / "ours"))
         with open_database(trusted, application_name="tests") as database:
-            assert database.one(ENCRYPTED[server.conn_type]) == (1,)
+            assert database.one(ENCRYPTED[server.conn_type])[1].startswith("TLSv1.")

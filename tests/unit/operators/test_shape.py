@@ -11,7 +11,7 @@ from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes import Condition, Constant, Drop, Filter, Mask
-from tests.equipment.airflow.connectors import TinyLedger
+from tests.equipment.airflow.connectors import TinyLedger, TinySource
 from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task
 
 BIG = Filter(where=Condition(column="amount", operator="at_least", value=100))
@@ -71,6 +71,33 @@ def test_their_text_may_be_a_template_and_the_run_shows_what_it_became(ready: Sp
     assert ready.seen["job"]["shape"][0]["constant"]["value"] == "scheduled__2026-10-06"
     assert isinstance(shown, list)
     assert shown[0]["constant"]["value"] == "scheduled__2026-10-06"
+
+
+def test_templates_are_the_same_part_of_the_definition_each_day(ready: SparkSubmit, ledger: TinyLedger) -> None:
+    parts = []
+    for day in ("2026-10-05", "2026-10-06"):
+        source = TinySource(conn_id="tiny_default", where="day = '{{ ds }}'")
+        task = Task(ledger, source=source, shape=[Constant(column="day", value="{{ ds }}", type="STRING"), MASK])
+        task.operator.render_template_fields({**task.context, "ds": day})
+        task.run()
+        assert ready.seen["job"]["source"]["where"] == f"day = '{day}'"
+        parts.append(ready.seen["job"]["definition"])
+    assert parts[0] == parts[1]
+    assert parts[0]["narrowing"]["where"].startswith("day = … #")
+    assert parts[0]["shapes"]["shape"].startswith("constant → mask #")
+    assert parts[0]["shapes"]["mask keys"] not in ("none", "", KEY)
+
+
+def test_another_key_of_a_mask_is_another_part_of_the_definition(
+    ready: SparkSubmit, ledger: TinyLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = []
+    for key in (KEY, KEY[::-1]):
+        monkeypatch.setenv("AIRFLOW_CONN_MASK_KEY", json.dumps({"conn_type": "generic", "password": key}))
+        Task(ledger, shape=[MASK]).run()
+        parts.append(ready.seen["job"]["definition"]["shapes"])
+    assert parts[0]["shape"] == parts[1]["shape"]
+    assert parts[0]["mask keys"] != parts[1]["mask keys"]
 
 
 def test_what_a_template_became_is_checked_with_source_and_sink(ready: SparkSubmit, ledger: TinyLedger) -> None:

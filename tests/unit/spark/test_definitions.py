@@ -11,10 +11,13 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent, Ledger, Publisher, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.spark.definitions import DefinitionGuard
+from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.notes import (
     Acceptance,
     Resumption,
@@ -116,6 +119,14 @@ def test_another_task_with_another_narrowing_is_refused_before_it_polls(shop: Sh
     assert shop.rows() == ["signup-5"]
 
 
+def test_a_refusal_names_nobody_rather_than_the_wrong_task(shop: Shop) -> None:
+    shop.run(MONDAY, task="one", **BY_DAY)
+    shop.run(TUESDAY, task="other", **BY_DAY)
+    said = refusal(shop.run(WEDNESDAY, task="one", **BY_DAY, **SIGNUPS))
+    assert "The days there were loaded by another task" in said
+    assert "/one" not in said
+
+
 def test_mapped_tasks_are_tasks_of_their_own(shop: Shop) -> None:
     assert shop.run(MONDAY, task="load[0]", **BY_DAY, **SIGNUPS).failure is None
     assert "where was" in refusal(shop.run(TUESDAY, task="load[1]", **BY_DAY, **VIEWS))
@@ -199,6 +210,29 @@ def test_days_before_definitions_are_told_of_once(tmp_path: Path) -> None:
     assert shop.run(WEDNESDAY, **BY_DAY, **SIGNUPS).warnings == ()
 
 
+@pytest.mark.parametrize("identifies_by_key", [True, False])
+def test_a_key_that_an_earlier_version_made_otherwise_is_refused_where_rows_are_kept_by_it(
+    shop: Shop, identifies_by_key: bool
+) -> None:
+    shop.run(MONDAY, **BY_DAY)
+    forget_definitions(shop)
+    source = SqlSource(conn_id="shop", table="orders", **BY_DAY)
+    now = StreamDefinition(key=("cust: n", "doc: t"))
+    guard = DefinitionGuard(
+        now,
+        source,
+        shop.publisher,
+        Intent(token="t", run="dag/r/load"),
+        identifies_by_key=identifies_by_key,
+        earlier=now.model_copy(update={"key": ("cust: n",)}),
+    )
+    if not identifies_by_key:
+        guard.admit()
+        return
+    with pytest.raises(ConfigError, match=r"the key was \(cust: n\), and is \(cust: n, doc: t\).*Set key= as before"):
+        guard.admit()
+
+
 def forget_definitions(shop: Shop) -> None:
     """Leave the table as an earlier version of this package would have left it."""
     log = shop.path / "_delta_log"
@@ -271,3 +305,15 @@ class TestAlarm:
         shop.order(WEDNESDAY, "newer")
         assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
         assert sum(row.startswith("new") for row in shop.rows()) == loaded
+
+
+def test_superseded_days_of_a_snapshot_are_not_to_be_loaded_again(tmp_path: Path) -> None:
+    """Their reload would be refused, so that the list of them never ended."""
+    shop = Shop(tmp_path)
+    shop.order(MONDAY, "signup", "login")
+    shop.run(MONDAY, snapshot="replace")
+    shop.run(TUESDAY, snapshot="replace")
+    report = shop.run(WEDNESDAY, snapshot="replace", where="event = 'signup'")
+    text = " ".join([*report.warnings, *(warning for day in report.days for warning in day.warnings)])
+    assert "Loaded otherwise: 1 of 1 published days" in text
+    assert f"airflow connect plan dag load --changed --days {TUESDAY}..{TUESDAY}" in text

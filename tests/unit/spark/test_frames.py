@@ -141,11 +141,17 @@ def test_a_task_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cluster_in_another_zone_is_refused() -> None:
-    def cluster(options: str) -> Any:
+    def cluster(options: str, master: str = "yarn") -> Any:
         zone = SimpleNamespace(setDefault=lambda _: None, getTimeZone=lambda name: name)
         jvm = SimpleNamespace(java=SimpleNamespace(util=SimpleNamespace(TimeZone=zone)))
-        return SimpleNamespace(master="yarn", _jvm=jvm, getConf=lambda: {"spark.executor.extraJavaOptions": options})
+        return SimpleNamespace(master=master, _jvm=jvm, getConf=lambda: {"spark.executor.extraJavaOptions": options})
 
     with pytest.raises(ConfigError, match=r"Duser\.timezone=UTC"):
         frames._use_utc(cluster("-Xmx1g"))
+    with pytest.raises(ConfigError, match=r"Duser\.timezone=UTC"):  # the JVM takes the last one
+        frames._use_utc(cluster("-Duser.timezone=UTC -Duser.timezone=US/Pacific"))
+    with pytest.raises(ConfigError, match=r"Duser\.timezone=UTC"):  # its executors are other JVMs
+        frames._use_utc(cluster("-Xmx1g", "local-cluster[2,1,1024]"))
     frames._use_utc(cluster("-Xmx1g -Duser.timezone=UTC"))
+    frames._use_utc(cluster("-Duser.timezone=US/Pacific -Duser.timezone=UTC"))
+    frames._use_utc(cluster("-Xmx1g", "local[2]"))

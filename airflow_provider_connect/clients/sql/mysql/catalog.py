@@ -22,13 +22,18 @@ LAG_OF_MARIADB = "SHOW ALL SLAVES STATUS"
 
 
 def columns(schema: str, table: str) -> str:
-    """Return the query for name, type, nullability and whether it is generated."""
+    """Return the query for name, type, nullability, whether it is generated, and a text's character set."""
     return f"""
-SELECT column_name, column_type, is_nullable, extra LIKE '%GENERATED%' AND extra NOT LIKE '%DEFAULT_GENERATED%'
+SELECT column_name, column_type, is_nullable, extra LIKE '%GENERATED%' AND extra NOT LIKE '%DEFAULT_GENERATED%',
+  character_set_name
 FROM information_schema.columns
 WHERE table_schema = {schema} AND table_name = {table}
 ORDER BY ordinal_position
 """
+
+
+CHARSETS = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
+"""Name of the character set by a collation's number. MariaDB leaves out those of Unicode 14."""
 
 
 def checks(schema: str, table: str) -> str:

@@ -18,11 +18,25 @@ if TYPE_CHECKING:
 
 MOST_DIGITS = 38
 """What Arrow's decimal128, Spark and Delta hold."""
+_CHARSET = re.compile(r" character set (\w+)$")
+UNKNOWN = "unknown"
+"""Character set of a text whose set the server does not tell."""
+_WITHIN_UNICODE = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
+"""Character sets of which Unicode has every character. MySQL's latin1 has 256, and ucs2 takes halves of pairs."""
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
 
 _PLAIN = "ifnull({column}, '')"
 # One item of bytes would make the whole line bytes, and then nothing is converted: so every text is, by name.
 _TEXT = """ifnull(concat('"', replace(convert({column} using utf8mb4), '"', '""'), '"'), '')"""
+# The server makes a question mark, or U+FFFD, of what has no counterpart in Unicode. Then 0xFF takes the text's place:
+# it is no UTF-8, so the reader refuses it, and names column and row.
+_CONVERTED = "convert({column} using utf8mb4)"
+_MARKS = "char_length({text}) - char_length(replace({text}, '?', ''))"
+_WHOLE_TEXT = (
+    f"if(locate('?', cast({_CONVERTED} as binary)) > 0"
+    f" and {_MARKS.replace('{text}', _CONVERTED)} <> {_MARKS.replace('{text}', '{column}')}"
+    f" or locate(x'EFBFBD', cast({_CONVERTED} as binary)) > 0, x'FF', cast({_TEXT} as binary))"
+)
 _DIGITS = """ifnull(concat('"', hex({column}), '"'), '')"""
 # The server prints six digits of a FLOAT, and all of a DOUBLE, which it is when multiplied by one.
 _FLOAT = "ifnull({column} * 1e0, '')"
@@ -56,6 +70,20 @@ _ADVICE = {
 }
 
 
+_LOST_CHARACTERS = (
+    "a character of {charset} that Unicode does not have? Read its bytes with a query that selects "
+    "cast(column as binary)"
+)
+
+
+def base_of(kind: str, charset: str | None) -> str:
+    """Return what decides how a column is read: its type, and a character set that Unicode does not cover.
+
+    :param charset: its name; None if the column holds no text.
+    """
+    return kind if charset is None or charset in _WITHIN_UNICODE else f"{kind} character set {charset}"
+
+
 def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
     """Return how to read a column.
 
@@ -67,7 +95,7 @@ def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
     found = _TYPE.match(column.base)
     name = found["name"] if found else ""
     nullable = column.is_nullable
-    form, read_type, kind = _TEXT, pa.string(), pa.string()
+    form, read_type, kind, advice = _TEXT, pa.string(), pa.string(), _ADVICE.get(name, "")
     if name in _BYTES:
         form, kind = _DIGITS, pa.binary()
     elif name in _DATES:
@@ -78,6 +106,8 @@ def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
     elif name not in _TEXTS:
         form, kind = _number(column, found, choices)
         read_type = kind
+    elif charset := _CHARSET.search(column.base):
+        form, advice = _WHOLE_TEXT, _LOST_CHARACTERS.format(charset=charset[1])
     return ReadColumn(
         column.name,
         column.type,
@@ -87,7 +117,7 @@ def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
         form="hex" if name in _BYTES else "plain",
         is_nullable=nullable,
         is_json=name == "json",
-        advice=_ADVICE.get(name, ""),
+        advice=advice,
     )
 
 

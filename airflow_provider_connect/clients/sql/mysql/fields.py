@@ -21,6 +21,8 @@ _BIT = 16
 _CHAR = 254
 _UUID_BYTES = 36 * 4
 """Length of a UUID's text in utf8mb4, every session's character set."""
+QUERIED_TEXTS = {"longtext", "enum", "set"}
+"""Types of a query's texts, which have a character set."""
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
 
 

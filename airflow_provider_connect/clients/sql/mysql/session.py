@@ -22,11 +22,12 @@ from airflow_provider_connect.clients.sql.database import (
     Table,
 )
 from airflow_provider_connect.clients.sql.mysql import catalog
-from airflow_provider_connect.clients.sql.mysql.columns import read_column
+from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN, base_of, read_column
 from airflow_provider_connect.clients.sql.mysql.connection import arguments, problems, secrets
 from airflow_provider_connect.clients.sql.mysql.errors import connecting_error, sql_error
-from airflow_provider_connect.clients.sql.mysql.fields import type_name
-from airflow_provider_connect.clients.sql.mysql.stream import stream
+from airflow_provider_connect.clients.sql.mysql.fields import QUERIED_TEXTS, type_name
+from airflow_provider_connect.clients.sql.mysql.stream import stream, warnings_raised
+from airflow_provider_connect.clients.sql.mysql.warnings import require_whole_values
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 
 if TYPE_CHECKING:
@@ -46,9 +47,11 @@ _SETTINGS = {
     "sql_mode": "''",
     "time_zone": "'+00:00'",
     "sql_select_limit": "18446744073709551615",
+    "sql_notes": "0",
     "net_write_timeout": "3600",
     "wait_timeout": "86400",
 }
+_MOST_BYTES = (1 << 64) - 1
 
 
 class MySQL(Database):
@@ -59,6 +62,7 @@ class MySQL(Database):
     """
 
     shares_snapshots = False
+    queried_uuids_were_texts = True
 
     def __init__(self, connect: Connect, place: str, comment: str) -> None:
         self._connect = connect
@@ -114,7 +118,12 @@ class MySQL(Database):
         )
         settings = ", ".join(f"{name} = {value}" for name, value in _SETTINGS.items())
         self._rows(f"SET SESSION {settings}, {timeout}", "setting up the session")
+        # By now sql_mode takes a number that is too large for the greatest one there is.
+        self._rows(f"SET SESSION group_concat_max_len = {_MOST_BYTES}", "setting up the session")
         self._rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
+        if not self._is_mariadb:
+            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
+                self._rows(catalog.FRESH, "setting up the session")
 
     @property
     def version(self) -> str:
@@ -138,7 +147,13 @@ class MySQL(Database):
             ):
                 rows.execute(self.select("*", self.relation(what), limit=0))
                 fields = [(field.name, type_name(field)) for field in rows.fields]
-            return [SqlColumn(name, kind, kind) for name, kind in fields]
+            charsets = (
+                self._charsets(what) if any(kind in QUERIED_TEXTS for _, kind in fields) else [None] * len(fields)
+            )
+            return [
+                SqlColumn(name, kind, base_of(kind, charset if kind in QUERIED_TEXTS else None))
+                for (name, kind), charset in zip(fields, charsets, strict=True)
+            ]
         found = self._rows(catalog.columns(self._schema(what), self.literal(what.name)), f"describing {what.name!r}")
         if not found:
             raise ConfigError(
@@ -147,9 +162,34 @@ class MySQL(Database):
             )
         documents = self._documents(what) if self._is_mariadb else set()
         return [
-            SqlColumn(name, kind, "json" if name in documents else kind, nullable == "YES", bool(made))
-            for name, kind, nullable, made in found
+            SqlColumn(
+                name, kind, "json" if name in documents else base_of(kind, charset), nullable == "YES", bool(made)
+            )
+            for name, kind, nullable, made, charset in found
         ]
+
+    def require_all_columns(self, table: Table) -> None:
+        """Ask for every column, and no row: the information schema hides those that the user may not read."""
+        doing = f"asking for every column of {table.name!r}"
+        try:
+            self._rows(self.select("*", self.relation(table), limit=0), doing)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}: the server hides the columns that the user may not read, so they would be missing in "
+                "silence. Grant SELECT on the whole table, or name the columns to read with columns="
+            ) from None
+
+    def _charsets(self, query: Query) -> list[str | None]:
+        """Return the character set of each column of a query. The server tells it where it does not convert texts."""
+        self._rows("SET SESSION character_set_results = NULL", "describing the query")
+        try:
+            with self._told("describing the query"), contextlib.closing(stream(self._session)) as rows:
+                rows.execute(self.select("*", self.relation(query), limit=0))
+                numbers = [field.charsetnr for field in rows.fields]
+        finally:
+            self._rows("SET SESSION character_set_results = utf8mb4", "describing the query")
+        names: dict[int, str] = dict(self._rows(catalog.CHARSETS, "asking for the character sets"))
+        return [names.get(number, UNKNOWN) for number in numbers]
 
     def _documents(self, table: Table) -> set[str]:
         """Return the columns whose text MariaDB checks to be JSON: its JSON is a text with a constraint."""
@@ -186,9 +226,6 @@ class MySQL(Database):
     def counter(self, table: Table, column: str) -> Counter | None:
         """Return the AUTO_INCREMENT of a column."""
         doing = f"asking for the AUTO_INCREMENT of {table.name!r}"
-        if not self._is_mariadb:
-            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
-                self._rows(catalog.FRESH, doing)
         found = self._rows(catalog.counter(self._schema(table), self.literal(table.name), self.literal(column)), doing)
         if not found:
             return None
@@ -284,6 +321,9 @@ class MySQL(Database):
                         f"{self._place}: reading rows: {sent:,} lines came, and they hold {converter.rows:,} rows"
                     )
                 self._is_reading = False
+                if count := warnings_raised(rows):
+                    listed = self._rows("SHOW WARNINGS", "asking for the server's warnings")
+                    require_whole_values([number for _, number, _ in listed], count, self._place)
             except pymysql.MySQLError:
                 self._is_reading = False  # the server has ended it
                 raise

@@ -33,6 +33,11 @@ def stream(session: pymysql.Connection[Any]) -> Any:
     return _type()(session)
 
 
+def warnings_raised(rows: Any) -> int:
+    """Return how many warnings the statement of a :func:`stream` raised. The server tells it after the last row."""
+    return int(rows._result.warning_count)
+
+
 def whole_rows(ahead: bytes, number: int) -> tuple[list[bytes], int]:
     """Return the rows of one text at the beginning of what has arrived, and how many bytes they take.
 

@@ -28,6 +28,10 @@ _ADVICE = {
     "time without time zone": f"24:00:00? {_AS_TEXT}",
     "numeric": "NaN or an infinity? decimals='string' and 'double' keep them",
 }
+_ANY_BYTES = (
+    "bytes that are no UTF-8, which a database in SQL_ASCII takes? Read them as bytes with a query that selects "
+    "convert_to(column, 'SQL_ASCII')"
+)
 _JSON = ("json", "jsonb")
 
 
@@ -82,6 +86,13 @@ def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
         # By the server, which refuses what no double can hold: Arrow would make an infinity of it.
         read = read._replace(expression=f"{read.expression}::double precision")
     return read._replace(read_type=kind, type=kind)
+
+
+def with_bytes_advice(column: ReadColumn) -> ReadColumn:
+    """Return how a text of a database in SQL_ASCII is read: its advice tells of bytes that are no UTF-8."""
+    import pyarrow as pa
+
+    return column._replace(advice=_ANY_BYTES) if column.read_type == pa.string() and column.form == "plain" else column
 
 
 def _number(base: str, choices: Choices) -> pa.DataType:

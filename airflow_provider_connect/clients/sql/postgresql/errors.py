@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     import psycopg
 
 _CANCELED = "57014"
+_REFUSED_BY_POLICY = "check_enable_rls"
+"""The server's function that refuses a cut answer. Its text comes in the server's language, this name does not.
+
+https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/misc/rls.c (2026-11)
+"""
 # The longest beginning of a code counts.
 _TYPES: dict[str, type[ConnectError]] = {
     "0A": ConfigError,  # not supported, by this version or on a standby
@@ -33,11 +38,14 @@ _TYPES: dict[str, type[ConnectError]] = {
     "F0": ConfigError,
 }
 _ADVICE = {
+    "22021": "a text holds bytes that are no UTF-8: read it as bytes, with convert_to(column, 'SQL_ASCII') in a query",
+    "22P05": "a text holds a character that Unicode does not have: read it as bytes, with "
+    "convert_to(column, getdatabaseencoding()) in a query",
     "25006": "the SQL writes, and this session may only read",
     "40001": "the rows were changed or vacuumed under a query on a standby: try again, or raise "
     "max_standby_streaming_delay there",
     "40P01": "two sessions waited for each other, and the server chose this one to end: try again",
-    "42501": "grant the user SELECT",
+    "42501": "grant the user SELECT, or name the columns that the user may read with columns=",
     "53300": "the server has no connection left for us: lower parallel reads, or try later",
     "55P03": "another session holds a lock on the table, as ALTER TABLE does: try again when that has ended",
     "57P03": "the server starts or recovers",
@@ -76,6 +84,12 @@ def sql_error(error: psycopg.Error, doing: str, *, is_cancelled: bool = False) -
         return DeadlineError(
             f"{doing}: PostgreSQL ended the statement (SQLSTATE {code}), for its time or by an administrator's hand: "
             "read less at once, allow the statement more time, or see whether somebody holds a lock on the table"
+        )
+    if error.diag.source_function == _REFUSED_BY_POLICY:
+        return ConfigError(
+            f"{doing}: row level security hides rows of a table from this user, so PostgreSQL refuses the read "
+            f"(SQLSTATE {code}: {without_tokens(error.diag.message_primary or '')}). Read as a role with BYPASSRLS. If "
+            "the stream is to have no more than the rows that the user may see, set row_security='accept'"
         )
     kind = next((_TYPES[code[:length]] for length in (5, 2) if code[:length] in _TYPES), RetriableError)
     told = f": {without_tokens(error.diag.message_primary or '')}" if code.startswith(_TOLD_CLASSES) else ""

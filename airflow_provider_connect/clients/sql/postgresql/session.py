@@ -17,11 +17,12 @@ from airflow_provider_connect.clients.sql.database import (
     Limits,
     Query,
     ReadColumn,
+    RowSecurity,
     SqlColumn,
     Table,
 )
 from airflow_provider_connect.clients.sql.postgresql import catalog
-from airflow_provider_connect.clients.sql.postgresql.columns import read_column
+from airflow_provider_connect.clients.sql.postgresql.columns import read_column, with_bytes_advice
 from airflow_provider_connect.clients.sql.postgresql.connection import parameters, problems, secrets
 from airflow_provider_connect.clients.sql.postgresql.errors import connecting_error, sql_error
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
@@ -48,6 +49,8 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }
+_ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
+"""``off`` turns no policy off: the server refuses a statement whose rows a policy would cut."""
 _GONE_AFTER = "10s"
 """How soon a server that computes notices that its client is gone."""
 
@@ -66,7 +69,9 @@ class PostgreSQL(Database):
         self._is_cancelled = False
 
     @classmethod
-    def open(cls, connection: Connection, application_name: str, limits: Limits) -> Self:
+    def open(
+        cls, connection: Connection, application_name: str, limits: Limits, row_security: RowSecurity = "refuse"
+    ) -> Self:
         """Open a session: see :func:`.opening.open_database`."""
         try:
             import psycopg
@@ -84,14 +89,17 @@ class PostgreSQL(Database):
             raise connecting_error(error, place, secrets(connection)) from None
         opened = cls(session, place)
         try:
-            opened._prepare(limits)
+            opened._prepare(limits, row_security)
         except BaseException:
             opened.close()
             raise
         return opened
 
-    def _prepare(self, limits: Limits) -> None:
-        settings = _SETTINGS | {"statement_timeout": f"{max(1, round(limits.statement_seconds * 1000))}"}
+    def _prepare(self, limits: Limits, row_security: RowSecurity) -> None:
+        settings = _SETTINGS | {
+            "statement_timeout": f"{max(1, round(limits.statement_seconds * 1000))}",
+            "row_security": _ROW_SECURITY[row_security],
+        }
         self._rows(
             "SELECT set_config(s.name, w.value, false) FROM unnest(%s::text[], %s::text[]) AS w (name, value)"
             " JOIN pg_settings s ON lower(s.name) = w.name",
@@ -105,6 +113,11 @@ class PostgreSQL(Database):
     def version(self) -> str:
         """The server and its version."""
         return f"PostgreSQL {(self._session.info.parameter_status('server_version') or '?').split()[0]}"
+
+    @property
+    def _takes_any_bytes(self) -> bool:
+        """Whether texts of the database may be bytes of any encoding."""
+        return self._session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
     def lag_seconds(self) -> float | None:
         """Return how old what a standby replayed last is; 0 if it has replayed all that it gets.
@@ -262,7 +275,8 @@ class PostgreSQL(Database):
 
     def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
         """Return how COPY reads them."""
-        return [read_column(column, self.quote(column.name), choices) for column in columns]
+        read = [read_column(column, self.quote(column.name), choices) for column in columns]
+        return [with_bytes_advice(column) for column in read] if self._takes_any_bytes else read
 
     def read(
         self,
@@ -276,8 +290,10 @@ class PostgreSQL(Database):
         """COPY the rows out."""
         converter = Converter(columns)
         statement = self.select([column.expression for column in columns], relation, where=where, order_by=order_by)
+        # The server would refuse bytes that are no UTF-8 and name no column. The converter does.
+        encoding = ", ENCODING 'SQL_ASCII'" if self._takes_any_bytes else ""
         with self._told("reading rows"), self._session.cursor() as cursor:
-            with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv)".encode()) as copy:
+            with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv{encoding})".encode()) as copy:
                 for block, _ in blocks(copy, block_bytes):
                     yield converter.batch(block)
             if cursor.rowcount != converter.rows:

@@ -32,7 +32,7 @@ def in_force_of(found: Mapping[str, Any]) -> DefinitionInForce | None:
 
 
 def last_published(ledger: Place, stream: str) -> str:
-    """Return a query for the columns ``definition`` and ``run`` of a stream's newest publish that has a definition.
+    """Return a query for ``definition`` and ``run`` of a stream's newest publish that has one, beside a column ``one``.
 
     For a fence row that was lost: only there the time of a publish tells which was the last. A confirmation is no
     publish, and an erase has asked no source.
@@ -41,7 +41,7 @@ def last_published(ledger: Place, stream: str) -> str:
     """
     erases = erase_run(0).removesuffix("0")
     return (
-        f"SELECT {LEDGER}.definition, {LEDGER}.run FROM {ledger.sql} AS {LEDGER}\n"
+        f"SELECT 1 AS one, {LEDGER}.definition, {LEDGER}.run FROM {ledger.sql} AS {LEDGER}\n"
         f"  WHERE {stream} AND {LEDGER}.day IS NOT NULL AND {LEDGER}.definition IS NOT NULL\n"
         f"    AND COALESCE({LEDGER}.checks, 0) = 0 AND NOT STARTS_WITH(COALESCE({LEDGER}.run, ''), {literal(erases)})\n"
         f"  ORDER BY {LEDGER}.published_at DESC LIMIT 1"

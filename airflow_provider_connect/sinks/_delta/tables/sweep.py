@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.tables.head import RESERVED, HeadView, open_head
-from airflow_provider_connect.stage.manifest import TABLE_FILE, attempt_folder, manifest_file
+from airflow_provider_connect.stage.manifest import TABLE_FILE, manifest_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import table_of
 
@@ -98,7 +98,7 @@ class TablesSweeper(Sweeper):
         return self.deleted
 
     def listed(self) -> list[str]:
-        """Return the files that a sweep would delete now, and the folders of attempts that it would bury."""
+        """Return the files that a sweep would delete now."""
         head = self._view()
         if not head.is_mine or not (attempts := self._silent_attempts()):
             return []
@@ -110,9 +110,9 @@ class TablesSweeper(Sweeper):
         found = []
         for attempt, files in free.items():
             if attempt in dead:
-                found += [*files, attempt_folder(attempt) + "/"]
+                found += self._files_of_dead(attempt, files)
             else:
-                found += sorted(set(files) - self._kept(head, attempt, files))
+                found += self._files_to_settle(head, attempt, files)
         return found
 
     def _sweeper(self, name: str, head: HeadView) -> _OfTable:

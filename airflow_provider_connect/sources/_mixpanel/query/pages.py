@@ -27,6 +27,7 @@ from airflow_provider_connect.values.json.slices import elements, members
 
 _HEAD = ("page", "page_size", "session_id", "total", "status", "error")
 _TOLERANT = json.JSONDecoder(strict=False)
+_NOTHING = (b"", b"null")
 _NUMBER_STARTS = tuple(b"%c" % byte for byte in b"-0123456789")
 
 
@@ -51,12 +52,17 @@ class Profiles(NamedTuple):
 
 
 class PageReader:
-    """Reads pages; ``promoted`` are the properties to decode."""
+    """Reads pages.
 
-    def __init__(self, there: Asking, promoted: tuple[str, ...]) -> None:
+    :param promoted: the properties to decode.
+    :param of_cohort: whether these are members of a cohort, which Mixpanel lists even if they have no profile.
+    """
+
+    def __init__(self, there: Asking, promoted: tuple[str, ...], *, of_cohort: bool = False) -> None:
         import msgspec
 
         self._there = there
+        self._no_properties = b"{}" if of_cohort else b"null"
         self._lines = RecordReader(promoted)
         profile: Any = msgspec.defstruct(
             "Profile",
@@ -116,7 +122,7 @@ class PageReader:
         ids = [bytes(profile.id) or b"null" for profile in results]
         if not all(one[:1] == b'"' for one in ids):
             ids = [b'"%b"' % one if one[:1] in _NUMBER_STARTS else one for one in ids]
-        lines = [b'{"event":%b,"properties":%b}' % pair for pair in zip(ids, _properties(results), strict=True)]
+        lines = [b'{"event":%b,"properties":%b}' % pair for pair in zip(ids, self._properties(results), strict=True)]
         block = b"\n".join(lines)
         if (
             block.count(b"\n") != len(lines) - 1
@@ -128,6 +134,10 @@ class PageReader:
         others = self._one_by_one(lines, (number for number, _ in found.odd), first)
         usual = (found.records,) if found.records is not None else ()
         return others._replace(records=(*usual, *others.records))
+
+    def _properties(self, results: list[Any]) -> Iterator[bytes]:
+        texts = (bytes(profile.properties) for profile in results)
+        return (self._no_properties if text in _NOTHING else text for text in texts)
 
     def _one_by_one(self, lines: list[bytes], numbers: Iterable[int], first: int) -> Profiles:
         records: list[Record] = []
@@ -143,10 +153,6 @@ class PageReader:
                 records.append(record)
                 notes += record.notes
         return Profiles((Records.from_list(records),) if records else (), tuple(rejects), tuple(notes))
-
-
-def _properties(results: list[Any]) -> Iterator[bytes]:
-    return (bytes(profile.properties) or b"null" for profile in results)
 
 
 def _encoded(text: str | None) -> bytes:

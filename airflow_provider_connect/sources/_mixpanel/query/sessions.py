@@ -44,7 +44,8 @@ class Profiling:
         self._there = there
         self._tally = there.tally
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
-        self._reader = PageReader(there, (_LAST_SEEN, *options.promote))
+        of_cohort = stream.name == "cohort_members" or options.filter_by_cohort is not None
+        self._reader = PageReader(there, (_LAST_SEEN, *options.promote), of_cohort=of_cohort)
         self._index = {name: at for at, name in enumerate(self._reader.names)}
         self._schema = schema(options.promoted, stream.columns)
         self._key, self._variant = stream.key, stream.variant(options)

@@ -130,6 +130,8 @@ def test_a_setting_must_be_plain():
         ({"security.protocol": "SSL", "ssl.ca.location": "/no/such"}, "ssl.ca.location: no such file"),
         ({"security.protocol": "SSL", "ssl.key.pem": SECRET}, "a client's certificate needs both"),
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"}, "name the only CA"),
+        ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": " NONE"}, "name the only CA"),
+        ({"security.protocol": " ssl", "ssl.endpoint.identification.algorithm": "none"}, "name the only CA"),
         ({"security.protocol": "SASL_SSL"}, "needs sasl.mechanism"),
         (sasl(), "PLAIN needs login (sasl.username) and password"),
         (sasl("SCRAM-SHA-256", **{"sasl.username": "me"}), "SCRAM-SHA-256 needs password (sasl.password)"),

@@ -241,6 +241,16 @@ def test_what_a_table_for_each_event_cannot_be(options: dict[str, Any], text: st
 def test_an_events_table_never_has_the_name_of_one_beside_a_target() -> None:
     tables = BigQuerySink(table="a.mp_{event}").tables
     assert tables is not None
-    for value in ("x__ledger", "x__rejects", "x__erased", "x__tombstones", "x__stage_1"):
+    for value in ("x__ledger", "x__rejects", "x__erased", "x__notes", "x__tombstones", "x__stage_1"):
         assert re.fullmatch(r"mp_x_[a-z]+(_1)?_x[0-9a-f]{10}", tables.folder(value))
     assert tables.folder("page__view") == "mp_page__view"
+
+
+def test_another_key_doubles_rows_only_where_they_are_merged_or_kept_as_deleted_by_it() -> None:
+    merges = BigQuerySink(table="a.t", write_mode="merge", key=["id"])
+    softly = BigQuerySink(table="a.t", deletes="soft")
+    plain = BigQuerySink(table="a.t")
+    kinds = ("day", "snapshot", "increment")
+    assert [merges.identifies_by_key(kind) for kind in kinds] == [True, True, True]
+    assert [softly.identifies_by_key(kind) for kind in kinds] == [False, True, False]
+    assert [plain.identifies_by_key(kind) for kind in kinds] == [False, False, False]

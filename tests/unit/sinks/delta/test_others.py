@@ -95,7 +95,14 @@ def test_many_changed_days_are_counted_and_not_all_named(lab: Lab, caplog: pytes
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("AWS_S3_ALLOW_UNSAFE_RENAME", "true"), ("AWS_CONDITIONAL_PUT", "disabled"), ("aws_s3_allow_unsafe_rename", "1")],
+    [
+        ("AWS_S3_ALLOW_UNSAFE_RENAME", "true"),
+        ("AWS_CONDITIONAL_PUT", "disabled"),
+        ("aws_s3_allow_unsafe_rename", "1"),
+        ("AWS_S3_ALLOW_UNSAFE_RENAME", "on"),
+        ("AWS_S3_ALLOW_UNSAFE_RENAME", "Y"),
+        ("ALLOW_UNSAFE_RENAME", "YES"),
+    ],
 )
 def test_an_environment_in_which_writers_overwrite_each_other_is_refused(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch

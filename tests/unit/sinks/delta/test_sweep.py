@@ -20,7 +20,7 @@ from airflow_provider_connect.stage.manifest import Seen, attempt_folder, data_f
 from airflow_provider_connect.stage.plans import plan_file, record_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
-from tests.equipment.delta.lab import KEY, MAY, Lab, age, rows_of
+from tests.equipment.delta.lab import KEY, MAY, Lab, age, files_of, rows_of
 
 
 @pytest.fixture
@@ -97,7 +97,9 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     assert lab.sweep() == 0, "nothing is old yet"
     age(lab.root)
     alive = lab.stage(MAY, ["alive"], "t5")
+    listed, before = lab.publisher.leftovers(), files_of(lab.root)
     assert lab.sweep() == 13
+    assert sorted(listed) == sorted(before - files_of(lab.root)), "a dry run names what a sweep deletes"
     assert rows_of(lab.root) == ["b"]
     assert lab.there(published), "replaced, but published once"
     assert {p.name for p in control.iterdir()} == {"rejects-0.parquet", "manifest.json", "published.json"}

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.stage.manifest import attempt_folder, manifest_file
-from tests.equipment.delta.lab import MAY, age
+from tests.equipment.delta.lab import MAY, age, files_of
 from tests.equipment.delta.tables import Steps, TablesLab, steps
 
 __all__ = ["steps"]
@@ -32,11 +32,10 @@ def there(lab: TablesLab, publish: Publish) -> list[str]:
 
 def swept(lab: TablesLab) -> int:
     """Sweep; just what was listed before must be deleted."""
-    listed, before = lab.publisher.leftovers(), {*lab.root.rglob("day=*/*.parquet")}
-    folders = {lab.root / name for name in listed if name.endswith("/")}
+    listed, before = lab.publisher.leftovers(), files_of(lab.root)
     deleted = lab.publisher.sweep()
-    assert before - {*lab.root.rglob("day=*/*.parquet")} == {lab.root / name for name in listed} - folders
-    assert not any(folder.exists() for folder in folders)
+    assert sorted(listed) == sorted(before - files_of(lab.root))
+    assert deleted == len(listed)
     assert lab.publisher.leftovers() == []
     return int(deleted)
 

@@ -8,7 +8,7 @@ from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
 from airflow_provider_connect.demo.mixpanel.people import Cohort, People
 from airflow_provider_connect.demo.mixpanel.server import StandIn
-from airflow_provider_connect.errors import ConfigError, Failure
+from airflow_provider_connect.errors import ConfigError, DataError, Failure
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import ENGAGE, poll
 
@@ -60,6 +60,23 @@ def test_other_refusals_are_never_left_out(standin, status, body):
 def test_an_unknown_cohort_is_named(standin):
     with pytest.raises(ConfigError, match=r"answered 400: .*check cohort 77 \(option cohorts\)"):
         poll(standin, stream="cohort_members", cohorts=[77])
+
+
+@pytest.mark.parametrize("properties", ['"$properties":{}', '"$properties":null', None])
+@pytest.mark.parametrize("asked", [{"stream": "cohort_members", "cohorts": [1003]}, {"filter_by_cohort": 1003}])
+def test_a_member_without_a_profile_is_a_row(standin, properties, asked):
+    """Mixpanel lists them by default (include_all_users); how is not documented, and nobody shows it."""
+    profile = ",".join(filter(None, ['{"$distinct_id":"a"', properties])) + "}"
+    page = f'{{"page":0,"page_size":1000,"total":1,"session_id":"1-a","status":"ok","results":[{profile}]}}'
+    (row,), tally = poll(standin, Fault("status", path=ENGAGE, status=200, body=page), **{"stream": "engage"} | asked)
+    assert (row["distinct_id"], row["last_seen"], row.get("properties", "{}")) == ("a", None, "{}")
+    assert not tally.counts["rejected"]
+
+
+def test_a_profile_of_no_cohort_has_properties(standin):
+    page = '{"page":0,"page_size":1000,"total":1,"session_id":"1-a","status":"ok","results":[{"$distinct_id":"a"}]}'
+    with pytest.raises(DataError, match="is no row"):
+        poll(standin, Fault("status", path=ENGAGE, status=200, body=page), stream="engage")
 
 
 def test_the_option_belongs_to_cohort_members():

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_128_hexdigest
 
-from airflow_provider_connect.clients.sql.database import SqlColumn
+from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes
+from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes, without_prefixes
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -118,6 +118,39 @@ def test_the_schema_names_the_columns_of_the_key_and_their_classes(
     assert batch.schema.equals(schema, check_metadata=True)
 
 
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        ("integer", "5"),
+        ("varchar(9)", "'five'"),
+        ("uuid", "'0D5A8B1E-6C2F-4E0B-9C44-2B6F3A7D9E10'"),
+        ("decimal(10,2)", "2"),
+        ("boolean", "1"),
+        ("date", "'2026-10-05'"),
+        ("datetime", "'2026-10-05 12:00:00'"),
+        ("timestamptz", "'2026-10-05 12:00:00+02:00'"),
+        ("blob", "x'00ff'"),
+        ("", "'x'"),
+    ],
+)
+def test_a_table_a_view_and_a_query_make_the_same_key(tmp_path: Path, declared: str, value: str) -> None:
+    """As tests/integration/sql/test_key_ways.py shows on servers."""
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute(f"CREATE TABLE t (a {declared} NOT NULL)")
+        database.execute(f"INSERT INTO t VALUES ({value})")
+        database.execute("CREATE VIEW v AS SELECT * FROM t")
+    query = "WITH w AS (SELECT DISTINCT a FROM t) SELECT a FROM w"
+    keys = set()
+    for way in ({"table": "t"}, {"table": "v"}, {"query": "SELECT * FROM t"}, {"query": query}):
+        source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", key=["a"], **way)
+        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+            (part,) = poller.plan([DAY])
+            ((_, batch),) = poller.poll(part, Tally(part.days))
+            keys.add((poller.schema().metadata[b"key"], *batch.column("record_key").to_pylist()))
+    assert len(keys) == 1
+
+
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**20), max_value=10**20))
 def test_the_same_number_has_the_same_key_however_it_is_read(number: Decimal) -> None:
     wide = key_of([("numeric(38,10)", pa.decimal128(38, 10), number)])
@@ -145,3 +178,17 @@ def test_a_null_is_no_key_and_its_column_is_named() -> None:
 def test_floating_numbers_identify_nothing(base: str, kind: pa.DataType) -> None:
     with pytest.raises(ConfigError, match=r"'c' of type .* cannot identify a row"):
         class_of(SqlColumn("c", base, base), kind)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "earlier"),
+    [
+        ([Index("PRIMARY", ("cust", "doc"), is_unique=True)], ("cust", "doc")),
+        ([Index("PRIMARY", ("cust",), is_unique=False)], ("cust",)),
+        ([Index("by_doc", ("doc",), is_unique=False)], ("cust", "doc")),
+        ([Index("PRIMARY", ("cust", "doc"), is_unique=False)], ("cust", "doc")),
+    ],
+    ids=["whole", "the beginning of a text", "another index", "an engine that keeps no keys"],
+)
+def test_the_key_that_earlier_versions_made_is_known(indexes: list[Index], earlier: tuple[str, ...]) -> None:
+    assert without_prefixes(("cust", "doc"), indexes) == earlier

@@ -1,0 +1,50 @@
+"""Rows that a command prints: a program that reads them gets every value whole."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import yaml
+
+from airflow_provider_connect.cli.printing import show
+
+AT = dt.datetime(2026, 10, 5, 12, 0, 0, 123456, dt.UTC)
+
+
+def printed(capsys: pytest.CaptureFixture[str], output: str, row: dict[str, Any]) -> Any:
+    capsys.readouterr()
+    show([row], output)
+    text = capsys.readouterr().out
+    return (json.loads(text) if output == "json" else yaml.safe_load(text))[0]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_a_program_gets_every_digit(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "instant": AT,
+        "wall": AT.replace(tzinfo=None),
+        "whole": AT.replace(microsecond=0),
+        "time": dt.time(12, 0, 0, 5),
+        "nested": {"list": [AT], "deep": {"at": AT}},
+        "decimal": Decimal("0.10"),
+        "double": 0.1 + 0.2,
+    }
+    assert printed(capsys, output, row) == {
+        "instant": "2026-10-05 12:00:00.123456+00:00",
+        "wall": "2026-10-05 12:00:00.123456",
+        "whole": "2026-10-05 12:00:00+00:00",
+        "time": "12:00:00.000005",
+        "nested": {"list": ["2026-10-05 12:00:00.123456+00:00"], "deep": {"at": "2026-10-05 12:00:00.123456+00:00"}},
+        "decimal": "0.10",
+        "double": "0.30000000000000004",
+    }
+
+
+def test_a_table_shows_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"published": AT}], "plain")
+    out = capsys.readouterr().out
+    assert "2026-10-05 12:00:00+00:00" in out

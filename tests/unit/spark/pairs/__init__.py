@@ -1,0 +1,1 @@
+"""Pairs of tasks that load one target, against a model."""
