@@ -325,8 +325,8 @@ def ensure_ledger(
         api.query(
             f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased, definition, run)\n"
             f"SELECT {values}, {erased}, {LEDGER}.definition, {LEDGER}.run\n"
-            f"FROM (SELECT 1 AS one) AS connect_one LEFT JOIN ({last_published(ledger, mine)}) AS {LEDGER} "
-            f"ON connect_one.one = {LEDGER}.one",
+            f"FROM (SELECT 1 AS one) AS connect_one\n"
+            f"LEFT JOIN ({last_published(ledger, mine)}) AS {LEDGER} ON connect_one.one = {LEDGER}.one",
             doing=f"put the fence row of {key} into {ledger.id}",
             labels={"connect": "preflight"},
         )

@@ -307,8 +307,9 @@ class World:
         api, tables, plan = self.recorder, self.tables, self.plan
         places = [place for place in plan.written if place != tables.target or not self.parts]
         softly = self.staging.marked
+        kind = next(field["type"] for field in self.existing if field["name"] == column)
         searched = [
-            Searched(place, column, self.filter_column, partition_of_row(api.tables[place.id]), softly)
+            Searched(place, column, self.filter_column, partition_of_row(api.tables[place.id]), softly, kind)
             for place in places
         ]
         searched.append(Searched(tables.rejects, None))  # a table without the column

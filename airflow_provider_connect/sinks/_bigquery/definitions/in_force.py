@@ -42,7 +42,7 @@ def last_published(ledger: Place, stream: str) -> str:
     erases = erase_run(0).removesuffix("0")
     return (
         f"SELECT 1 AS one, {LEDGER}.definition, {LEDGER}.run FROM {ledger.sql} AS {LEDGER}\n"
-        f"    WHERE {stream} AND {LEDGER}.day IS NOT NULL AND {LEDGER}.definition IS NOT NULL\n"
+        f"  WHERE {stream} AND {LEDGER}.day IS NOT NULL AND {LEDGER}.definition IS NOT NULL\n"
         f"    AND COALESCE({LEDGER}.checks, 0) = 0 AND NOT STARTS_WITH(COALESCE({LEDGER}.run, ''), {literal(erases)})\n"
         f"  ORDER BY {LEDGER}.published_at DESC LIMIT 1"
     )

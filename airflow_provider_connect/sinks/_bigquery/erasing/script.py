@@ -98,10 +98,10 @@ class Wanted:
         """Return SQL that makes such a digest of the text of a row's value; a table without the column has none."""
         if table.column is None:
             return literal(None)
-        text = f"CAST({names([table.column], TARGET)} AS STRING)"
+        text = names([table.column], TARGET)
         if table.type != "STRING":
             # A whole number has the text of its digits, whatever scale its type has.
-            text = f"REGEXP_REPLACE({text}, {literal(WHOLE)}, '')"
+            text = f"REGEXP_REPLACE(CAST({text} AS STRING), {literal(WHOLE)}, '')"
         return f"LEFT(TO_HEX(SHA256(CONCAT({literal(self.salt)}, {text}))), {_DIGEST_CHARACTERS})"
 
 
