@@ -48,11 +48,15 @@ class _Published(Protocol):
 class Restart(NamedTuple):
     """Where a stream goes on after an alarm, as the answer to it says.
 
+    A target that is loaded anew counts from 1 again, while its notes may still be there: a number alone is not enough.
+
     :param number: of the newest span when the alarm was raised: the one that follows it begins elsewhere.
-    :param after: the position that it begins behind; None at the beginning of the stream.
+    :param to: where that span ends.
+    :param after: the position that the following one begins behind; None at the beginning of the stream.
     """
 
     number: int
+    to: str
     after: str | None
 
 
@@ -74,5 +78,6 @@ def following(
         raise ValueError("nobody knows where the next increment begins")
     if newest.day == day:
         return last.model_copy(update={"to": ends(last.after, last.to)})
-    after = restart.after if restart is not None and restart.number == last.number else last.to
+    is_answered = restart is not None and (restart.number, restart.to) == (last.number, last.to)
+    after = restart.after if restart is not None and is_answered else last.to
     return Span(number=last.number + 1, after=after, to=ends(after, None))

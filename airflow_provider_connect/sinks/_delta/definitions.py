@@ -7,8 +7,12 @@ definition at once Delta lets only one pass. A version of a transaction is a num
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from pydantic import ValidationError
+
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.publishing import require_definition
 from airflow_provider_connect.sink import DefinitionInForce, Publish
 from airflow_provider_connect.stage.definition import DIGEST_BITS
@@ -17,6 +21,7 @@ from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.storage import Folder
 
 NOTES = f"{CONTROL}/notes"
+_NOTE_FILE = re.compile(rf"{NOTES}/[a-z]+-[0-9a-f]+\.json")
 _OF_DAY, _IN_FORCE, _TASK = "/definition", "definition", "definition/task"
 
 
@@ -57,11 +62,21 @@ def _digest(version: int | None) -> str | None:
 
 
 def read_notes(folder: Folder) -> list[LedgerNote]:
-    """Return the notes beside a table.
+    """Return the notes beside a table. Half a note, which a driver has left that was killed, is none.
 
-    :raises ValueError: a file is no note.
+    :raises ConfigError: a note cannot be read.
     """
-    return [LedgerNote.model_validate_json(folder.read(file.name)) for file in folder.files(NOTES)]
+    return [_note_in(folder, file.name) for file in folder.files(NOTES) if _NOTE_FILE.fullmatch(file.name)]
+
+
+def _note_in(folder: Folder, name: str) -> LedgerNote:
+    try:
+        return LedgerNote.model_validate_json(folder.read(name))
+    except ValidationError:
+        raise ConfigError(
+            f"{folder.url}/{name} cannot be read: another version of this package wrote it, or somebody changed it. "
+            "Use that version, or restore the file"
+        ) from None
 
 
 def write_note(folder: Folder, note: LedgerNote) -> None:
