@@ -131,8 +131,7 @@ class ConnectOperator(SparkSubmitOperator):
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
-    written_by: ClassVar[Literal["dag", "function"]] = "dag"
-    """Who has written source, shapes and transform: see :class:`.written.Written`."""
+    written_by: ClassVar[Literal["dag", "function"]] = "dag"  # as written.Written says
 
     def __init__(
         self,

@@ -20,9 +20,7 @@ from airflow_provider_connect.stage.transform import Given
 
 
 _DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
-_MOMENT = re.compile(
-    rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])"
-)
+_MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
 
 Writer = Literal["dag", "function"]
 """Who has written options: a DAG file, with templates, or a function that a run has called."""

@@ -326,7 +326,6 @@ class TestAlarm:
         assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
         assert sum(row.startswith("new") for row in shop.rows()) == loaded
 
-
     def test_the_last_answer_counts_also_if_it_was_given_before(self, shop: Shop) -> None:
         self.begin_anew(shop)
         refusal(shop.run(TUESDAY, **FOLLOWED))
