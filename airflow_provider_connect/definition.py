@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from airflow_provider_connect.ledger import LedgerRow
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of, literal_part, plain_part
 
+MASK_KEYS, MASKED = "mask keys", "masked"
+"""Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 
@@ -140,9 +142,30 @@ def _value(options: Mapping[str, Any], path: str) -> Any:
 
 
 def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -> dict[str, str]:
-    names = " → ".join(name for shape in shapes for name in shape)
-    chain = f"{names} #{digest_of(list(shapes))}" if shapes else "none"
-    return {"shape": chain, "mask keys": ", ".join(sorted(keys.values())) or "none"}
+    kinds = " → ".join(name for shape in shapes for name in shape)
+    chain = f"{kinds} #{digest_of(list(shapes))}" if shapes else "none"
+    masked = {MASKED: ", ".join(names)} if (names := masked_columns(shapes)) else {}
+    return {"shape": chain, MASK_KEYS: ", ".join(sorted(keys.values())) or "none", **masked}
+
+
+def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the columns of the target that a mask makes, sorted.
+
+    :param shapes: as :meth:`.Chain.serialize` returns them, also before their templates are rendered.
+    """
+    masked: set[str] = set()
+    for shape in shapes:
+        for name, options in shape.items():
+            columns = options.get("columns", ())
+            if name == "mask" and not isinstance(columns, str):
+                masked |= {*columns}
+            elif name == "rename" and isinstance(columns, Mapping):
+                masked = {columns.get(column, column) for column in masked}
+            elif name == "drop":
+                masked -= {*columns}
+            elif name == "select":
+                masked &= {*columns}
+    return sorted(masked)
 
 
 def _login(connection: Connection) -> str:

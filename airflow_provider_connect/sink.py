@@ -313,7 +313,7 @@ class Publisher(Closable, ABC):
         raise NotImplementedError
 
     def copies(self) -> list[str]:
-        """Name each place, such as rejects, that may hold such rows and that :meth:`erase` leaves, and what clears it."""
+        """Name each place with rows that :meth:`erase` does not reach, such as rejects, and what clears it."""
         return []
 
     def abort(self, publish: Publish, token: Any) -> None:

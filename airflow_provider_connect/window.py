@@ -272,3 +272,11 @@ class Settled:
         if not schedule.is_set:
             wanted = min(wanted, self.last_day or reached)
         return max(0, (wanted - reached).days)
+
+
+def reloadable_days(published: DaySet, *, replaces_whole: bool) -> DaySet:
+    """Return the published days that can be loaded again: all of them, or the newest where it superseded the others."""
+    if not (replaces_whole and published.ranges):
+        return published
+    newest = published.ranges[-1][1]
+    return DaySet(ranges=((newest, newest),))

@@ -33,6 +33,8 @@ from tests.equipment.kafka.registry import registry  # noqa: E402
 from tests.equipment.sql.fixtures import (  # noqa: E402
     either,
     every,
+    lone,
+    lone_server,
     mariadb,
     mariadb_server,
     mysql,
@@ -42,6 +44,7 @@ from tests.equipment.sql.fixtures import (  # noqa: E402
     postgresql_server,
     pytest_terminal_summary,
     pytest_testnodedown,
+    run_folder,
     tell_versions,
 )
 from tests.equipment.time_limits import (  # noqa: E402
@@ -82,6 +85,8 @@ __all__ = [
     "kafka_java",
     "kafka_proxy",
     "kafka_target",
+    "lone",
+    "lone_server",
     "mariadb",
     "mariadb_server",
     "mysql",
@@ -101,4 +106,5 @@ __all__ = [
     "pytest_testnodedown",
     "pytest_unconfigure",
     "registry",
+    "run_folder",
 ]

@@ -10,7 +10,7 @@ from airflow_provider_connect.cli.printing import note
 from airflow_provider_connect.cli.tasks import Task
 from airflow_provider_connect.definition import days_loaded_otherwise
 from airflow_provider_connect.stage.notes import definitions_in
-from airflow_provider_connect.window import Day, DaySet, parse_days, zone
+from airflow_provider_connect.window import Day, DaySet, parse_days, reloadable_days, zone
 
 
 def changed_days(task: Task, text: str) -> Iterator[dict[str, Any]]:
@@ -19,7 +19,9 @@ def changed_days(task: Task, text: str) -> Iterator[dict[str, Any]]:
     pipeline = task.rendered(days[0])
     connections = pipeline.connections()
     with pipeline.publisher(connections) as publisher:
-        rows = publisher.ledger.between(days[0].date, days[-1].date)
+        replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
+        reloadable = reloadable_days(publisher.ledger.days(), replaces_whole=replaces_whole)
+        rows = [row for row in publisher.ledger.between(days[0].date, days[-1].date) if row.day in reloadable]
         definitions = definitions_in(publisher.ledger.notes())
     unknown = sum(row.definition is None for row in rows)
     if unknown:

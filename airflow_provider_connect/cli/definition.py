@@ -31,6 +31,10 @@ _FOR_DAY = _arg(
 )
 _OF_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
 _DAYS = _arg("--days", required=True, help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included")
+_RUN_DAYS = _arg(
+    "--days",
+    help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: the task's own days, else yesterday)",
+)
 _ROWS = _arg("--rows", type=int, default=10, help="How many rows at most (default: 10)")
 _OFFSET = _arg("offset", help="The offset as 'airflow connect offsets list' names it")
 _OFFSETS = _arg("offset", nargs="?", help="The offset as 'airflow connect offsets list' names it; all by default")
@@ -43,6 +47,15 @@ _CHANGED = _arg(
 )
 _FROM = _arg("--from", required=True, help="'now', or a position as the command itself shows them")
 _DRY_RUN = _arg("--dry-run", action="store_true", help="List what would be deleted, and delete nothing")
+_COLUMN = _arg("--column", default="distinct_id", help="The column that says whose a row is (default: distinct_id)")
+_IDS = _arg(
+    "--from",
+    dest="ids_file",
+    default="-",
+    metavar="FILE",
+    help="A file with the ids, one a line (default: standard input). Airflow's audit log would keep arguments",
+)
+_ERASE = _arg("--erase", action="store_true", help="Take the rows out; without it they are counted")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
 _NAME = _arg("name", help="Its name: small letters, digits and underscores")
@@ -151,7 +164,7 @@ _COMMANDS = (
         name="run",
         help="Move days from here, without the scheduler, as a task would",
         func=lazy_load_command(f"{_ROOM}.run.run_days"),
-        args=(_DAG_ID, _ONE_TASK_ID, _DAYS, *_OF_A_DAG),
+        args=(_DAG_ID, _ONE_TASK_ID, _RUN_DAYS, *_OF_A_DAG),
     ),
     ActionCommand(
         name="check",
@@ -166,6 +179,12 @@ _COMMANDS = (
         help="Delete what dead attempts left in the sink, or list it",
         func=lazy_load_command(f"{_ROOM}.sweep.sweep"),
         args=(_DAG_ID, _TASK_ID, _DRY_RUN, *_OF_A_DAG),
+    ),
+    ActionCommand(
+        name="erase",
+        help="Count the rows of people in the sink, or take them out and keep them out of later loads",
+        func=lazy_load_command(f"{_ROOM}.erase.erase_people"),
+        args=(_DAG_ID, _ONE_TASK_ID, _COLUMN, _IDS, _ERASE, *_OF_A_DAG),
     ),
     ActionCommand(
         name="docs",

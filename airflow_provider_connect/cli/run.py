@@ -16,7 +16,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
 from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.printing import show
+from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Task, connect_task
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
@@ -27,11 +27,26 @@ _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 
 def _run_days(args: Namespace) -> None:
     """Move days of one task, and show what became of each."""
-    report = moved(connect_task(args.dag_id, args.task_id, args.bundle_name), args.days)
+    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+    report = moved(task, days_to_move(task, args.days))
     show([{name: day.get(name) for name in _SHOWN} for day in report["days"]], args.output)
 
 
 run_days = command(_run_days, changes=True)
+
+
+def days_to_move(task: Task, days: str | None) -> str:
+    """Return the days of the command, else those that the task itself names, else yesterday in the source's zone.
+
+    :param days: the command's option.
+    :raises ConfigError: the task's ``days=`` is a template that only a run can render.
+    """
+    declared = task.declared().days
+    if days is None:
+        return task.rendered_days() or str(task.day(None))
+    if declared:
+        note(f"{task.name}: --days {days} counts, and not the task's own days={declared!r}")
+    return days
 
 
 def moved(task: Task, days: str) -> dict[str, Any]:

@@ -8,16 +8,10 @@ from functools import partial
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
+from airflow_provider_connect.operators.erase import stage_of
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import (
-    SILENT,
-    left_behind,
-    local_stage,
-    local_stage_path,
-    polled_root,
-    stage_name,
-)
+from airflow_provider_connect.stage.temporary import SILENT, left_behind, polled_root
 from airflow_provider_connect.stage.temporary import sweep as sweep_stage
 
 
@@ -54,7 +48,7 @@ def _swept(task: Task) -> int:
 
 def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
     """Return where attempts leave files that are not the sink's: its own stage has days that wait for a transform."""
-    own, stage = pipeline.sink.stage_root(connections), stage_of(pipeline, connections)
+    own, stage = pipeline.sink.stage_root(connections), _stage(pipeline, connections)
     root = stage if own is None else Folder(own)
     if root is None:
         return []
@@ -62,12 +56,7 @@ def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
     return [*([] if stage is None else [stage]), *polled]
 
 
-def stage_of(pipeline: Pipeline, connections: Connections) -> Folder | None:
-    """Return where a task stages days that its sink does not keep; None if the sink does, or nothing is there."""
-    if pipeline.sink.stage_root(connections) is not None:
-        return None
-    if pipeline.staging is not None:
-        return Folder(pipeline.staging)
-    note(f"{pipeline.task.name}: without staging=, days wait on the worker; looked at is this machine alone")
-    name = stage_name(pipeline.key, pipeline.sink.target)
-    return Folder(local_stage(name)) if local_stage_path(name).is_dir() else None
+def _stage(pipeline: Pipeline, connections: Connections) -> Folder | None:
+    if pipeline.staging is None and pipeline.sink.stage_root(connections) is None:
+        note(f"{pipeline.task.name}: without staging=, days wait on the worker; looked at is this machine alone")
+    return stage_of(pipeline.sink, pipeline.key, pipeline.staging, connections)

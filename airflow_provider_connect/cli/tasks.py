@@ -69,6 +69,21 @@ class Task:
             raise ConfigError(f"{text!r} is not one day")
         return days[0]
 
+    def rendered_days(self) -> str:
+        """Return the task's own ``days=``, rendered as yesterday's run would; "" if it names none.
+
+        :raises ConfigError: only a run can render it.
+        """
+        operator = self.declared()
+        context, jinja = _context(operator, self.dag, self.day(None)), operator.get_template_env()
+        try:
+            return str(operator.render_template(operator.days or "", context, jinja)).strip()
+        except TemplateError as error:
+            raise ConfigError(
+                f"task {self.name}: a template of its days cannot be rendered outside of a run: "
+                f"{error.message or type(error).__name__}; give --days"
+            ) from None
+
     def rendered(self, day: Day) -> Pipeline:
         """Return what a task declares with its templates rendered as a run for this day would.
 

@@ -17,14 +17,20 @@ from typing import Any, Literal
 
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import nearest
+from airflow_provider_connect.definition import MASK_KEYS, MASKED
 from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.shapes.column import ColumnShapes, shapes_of_column, target_name
+from airflow_provider_connect.shapes.digests import shape_digests
 from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, Sink, StreamKey
 from airflow_provider_connect.source import Source
+from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.erasing import Erasure, Value, is_erase_run, texts_of
+from airflow_provider_connect.stage.notes import definitions_in
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import local_stage, local_stage_path, stage_name, staged_copies
 
 _LOG = logging.getLogger(__name__)
 _MASK_COUNT = re.compile(r"shape_[0-9]+_mask")
@@ -39,6 +45,7 @@ def erase(
     column: str = "distinct_id",
     shape: Sequence[Shape | Mapping[str, Any]] = (),
     mode: Literal["count", "erase"] = "count",
+    staging: str | None = None,
     connections: Connections | None = None,
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Needs no Spark; asks the sink alone.
@@ -52,9 +59,10 @@ def erase(
     :param column: as the target calls it; or as the source does, where a shape renames it.
     :param shape: the shapes of the task. Where one of them masks the column, the values' hashes are searched for.
     :param mode: ``count`` changes nothing.
+    :param staging: the operator's option: where days wait that may hold such rows, too. They are named.
     :param connections: those of the sink and of the masks' keys, by id; by default Airflow's.
-    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none; or the rows are masked and
-        ``shape`` is missing.
+    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none; or the rows are masked
+        and ``shape`` is missing.
     :raises RetriableError: the sink is away, or others kept winning the race.
     """
     refuse_text("shape", shape)
@@ -73,13 +81,39 @@ def erase(
         rows = {} if mode == "erase" else publisher.find(made.name, texts)
         if not chain:
             _require_unmasked(publisher.ledger, sink.target, made.name)
+        elif made.masks:
+            _require_same_keys(publisher.ledger, sink.target, made, resolved)
         publisher.ledger.erased().accepted(shaping.column_digest, sink.target)
         # Asked before it: an error after it would hide what was done.
-        copies = tuple(publisher.copies())
+        copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
         if mode == "erase":
             done = publisher.erase(made.name, texts, source.kind, shaping.column_digest)
             return replace(done, values=len(given), copies=copies)
         return Erasure(sink.target, made.name, len(given), rows, copies=copies)
+
+
+def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
+    """Return where days are staged that the sink does not keep; None if it does, or nothing is on this machine."""
+    if sink.stage_root(connections) is not None:
+        return None
+    if staging is not None:
+        return Folder(staging)
+    name = stage_name(key, sink.target)
+    return Folder(local_stage(name)) if local_stage_path(name).is_dir() else None
+
+
+def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
+    """Name the staged days that may hold rows of the erased, where the sink does not keep the stage."""
+    if sink.stage_root(connections) is not None:
+        return []
+    stage = stage_of(sink, key, staging, connections)
+    places = [] if stage is None else staged_copies(stage)
+    if staging is None:
+        places.append(
+            f"days that wait in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
+            "where tasks have no staging=: the day's next load deletes them, or 'airflow connect sweep' on that machine"
+        )
+    return places
 
 
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
@@ -113,15 +147,43 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
 
     :raises ConfigError: a mask may have made others of them.
     """
-    if any(part.shaping for part in ledger.erased().parts) or _passes_masks(ledger):
+    known = _definition(ledger)
+    masked = _passes_masks(ledger) if known is None else column in known.shapes.get(MASKED, "").split(", ")
+    if masked or any(part.shaping for part in ledger.erased().parts):
         raise ConfigError(
             f"nothing was changed: rows of {target} pass shapes that mask values, and column {column!r} may be one of "
             "theirs: give shape= as the task has it. Then the values are hashed as the task does"
         )
 
 
+def _require_same_keys(ledger: Ledger, target: str, made: ColumnShapes, connections: Connections) -> None:
+    """Check that the newest day was masked under the keys that the values are hashed with.
+
+    :raises ConfigError: it was not, and nobody would be found.
+    """
+    known = _definition(ledger)
+    if known is None or MASK_KEYS not in known.shapes:
+        return
+    digests = shape_digests(made.masks, connections, target)
+    used = {digest for name, digest in digests.items() if name != "shapes"}
+    if not used <= {*known.shapes[MASK_KEYS].split(", ")}:
+        raise ConfigError(
+            f"nothing was changed: rows of {target} were masked under another key than that of shape=, so nobody would "
+            "be found: give the key that they were loaded with; or load the days again under this one first"
+        )
+
+
+def _definition(ledger: Ledger) -> StreamDefinition | None:
+    """Return the definition that the stream's newest day was loaded with; None if that is not known."""
+    in_force = ledger.definition_in_force()
+    return None if in_force is None else definitions_in(ledger.notes()).get(in_force.digest)
+
+
 def _passes_masks(ledger: Ledger) -> bool:
-    """Tell whether the ledger says of the newest day that was polled that shapes masked values."""
+    """Tell whether the ledger says of the newest day that was polled that shapes masked values.
+
+    Days that an earlier version of this package loaded have no definition, and the counts of their shapes.
+    """
     for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
         row = ledger.row(day)
         if row is not None and not is_erase_run(row.run):  # an erase counts no shapes

@@ -85,28 +85,20 @@ def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | Non
     :param column: as the target has it.
     :return: None if the target cannot have such a column: a shape renames it or leaves it out.
     """
-    name, source, steps = column, column, []
+    name = column
+    steps: list[tuple[int, Shape, str]] = []
     for position, shape in reversed([*enumerate(shapes)]):
-        if isinstance(shape, Rename):
-            before = next((old for old, new in shape.columns.items() if new == name), None)
-            if before is None and name in shape.columns:
-                return None
-            if before is not None:
-                steps.append((position, shape, before))
-                name = before
-        elif isinstance(shape, Drop):
-            if name in shape.columns:
-                return None
-        elif isinstance(shape, Select):
-            if name not in shape.columns:
-                return None
+        if _leaves_out(shape, name):
+            return None
+        if isinstance(shape, Rename) and name in shape.columns.values():
+            name = next(old for old, new in shape.columns.items() if new == name)
+            steps.append((position, shape, name))
         elif _makes(shape, name):
             steps.append((position, shape, name))
             return ColumnShapes(column, None, tuple(reversed(steps)))
         elif isinstance(shape, (Cast, Mask)) and name in shape.columns:
             steps.append((position, shape, name))
-    source = name
-    return ColumnShapes(column, source, tuple(reversed(steps)))
+    return ColumnShapes(column, name, tuple(reversed(steps)))
 
 
 def target_name(shapes: Sequence[Shape], column: str) -> str | None:
@@ -122,13 +114,13 @@ def target_name(shapes: Sequence[Shape], column: str) -> str | None:
     return name
 
 
-def masked_columns(shapes: Sequence[Shape]) -> tuple[str, ...]:
-    """Return the columns of the target that a mask makes, sorted."""
-    names = set()
-    for position, shape in enumerate(shapes):
-        if isinstance(shape, Mask):
-            names |= {target_name(shapes[position + 1 :], column) for column in shape.columns}
-    return tuple(sorted(name for name in names if name is not None))
+def _leaves_out(shape: Shape, name: str) -> bool:
+    """Tell whether there is no column of a name behind a shape, whatever there was before it."""
+    if isinstance(shape, Rename):
+        return name in shape.columns and name not in shape.columns.values()
+    if isinstance(shape, Select):
+        return name not in shape.columns
+    return isinstance(shape, Drop) and name in shape.columns
 
 
 def _makes(shape: Shape, name: str) -> bool:

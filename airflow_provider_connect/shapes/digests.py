@@ -1,8 +1,9 @@
 """Digests of shapes and of the keys of their masks: equal digests mean that equal rows become equal rows.
 
-A digest of a key goes into ledgers that many may read. A key may be a phrase that a person chose, so a plain hash would
-let a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and some 50 ms for each guess, and its salt
-holds the context, so that one table of guesses serves one target alone. Random keys of 16 bytes cannot be guessed.
+A digest of a key goes into ledgers that many may read. A key may be a phrase that a person chose, so a plain hash
+would let a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and some 50 ms for each guess, and
+its salt holds the context, so that one table of guesses serves one target alone. Nobody guesses a random key of 16
+bytes.
 """
 
 from __future__ import annotations

@@ -134,6 +134,7 @@ class MixpanelSource(MixpanelOptions, Source):
         "data_group_id": "narrowing",
         "filter_by_cohort": "narrowing",
         "cohorts": "narrowing",
+        "on_unreadable": "narrowing",
         "funnels": "narrowing",
         "born_event": "narrowing",
         "born_where": "condition",

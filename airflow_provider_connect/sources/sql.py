@@ -27,7 +27,8 @@ type ``jdbc`` the host is the whole URL, without login and password; ``docs/sql.
 driver's jar goes.
 
 **Days.** With ``day_column`` a day has the rows whose value lies from its start to its end in ``zone``, the end
-excluded. A date column has dates of that zone. Timestamps without a zone are taken from a clock in ``db_timezone``.
+excluded. A date column has dates of that zone. Timestamps without a zone are taken from a clock in ``db_timezone``. If
+the database is not set to UTC, ``mode`` needs that option for them, and ``day_column`` logs a warning without it.
 Rows without a value are in no day. With ``snapshot`` the rows are all that the table has when it is read. With ``mode``
 a day has what came since the last run, whatever its day; the sink's ledger keeps from where to where that was. The
 first run takes all there is, as a snapshot does.
@@ -50,6 +51,10 @@ column, not the value. ``decimals`` and ``zero_dates`` choose otherwise.
 **Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key's, each written with a
 letter for its class: 1 and '1' differ, 1 and 1.00 do not. The same row has the same key in every run, in days and in
 snapshots. A key that is NULL fails the day, and so does one that comes twice.
+
+**The whole.** A user who may see a part would load it as if it were all. PostgreSQL refuses to cut an answer by row
+level security, unless ``row_security="accept"`` says that a part is meant. Columns that MySQL hides from the user are
+refused until ``columns`` names those to read.
 
 **Counts** in the report: rows, and bytes in Arrow.
 
@@ -124,8 +129,8 @@ class SqlSource(SqlOptions):
         return [*self.columns, RECORD_KEY]
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the name of the database."""
-        return {"database": connection.path}
+        """Return the name of the database, and the zone of its clock: by default UTC."""
+        return {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""

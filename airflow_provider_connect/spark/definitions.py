@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from airflow_provider_connect.definition import Comparison, compare, days_loaded_otherwise
 from airflow_provider_connect.errors import ConfigError, RowsLostError
+from airflow_provider_connect.ledger import task_of
 from airflow_provider_connect.sink import DefinitionInForce, Intent, Publisher
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.stage.definition import StreamDefinition
+from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import (
     Acceptance,
     Alarm,
@@ -26,7 +27,7 @@ from airflow_provider_connect.stage.notes import (
     resumption_note,
 )
 from airflow_provider_connect.stage.spans import Restart, Span
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.window import DaySet, reloadable_days
 
 
 class Admission(NamedTuple):
@@ -51,7 +52,7 @@ class DefinitionGuard:
     """Admits the days of one job to be polled. Several threads may ask.
 
     :param definition: of the stream, with the key that the source has found.
-    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells.
+    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells; ``replaces_whole`` as its namesake does.
     :param warnings: changes that were told, for the job's report.
     """
 
@@ -60,6 +61,7 @@ class DefinitionGuard:
     publisher: Publisher
     intent: Intent
     identifies_by_key: bool
+    replaces_whole: bool = False
     warnings: list[str] = field(default_factory=list)
     _admitted: set[str] = field(default_factory=set)
     _is_kept: bool = False
@@ -146,7 +148,7 @@ class DefinitionGuard:
             identifies_by_key=self.identifies_by_key,
         )
         is_accepted = self._is_accepted(in_force.digest, notes)
-        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force.digest))
+        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force))
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
@@ -170,7 +172,7 @@ class DefinitionGuard:
 
     def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
         ledger = self.publisher.ledger
-        days = ledger.days()
+        days = reloadable_days(ledger.days(), replaces_whole=self.replaces_whole)
         if not len(days):
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))
@@ -191,5 +193,7 @@ class DefinitionGuard:
             say(f"warning: {text}")
 
 
-def _writer(notes: Collection[LedgerNote], digest: str) -> str:
-    return next((note.run for note in notes_of(notes, "definition") if note.id == digest), "another task")
+def _writer(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
+    """Return a run of the task that published last, as far as a note names one."""
+    runs = (note.run for note in notes_of(notes, "definition"))
+    return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

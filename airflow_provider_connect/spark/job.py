@@ -109,7 +109,14 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
 
         identifies_by_key = sink.identifies_by_key(source.kind)
         definition = with_key(job.definition, read.metadata)
-        guard = DefinitionGuard(definition, source, publisher, job.intent, identifies_by_key=identifies_by_key)
+        guard = DefinitionGuard(
+            definition,
+            source,
+            publisher,
+            job.intent,
+            identifies_by_key=identifies_by_key,
+            replaces_whole=sink.replaces_whole(source.kind),
+        )
         freezer_class, polled_root = transforming.polling(transformation, root)
         sc = starting()
         seconds = {"start": time.monotonic() - started} | ({"sql_session": sql_seconds} if transformation else {})
@@ -208,8 +215,10 @@ def _table_around(url: str) -> str | None:
     from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
     from airflow_provider_connect.stage.tables import HEAD  # noqa: PLC0415
 
-    scheme, separator, path = url.rpartition("://")
-    while path:
+    scheme, separator, named = url.rpartition("://")
+    places = [named.split("/"), *([] if scheme else [os.path.realpath(named).split("/")])]  # a link may lead into one
+    above = ["/".join(place[:depth]) for place in places for depth in range(len(place), 0, -1)]
+    for path in dict.fromkeys(filter(None, above)):
         folder = Folder(f"{scheme}{separator}{path}")
         try:
             if folder.exists("_delta_log") or folder.exists(f"{HEAD}/_delta_log"):
@@ -218,7 +227,6 @@ def _table_around(url: str) -> str | None:
             # This user may have no right to look above the folder; stores report that in many ways.
             if folder.url == url:
                 raise
-        path = path.rpartition("/")[0]
     return None
 
 

@@ -9,8 +9,8 @@ names. So wherever an erase falls between another attempt's poll and its commit,
 comes back: not with a retry from the stage, not with a reload, not with the lookback.
 
 Where a shape makes the column, the list holds digests of the texts that the shape makes, such as the hashes of a mask.
-Under another key the same person has another hash. So the list keeps the digest of the shapes and of the mask's key, and
-a load whose shapes have another digest is refused.
+Under another key the same person has another hash. So the list keeps the digest of the shapes and of the mask's key,
+and a load whose shapes have another digest is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from uuid import UUID
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError, refuse_text
-from airflow_provider_connect.values.arrow import plain_type, shape_of
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -91,6 +90,8 @@ def _text_of(value: object) -> str | None:
 
 def type_problem(kind: pa.DataType) -> str | None:
     """Say why nobody can be named by values of a type; None if people can: texts, UUIDs, integers, whole decimals."""
+    from airflow_provider_connect.values.arrow import plain_type, shape_of  # noqa: PLC0415  # the contracts know no values
+
     shape, plain = shape_of(kind), plain_type(kind)
     if shape in ("text", "integer") or (shape == "decimal" and plain.scale == 0):
         return None

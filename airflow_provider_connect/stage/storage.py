@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT)
+_NO_RIGHT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT)
 _OS_ERROR = re.compile(r"\bos error (\d+)\b|\[Errno (\d+)\]")
 # Refusals of object stores, as pyarrow, delta-rs and the stores word them (2026-11).
 _STORE_REFUSES = re.compile(
@@ -79,7 +79,7 @@ def named_errors(path: str) -> Iterator[None]:
     """Turn an error of the filesystem into one that names ``path`` and says how to recover.
 
     :raises RetriableError: the disk is full, or the store does not answer.
-    :raises ConfigError: a right is missing, or there is a file where a folder should be.
+    :raises ConfigError: a right is missing, or there is a file where a folder should be, or a folder in a file's place.
     :raises FileNotFoundError: unchanged; the caller knows what it means.
     """
     try:

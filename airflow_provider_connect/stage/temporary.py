@@ -77,8 +77,8 @@ def polled_copies(root: Folder) -> list[str]:
     if not files:
         return []
     return [
-        f"days as they were polled, for a transform ({len(files):,} files under {root.url}/{POLLED}): the day's next load "
-        f"deletes them, or 'airflow connect sweep' when they have been silent for {SILENT}"
+        f"days as they were polled, for a transform ({len(files):,} files under {root.url}/{POLLED}): the day's next "
+        f"load deletes them, or 'airflow connect sweep' when they have been silent for a day"
     ]
 
 
@@ -86,8 +86,8 @@ def staged_copies(root: Folder) -> list[str]:
     """Name the staged days of a stage that its sink does not keep, and what clears them; [] if there are none."""
     files = sum(_attempt_of(file.name) is not None for file in root.files())
     staged = [
-        f"days that are staged and not published ({files:,} files under {root.url}): the day's next load deletes them, or "
-        f"'airflow connect sweep' when they have been silent for {SILENT}"
+        f"days that are staged and not published ({files:,} files under {root.url}): the day's next load deletes them, "
+        f"or 'airflow connect sweep' when they have been silent for a day"
     ]
     return (staged if files else []) + polled_copies(root)
 

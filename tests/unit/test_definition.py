@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.definition import compare, days_loaded_otherwise, definition_of, with_key
+from airflow_provider_connect.definition import compare, days_loaded_otherwise, definition_of, masked_columns, with_key
 from airflow_provider_connect.ledger import Intent, LedgerRow
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -217,3 +217,23 @@ def test_days_loaded_otherwise_are_those_whose_rows_may_differ() -> None:
     ]
     definitions = {definition.digest: definition for definition in (before, moved, after)}
     assert days_loaded_otherwise(rows, definitions, after) == [days[0]]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "masked"),
+    [
+        ([{"mask": {"columns": ["id", "mail"]}}, {"rename": {"columns": {"id": "person"}}}], ["mail", "person"]),
+        ([{"mask": {"columns": ["id", "mail"]}}, {"drop": {"columns": ["mail"]}}], ["id"]),
+        ([{"mask": {"columns": ["id", "mail"]}}, {"select": {"columns": ["mail", "day"]}}], ["mail"]),
+        ([{"rename": {"columns": {"id": "person"}}}, {"cast": {"columns": {"person": "STRING"}}}], []),
+        ([{"mask": {"columns": "{{ params.columns }}"}}], []),
+    ],
+)
+def test_the_columns_of_the_target_that_a_mask_makes(shapes: Any, masked: list[str]) -> None:
+    assert masked_columns(shapes) == masked
+    parts = mixpanel_shaped(shapes).shapes
+    assert parts.get("masked", "") == ", ".join(masked)
+
+
+def mixpanel_shaped(shapes: Any) -> StreamDefinition:
+    return defined(MixpanelSource(conn_id="m", project_timezone="UTC"), MIXPANEL, shapes=shapes)

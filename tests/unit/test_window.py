@@ -16,6 +16,7 @@ from airflow_provider_connect.window import (
     days_of_window,
     groups,
     parse_days,
+    reloadable_days,
     span,
 )
 
@@ -234,3 +235,12 @@ def test_without_a_schedule_only_gaps_are_behind() -> None:
     assert settled(1, 2, 5, origin=1, replaces_whole=True).lag_days(D[19], nobody) == 0
     assert settled(origin=1).lag_days(D[19], nobody) == 0
     assert settled().lag_days(D[19], nobody) is None
+
+
+@given(published=st.sets(st.sampled_from(D)))
+def test_superseded_days_cannot_be_loaded_again(published: set[dt.date]) -> None:
+    days = DaySet.of(published)
+    assert reloadable_days(days, replaces_whole=False) == days
+    newest = reloadable_days(days, replaces_whole=True)
+    assert [*newest] == sorted(published)[-1:]
+    assert set(Settled.of(days, None, replaces_whole=True).days) >= published

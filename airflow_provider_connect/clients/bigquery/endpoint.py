@@ -34,7 +34,7 @@ def extra_field(connection: Connection, name: str) -> Any:
 
 def is_anonymous(connection: Connection) -> bool:
     """Tell whether requests go without credentials."""
-    return str(extra_field(connection, "is_anonymous") or "").lower() in ("true", "1")
+    return str(extra_field(connection, "is_anonymous") or "").strip().lower() in ("true", "1")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ and nothing is converted that could lose a digit: what the file has, or an error
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -313,6 +314,8 @@ def _todo(column: ReadColumn) -> str:
     return f": {column.advice}" if column.advice else ""
 
 
+_UNDECODED = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text '")
+"""How Python's sqlite3 begins to say which column holds no text; the value follows."""
 _STORED = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
 
 
@@ -321,8 +324,11 @@ def _named(error: sqlite3.Error, place: str, *, is_late: bool = False) -> Connec
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     main = None if code is None else code & 0xFF
-    if main is None and "decode" in str(error):
-        return DataError(f"{place}: a text is not UTF-8: read the column as a blob, in a query")
+    if main is None and (undecoded := _UNDECODED.match(str(error))):
+        return DataError(
+            f"{place}: column {undecoded[1]!r} holds a text that is not UTF-8: read it as bytes with a query that "
+            "selects cast(column as blob)"
+        )
     if main is None and isinstance(error, sqlite3.ProgrammingError):
         return RetriableError(f"{place}: the session is closed")
     if main == sqlite3.SQLITE_INTERRUPT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,8 +66,9 @@ class Quota:
         for name, value in settings.items():
             if name not in _FIELDS:
                 raise ConfigError(f"{where}: unknown setting {name!r}; known: {', '.join(_FIELDS)}")
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or value <= 0 or (name != "seconds" and value != int(value)):
+            # Python reads NaN and Infinity from JSON, too.
+            is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+            if not is_number or isinstance(value, bool) or value <= 0 or (name != "seconds" and value != int(value)):
                 kind = "number" if name == "seconds" else "whole number"
                 raise ConfigError(f"{where}: {name} must be a {kind} above 0")
         fields = {name: getattr(self, name) for name in _FIELDS} | dict(settings)

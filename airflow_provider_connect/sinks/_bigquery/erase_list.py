@@ -1,8 +1,8 @@
 """A target's erase list: a table of keyed digests, whose version stands in the fence rows of all its streams.
 
-Every publish and every confirmation begins with a change of its stream's fence row (:mod:`.decision`), and what makes the
-list longer changes all of them. BigQuery lets one of two such transactions through; the other one looks again, finds
-another version than its attempt has seen, and is refused.
+Every publish and every confirmation begins with a change of its stream's fence row (:mod:`.decision`), and what makes
+the list longer changes all of them. BigQuery lets one of two such transactions through; the other one looks again,
+finds another version than its attempt has seen, and is refused.
 
 A list of an earlier version of this package belonged to one stream, and the versions in the rows count each stream's
 own. All such lists of a target are read as the target's.

@@ -41,6 +41,7 @@ MARK_FIELDS = own_fields(
 )
 COLUMN_WAIT_SECONDS = 60.0
 # What a query says of a column that it does not know yet.
+DAY_IS_NONE = f"{DAY} = DATE '0001-01-01'"
 _UNKNOWN_COLUMN = re.compile(r"Unrecognized name")
 
 
@@ -171,7 +172,7 @@ def kind_problem(table: Any, target: Place) -> str | None:
 def patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Give a table its fields, on top of exactly the version that was compared; wait until queries know them.
 
-    :param added: names of those that it lacks; the table has a column ``day``.
+    :param added: names of those that it lacks.
     :raises StaleError: another changed the table since.
     """
     from google.cloud import bigquery
@@ -179,17 +180,20 @@ def patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: S
     table.schema = [bigquery.SchemaField.from_api_repr(one) for one in fields]
     table = api.call(f"change the schema of {target.id}", api.client.update_table, table, ["schema"])
     if added:
-        _await_columns(api, target, [one for one in fields if one["name"] in added], filter_column(table))
+        by_day = any(one["name"] == DAY for one in fields)
+        new = [one for one in fields if one["name"] in added]
+        _await_columns(api, target, new, filter_column(table), DAY_IS_NONE if by_day else "TRUE")
     return table
 
 
-def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None) -> None:
+def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None, of_no_row: str) -> None:
     """Return when queries know the new columns.
 
     :param filter_by: the column that every query must name, None if none.
+    :param of_no_row: a condition that bounds what is read; TRUE if the table has no day.
     """
     listed = names(one["name"] for one in added)
-    condition = f"{DAY} = DATE '0001-01-01' AND {any_partition(filter_by)}"
+    condition = f"{of_no_row} AND {any_partition(filter_by)}"
     look = f"SELECT {listed} FROM {target.sql} WHERE {condition} LIMIT 0"
     patience = Patience(COLUMN_WAIT_SECONDS, doubling(0.5, 5.0))
     while not _knows_columns(api, target, look):

@@ -1,7 +1,7 @@
 """The places beside a Delta table's newest version that may hold rows of people who were erased.
 
-All that this package writes under a root is in one of them, or in the table: staged files are the table's files, so what
-is no newest version is an older one, staged and unpublished, polled for a transform, or set aside.
+All that this package writes under a root is in one of them, or in the table. Staged files are the table's files, so
+what is no newest version is an older one, staged and unpublished, polled for a transform, or set aside.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
-from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.manifest import CONTROL, MANIFEST
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.temporary import polled_copies
 
@@ -23,7 +23,9 @@ def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
     """
     sweep_after, sweeper.silent = sweeper.silent, dt.timedelta(0)
     unpublished = sweeper.listed()
-    rejects = sum("/rejects-" in entry.name for entry in root.files(f"{CONTROL}/attempts"))
+    attempts = [entry.name for entry in root.files(f"{CONTROL}/attempts")]
+    rejects = sum("/rejects-" in name for name in attempts)
+    manifests = sum(name.endswith(f"/{MANIFEST}") for name in attempts)
     places = []
     if rejects:
         places.append(
@@ -32,12 +34,18 @@ def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
         )
     if unpublished:
         places.append(
-            f"days that are staged and not published ({len(unpublished):,} files and folders under {root.url}): no load "
-            f"publishes them. 'airflow connect sweep' deletes them when they have been silent for {sweep_after}"
+            f"days that are staged and not published ({len(unpublished):,} files under {root.url}): no "
+            "load publishes them. 'airflow connect sweep' deletes them when they have been silent for "
+            f"{sweep_after / dt.timedelta(hours=1):g} hours"
         )
     places += polled_copies(root)
+    if manifests:
+        places.append(
+            f"manifests ({manifests:,} times {root.url}/{CONTROL}/attempts/*/{MANIFEST}), which hold each file's "
+            "smallest and largest number: where ids are numbers, delete by hand those of days that are published"
+        )
     places.append(
-        f"older versions of {tables}, with the columns' bounds in its log: a VACUUM deletes the files after the table's "
-        "retention time, and Delta the log's entries after 30 days"
+        f"older versions of {tables}, with the bounds of numbers in the log: a VACUUM deletes the files after the "
+        "table's retention time, and Delta the log's entries after 30 days"
     )
     return places

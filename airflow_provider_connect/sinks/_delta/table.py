@@ -50,7 +50,10 @@ def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: s
 
 def _property_problems(properties: dict[str, str], path: str) -> list[str]:
     refused = {
-        "delta.appendOnly": (properties.get("delta.appendOnly") == "true", "a reloaded day replaces the old one"),
+        "delta.appendOnly": (
+            properties.get("delta.appendOnly", "false").strip().lower() != "false",  # Delta's writers know no case
+            "a reloaded day replaces the old one",
+        ),
         "delta.columnMapping.mode": (
             properties.get("delta.columnMapping.mode", "none") != "none",
             "staged files carry the columns' own names",

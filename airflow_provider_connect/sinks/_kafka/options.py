@@ -213,6 +213,11 @@ class KafkaOptions(Sink):
         ]
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether its publishes and erases of a topic come one after the other."""
+        return self.delivery == "exactly_once" and self.atomicity == "day" and self.turns != "off"
+
+    @property
     def value_is_registered(self) -> bool:
         """Whether a schema registry has the values' schema."""
         return self.value_converter in _REGISTRY_CONVERTERS

@@ -15,6 +15,7 @@ from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.names import topic_names
 from airflow_provider_connect.sinks._kafka.plan import Planner, check_time
 from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Preflight:
         found = self._problems_of(lambda: self.topics.ensure_ledger(self.options.ledger_topic))
         if not found and (wrong := self._problems_of(self._rights) or self._problems_of(self._history)):
             return wrong  # a topic that is missing because it was deleted is not made again
-        for step in (self._topics, self._ledger):
+        for step in (self._topics, self._ledger, self._erased):
             found += self._problems_of(step)
         found = found or self._problems_of(self._rights_of_a_first_publish)
         if not found and self.options.route_column is None:
@@ -93,6 +94,19 @@ class Preflight:
             found.append(f"delete_where: column {options.delete_where!r} holds no booleans")
         found += options.keys(schema).problems()
         return found + options.converter(schema, dt.date.min).problems()
+
+    def _erased(self) -> list[str]:
+        """Say what keeps this stream from the topic's erase list."""
+        options = self.options
+        listed = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
+        found = [problem] if (problem := listed.problem(self.schema.names)) is not None else []
+        if listed.version and not options.takes_turns:
+            found.append(
+                f"topic {options.topic!r} has an erase list, and without turns an erase could not be kept apart from a "
+                "publish at the same time: set delivery='exactly_once', atomicity='day' and turns='topic', or publish "
+                "into another topic"
+            )
+        return found
 
     def _history(self) -> list[str]:
         return History(self.cluster, self.topics).problems()

@@ -17,6 +17,7 @@ from airflow_provider_connect.sinks._kafka.acknowledged import AtLeastOnce
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.dead_letters import letters_of
+from airflow_provider_connect.sinks._kafka.erasing.copies import copies_of
 from airflow_provider_connect.sinks._kafka.erasing.eraser import KafkaEraser
 from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
@@ -27,7 +28,7 @@ from airflow_provider_connect.sinks._kafka.put import Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
 from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
-from airflow_provider_connect.stage.erasing import Erasure
+from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
@@ -151,10 +152,14 @@ class KafkaPublisher(Publisher):
         """Count the keys that :meth:`erase` would bury, by the day that wrote their value."""
         return KafkaEraser(self._cluster, column).find(values)
 
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind) -> Erasure:
-        """Put people on the stream's list, and a tombstone on each of their keys, in one transaction."""
+    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
+        """Put people on the topic's list, and a tombstone on each of their keys, in one transaction."""
         self._require_whole()
-        return KafkaEraser(self._cluster, column).erase(values)
+        return KafkaEraser(self._cluster, column).erase(values, shaping)
+
+    def copies(self) -> list[str]:
+        """Name the records that tombstones cover, and the topic of dead letters."""
+        return copies_of(self.options)
 
     def _patience(self) -> Patience:
         """Return how often a delivery is tried. Two that took one id from each other must not come back together."""

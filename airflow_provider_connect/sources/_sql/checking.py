@@ -11,13 +11,17 @@ from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES,
 
 def connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
     """Say what is wrong with a connection; [] if nothing is. No network."""
+    found = _connection_problems(options, connection)
+    if options.row_security != "refuse" and connection.conn_type != POSTGRES:
+        found.append("row_security: it is for a connection of type postgres")
+    return found
+
+
+def _connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
     about = f"connection {connection.conn_id!r}"
     kind, host = connection.conn_type, connection.host or ""
-    found = []
-    if options.row_security != "refuse" and kind != POSTGRES:
-        found.append("row_security: it is for a connection of type postgres")
     if kind == JDBC:
-        found += jdbc.problems(connection) + _apart(options, "a database over JDBC")
+        found = jdbc.problems(connection) + _apart(options, "a database over JDBC")
         if options.mode is not None:
             found.append("mode: over JDBC a table is read by day_column or snapshot")
         if options.zero_dates != "fail":
@@ -25,16 +29,13 @@ def connection_problems(options: SqlOptions, connection: Connection) -> list[str
         return found
     if kind not in (POSTGRES, MYSQL, SQLITE):
         return [f"{about}: type {kind!r} is no database that can be read: use postgres, mysql, sqlite or jdbc"]
-    if kind != POSTGRES:
-        found += _apart(options, "a file of SQLite" if kind == SQLITE else "MySQL and MariaDB")
+    apart = [] if kind == POSTGRES else _apart(options, "a file of SQLite" if kind == SQLITE else "MySQL and MariaDB")
     if kind == SQLITE:
-        if not host:
-            found.append(f"{about}: host: give the path of the database's file")
+        found = apart if host else [f"{about}: host: give the path of the database's file", *apart]
         if "timestamp" in (options.mode or ""):
             found.append("mode: SQLite has no times to follow, only texts: use incrementing")
         return found
-    if "://" in host or "@" in host:
-        found.append(f"{about}: host: give a name or an address, not a URL")
+    found = [f"{about}: host: give a name or an address, not a URL", *apart] if "://" in host or "@" in host else apart
     if kind == MYSQL and not connection.path and options.table is not None and not options.what_schema:
         found.append(f"{about}: schema: name the database, or give table='database.table'")
     return found + (postgresql.problems(connection) if kind == POSTGRES else mysql.problems(connection))

@@ -101,6 +101,6 @@ class Following:
             database,
             timestamp=found.timestamp,
             incrementing=found.incrementing,
-            db_timezone=self._options.db_timezone,
+            db_timezone=self._options.clock_zone,
             compares_rows=self._compares_rows,
         )

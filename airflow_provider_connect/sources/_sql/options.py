@@ -97,9 +97,10 @@ class SqlOptions(Source):
         default=None, description="The timestamp or date column that says to which day a row belongs."
     )
     zone: _Zone = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
-    db_timezone: _Zone = Field(
-        default="UTC",
-        description="IANA zone of the clock that timestamps without a zone were taken from, where day_column is one.",
+    db_timezone: _Zone | None = Field(
+        default=None,
+        description="IANA zone of the clock that writes the timestamps without a zone, where day_column or "
+        "timestamp_column is one. By default UTC; with mode it has to be given if the database is not in UTC.",
     )
     snapshot: Literal["replace", "daily"] | None = Field(
         default=None,
@@ -182,6 +183,11 @@ class SqlOptions(Source):
     def reloads_when_lost(self) -> bool:
         """Whether all rows are read again where the table cannot be followed any more."""
         return self.begins.begins_anew
+
+    @property
+    def clock_zone(self) -> str:
+        """The zone by whose clock timestamps without a zone are read."""
+        return self.db_timezone or "UTC"
 
     @property
     def stream_name(self) -> str:

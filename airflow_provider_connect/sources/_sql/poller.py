@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -35,11 +36,13 @@ from airflow_provider_connect.sources._sql.found import (
 from airflow_provider_connect.sources._sql.guards import require_replayed, require_unaltered
 from airflow_provider_connect.sources._sql.keys import key_bytes
 from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, NOW, SQLITE, SqlOptions
+from airflow_provider_connect.sources._sql.zones import require_zone, unnamed_zone
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LOG = logging.getLogger(__name__)
 _BEGINS_ANEW = (
     "they shared one state of the database, which ended with that try. With consistency='chunk' a try goes on instead, "
     "and each chunk is of a moment of its own"
@@ -90,8 +93,16 @@ class SqlPoller(Poller):
                     found = find(database, self._options)
                     how = reading(database, found, self._options.choices)
                     require_readable(database, self._options, how)
+                    self._warn_of_zone(database, found.day)
                     self._known = found, how
             return self._known
+
+    def _warn_of_zone(self, database: Database, column: SqlColumn | None) -> None:
+        """Log that the rows of a day may be those of a day of another zone."""
+        zone = unnamed_zone(database, self._connection.conn_type, self._options, column)
+        if zone is not None and column is not None:
+            stream, doubt = self._options.stream_key, zone.doubt(self._options.mode)
+            _LOG.warning("%s: day_column %r has %s: %s", stream, column.name, doubt, zone.remedy)
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
         """Fix the rows of an increment, by the database's own clock; return where they end.
@@ -102,6 +113,7 @@ class SqlPoller(Poller):
             return self._following.fix(day, after, after or "")
         found, _ = self._find()
         with self._session(str(day)) as database:
+            require_zone(database, self._connection.conn_type, self._options, found.timestamp)
             where, clock_there = self._where(""), self._now(database)
             to = self._following.end(database, found, after, to, where=where, now=clock_there)
         return self._following.fix(day, after, to)
@@ -203,7 +215,7 @@ class SqlPoller(Poller):
             function = "date" if tells == "date" else "datetime"
             self._require_times(database, name, f"{function}({name})")
             name = f"{function}({name})"
-        return condition(database, name, bounds(day, tells, self._options.db_timezone))
+        return condition(database, name, bounds(day, tells, self._options.clock_zone))
 
     def _require_times(self, database: Database, column: str, read: str) -> None:
         """Refuse texts that SQLite takes for no time: a comparison leaves them out without a word.

@@ -22,17 +22,14 @@ from airflow_provider_connect.sources._sql.found import (
     reading,
     require_readable,
 )
-from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, NOW, POSTGRES, SqlOptions
+from airflow_provider_connect.sources._sql.options import JDBC, NOW, SqlOptions
 from airflow_provider_connect.sources._sql.set_back import counted, counter_of
+from airflow_provider_connect.sources._sql.zones import zone_of
 from airflow_provider_connect.window import zone as known_zone
 
 _CLOCK_SECONDS = 5.0
-_ZONE = {
-    # What the session itself is set to, is UTC.
-    POSTGRES: "SELECT reset_val FROM pg_settings WHERE name = 'TimeZone'",
-    MYSQL: "SELECT if(@@global.time_zone = 'SYSTEM', @@system_time_zone, @@global.time_zone)",
-}
-_UTC = ("UTC", "GMT", "Etc/UTC", "+00:00", "Universal", "Zulu")
+
+_UTC = ("UTC", "GMT", "Etc/UTC")
 
 
 @dataclass(frozen=True)
@@ -172,7 +169,7 @@ class _Check:
         elif not found.is_range_indexed(column):
             self.add(about, "note", "no index begins with it, so each day reads the whole table", "make an index")
         if tells == "wall":
-            self._wall(database, about)
+            self._wall(database, "day_column", column)
         else:
             self.add(about, "ok", {"date": "it has dates", "instant": "it has instants"}[tells])
 
@@ -196,8 +193,8 @@ class _Check:
         if found.timestamp is None:
             self._number(database, found, first)
         elif clock(database, found.timestamp) == "wall":
-            self._wall(database, f"column {first.name!r}")
-            if _changes(known_zone(self.options.db_timezone)):
+            self._wall(database, "timestamp_column", first)
+            if _changes(known_zone(self.options.clock_zone)):
                 text = "its clock shows an hour twice when summer ends: what is written in the second one is passed by"
                 self.add(f"column {first.name!r}", "note", text, "keep instants, or UTC, or leave that hour quiet")
         text = "a row that is committed after one with a later position was read is passed by, and so are deletes"
@@ -231,18 +228,20 @@ class _Check:
         else:
             self.add(about, "ok", f"{counter.name} gives its numbers")
 
-    def _wall(self, database: Database, about: str) -> None:
-        assumed = self.options.db_timezone
-        asked = _ZONE.get(self.connection.conn_type)
-        zone = str(database.one(asked)[0]) if asked is not None else None
-        same = zone is None or zone == assumed or (zone in _UTC and assumed in _UTC)
-        text = f"it has timestamps without a zone, which are taken from a clock in {assumed}"
-        if same:
+    def _wall(self, database: Database, option: str, column: SqlColumn) -> None:
+        """Say by which clock times without a zone are read, and whether that is the database's."""
+        about = f"{option} {column.name!r}"
+        clock_zone = self.options.clock_zone
+        zone = zone_of(database, self.connection.conn_type)
+        text = f"it has timestamps without a zone, which are taken from a clock in {clock_zone}"
+        if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC):
             self.add(about, "ok", text)
+        elif self.options.db_timezone is not None:
+            todo = "make sure that it is the zone of the clock that writes them: nobody can tell from the data"
+            self.add(about, "note", f"{text}; the database's own zone is {zone.name}", todo)
         else:
-            self.add(
-                about, "note", f"{text}; the database's own is {zone}", "set db_timezone if they are from that one"
-            )
+            level: Level = "note" if self.options.mode is None else "problem"
+            self.add(about, level, f"it has {zone.doubt(self.options.mode)}", zone.remedy)
 
     def _chunks(self, database: Database, found: Found, how: Reading) -> None:
         by_chunk = self.options.consistency == "chunk"

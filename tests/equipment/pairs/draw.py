@@ -17,6 +17,7 @@ ZONES = ("UTC", "US/Pacific", "Asia/Tokyo", "Europe/Berlin", "Asia/Kolkata")
 KINDS = ("signup", "view", "it's")
 PERSONS = tuple(f"p{number}" for number in range(6))
 EVENTS = 60
+KEYS = ("0123456789abcdef-one", "0123456789abcdef-two")
 CHANGES: dict[str, tuple[Any, ...]] = {
     "kind": (None, *KINDS),
     "zone": ZONES,
@@ -25,12 +26,12 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "has_note": (True, False),
     "least_amount": (None, 40),
     "label": (None, "a", "b"),
+    "mask": (None, *KEYS),
     "login": (None, "reader"),
     "is_snapshot": (False, True),
     "table": ("events", "others"),
 }
-WEIGHTS = {"kind": 6, "zone": 4, "day_column": 2, "key": 1, "has_note": 2, "least_amount": 2, "label": 2, "login": 1,
-           "is_snapshot": 1, "table": 1}  # fmt: skip
+WEIGHTS = dict(zip(CHANGES, (6, 4, 2, 1, 2, 2, 2, 2, 1, 1, 1), strict=True))
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,9 @@ class _Drawer:
         self._random = random.Random(seed)
         self.events = tuple(self._event(number) for number in range(EVENTS))
         self.model = Model(self.events)
-        base = self._changed(Options(), "zone", "kind")
+        base = self._changed(Options(), "zone", "kind", *(("mask",) if self._random.random() < 0.2 else ()))
         other = self._changed(base, *(("kind",) if self._random.random() < 0.6 else ()))
         self._options = {"one": base, "other": other}
-        self._has_erased = False
         self._killed: list[Load] = []
         self._token = 0
         self.steps: list[Step] = []
@@ -69,9 +69,8 @@ class _Drawer:
         chance = self._random.random()
         if self._killed and chance < 0.5:
             self._retry(self._random.choice(self._killed))
-        elif chance < 0.12 and self.model.days:
-            self._has_erased = True
-            self._take(Erase(tuple(self._random.sample(PERSONS, self._random.randint(1, 2)))))
+        elif chance < 0.12 and (erase := self._erase(self._random.randint(1, 2))) is not None:
+            self._take(erase)
         elif chance < 0.55:
             self._change()
         else:
@@ -96,8 +95,6 @@ class _Drawer:
             self._options[task] = options if may_be_accepted else self._options[task]
 
     def _may_change(self, name: str) -> bool:
-        if name in ("least_amount", "label"):
-            return not self._has_erased  # who was erased under other shapes is another case
         return name not in ("is_snapshot", "table") or self.model.in_force is not None
 
     def _changed(self, options: Options, *names: str) -> Options:
@@ -117,12 +114,18 @@ class _Drawer:
 
     def _beside(self, task: str) -> Load | Erase:
         """Draw what happens while a load of a task is under way: a run of the other one, or an erase."""
-        if self.model.days and self._random.random() < 0.2:
-            self._has_erased = True
-            return Erase((self._random.choice(PERSONS),))
+        if self._random.random() < 0.2 and (erase := self._erase(1)) is not None:
+            return erase
         self._token += 1
         other = "other" if task == "one" else "one"
         return Load(other, (self._random.choice(DAYS),), self._options[other], self._token)
+
+    def _erase(self, persons: int) -> Erase | None:
+        """Draw an erase; None of a target that has people in several forms, of which an erase would find one."""
+        masks = {published.options.mask for published in self.model.days.values()}
+        if len(masks) != 1 or not masks.issuperset(self.model.erased.values()):
+            return None
+        return Erase(tuple(self._random.sample(PERSONS, persons)), *masks)
 
     def _retry(self, load: Load) -> None:
         self._killed.remove(load)

@@ -7,6 +7,8 @@ changes that the same task has made to what it leaves out; it is refused if a pe
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
@@ -48,6 +50,7 @@ class Options:
     :param has_note: whether ``columns`` names the note.
     :param least_amount: below which a shape leaves rows out.
     :param label: a column that a shape adds.
+    :param mask: the key under which persons are hashed; None if they are not.
     """
 
     table: Literal["events", "others"] = "events"
@@ -59,6 +62,7 @@ class Options:
     has_note: bool = True
     least_amount: int | None = None
     label: str | None = None
+    mask: str | None = None
     login: str | None = None
 
     @property
@@ -74,7 +78,7 @@ class Options:
     @property
     def shapes(self) -> tuple[object, ...]:
         """The shapes."""
-        return self.least_amount, self.label
+        return self.least_amount, self.label, self.mask
 
     @property
     def definition(self) -> Options:
@@ -93,13 +97,20 @@ class Options:
             (event, (event.at if self.day_column == "at" else event.seen).astimezone(zone).date()) for event in events
         )
         return [
-            Row(event.id, event.kind, event.person, event.note if self.has_note else None, self.label)
+            Row(
+                event.id, event.kind, masked(event.person, self.mask), event.note if self.has_note else None, self.label
+            )
             for event, its_day in days
             if its_day == day
             and self.kind in (None, event.kind)
             and (self.least_amount is None or event.amount >= self.least_amount)
             and event.person not in out
         ]
+
+
+def masked(person: str, key: str | None) -> str:
+    """Return a person as the target has them."""
+    return person if key is None else hmac.new(key.encode(), person.encode(), hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -129,9 +140,13 @@ class Accept:
 
 @dataclass(frozen=True)
 class Erase:
-    """Takes people out, and keeps them out."""
+    """Takes people out, and keeps them out.
+
+    :param mask: the key under which the target has them.
+    """
 
     persons: tuple[str, ...]
+    mask: str | None = None
 
 
 Step = Load | Accept | Erase
@@ -164,7 +179,8 @@ class Model:
 
     events: tuple[Event, ...]
     days: dict[dt.date, Published] = field(default_factory=dict)
-    erased: set[str] = field(default_factory=set)
+    erased: dict[str, str | None] = field(default_factory=dict)
+    """Persons, and the key under which they were erased."""
     accepted: set[tuple[Options, Options]] = field(default_factory=set)
     in_force: tuple[Options, str] | None = None
 
@@ -181,13 +197,20 @@ class Model:
             if self.in_force is not None:
                 self.accepted.add((self.in_force[0].definition, step.options.definition))
             return Expected("green")
-        self.erased |= set(step.persons)
+        self.erased |= {person: step.mask for person in step.persons if person not in self.erased}
+        gone = {masked(person, step.mask) for person in step.persons}
         for published in self.days.values():
-            published.rows = [row for row in published.rows if row.person not in self.erased]
+            published.rows = [row for row in published.rows if row.person not in gone]
         return Expected("green")
+
+    def brings_back(self, options: Options) -> bool:
+        """Tell whether erased persons would come back: a list of hashes knows those of its own key alone."""
+        return any(key not in (None, options.mask) for key in self.erased.values())
 
     def judge(self, task: str, options: Options) -> Expected:
         """Return what a load of an unpublished day must say."""
+        if self.brings_back(options):
+            return Expected("refused")
         if self.in_force is None:
             return Expected("green")
         published, writer = self.in_force
@@ -205,7 +228,7 @@ class Model:
     def _load(self, step: Load) -> Expected:
         days = [day for day in step.days if day not in self.days or step.token not in self.days[day].tokens]
         if not days:
-            return Expected("green")
+            return Expected("refused" if self.brings_back(step.options) else "green")
         expected = self.judge(step.task, step.options)
         if expected.status == "refused":
             return expected
@@ -228,6 +251,8 @@ class Model:
         assert step.beside is not None
         seen = self.in_force
         beside = self.apply(step.beside)
+        if self.brings_back(step.options):
+            return Expected("refused", beside=beside)
         known = {step.options.definition} | ({seen[0].definition} if seen is not None else set())
         if self.in_force is None or self.in_force[0].definition in known:
             return expected._replace(beside=beside)

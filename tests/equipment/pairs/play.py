@@ -17,22 +17,24 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.operators.written import Written
-from airflow_provider_connect.shapes.chain import Chain
-from airflow_provider_connect.sink import Intent, StreamKey
+from airflow_provider_connect.shapes.chain import Chain, Shaping
+from airflow_provider_connect.sink import Connections, Intent, StreamKey
 from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.stage.notes import Acceptance, acceptance_note
 from airflow_provider_connect.window import Day
 from tests.equipment.pairs.draw import Case
-from tests.equipment.pairs.model import Accept, Erase, Event, Expected, Load, Model, Options, Row, Step
+from tests.equipment.pairs.model import Accept, Erase, Event, Expected, Load, Model, Options, Row, Step, masked
 from tests.equipment.spark.here import drive
 
 COLUMNS = (
     "id integer NOT NULL PRIMARY KEY, kind text, person text, note text, at timestamp, seen timestamp, amount integer"
 )
 STEPS = {"polled": "begin", "sent": "commit", "committed": "commit"}
-REFUSED = re.compile(r"into this target: .*airflow connect accept|belongs to|another stream", re.DOTALL)
+REFUSED = re.compile(
+    r"into this target: .*airflow connect accept|belongs to|another stream|erased rows would come back", re.DOTALL
+)
 LOADED_OTHERWISE = re.compile(r"Loaded otherwise: (\d+) of")
 
 
@@ -79,7 +81,7 @@ class Player:
         said: list[Expected] = []
         with _killed(step.kill), _beside(step.beside and (lambda beside=step.beside: said.append(self.take(beside)))):
             try:
-                report = drive(self._job(step), {"shop": self._connection(step.options)})
+                report = drive(self._job(step), self._connections(step.options))
             except KilledError:
                 return Expected("killed")
         self.reason = report.failure.message if report.failure else ""
@@ -88,7 +90,7 @@ class Player:
     def _job(self, step: Load) -> JobConfig:
         source, shapes = _source(step.options), _shapes(step.options)
         written = Written(source, shapes)
-        connections = {"shop": self._connection(step.options)}
+        connections = self._connections(step.options)
         attempt = f"{step.token:016x}-{step.attempt}"
         return JobConfig(
             source_name="sql",
@@ -106,9 +108,12 @@ class Player:
             definition=written.definition(source, self.sink, Chain.of(shapes), connections),
         )
 
-    def _connection(self, options: Options) -> Connection:
+    def _connections(self, options: Options) -> Connections:
         login = {"login": options.login} if options.login else {}
-        return Connection.model_validate({"conn_id": "shop", "conn_type": "sqlite", "host": str(self._file)} | login)
+        shop = {"conn_id": "shop", "conn_type": "sqlite", "host": str(self._file)} | login
+        mask = {"conn_id": "mask", "conn_type": "generic", "password": options.mask}
+        made = (shop, mask) if options.mask else (shop,)
+        return {str(each["conn_id"]): Connection.model_validate(each) for each in made}
 
     def _accept(self, options: Options) -> None:
         source = _source(options)
@@ -122,9 +127,12 @@ class Player:
             publisher.note(acceptance_note(accepted, "airflow connect accept"))
 
     def _erase(self, step: Erase) -> None:
-        key = StreamKey(connector="sql", stream=_source(Options()).stream_key)
+        options = Options(mask=step.mask)
+        key = StreamKey(connector="sql", stream=_source(options).stream_key)
+        shaping = Shaping.of(Chain.of(_shapes(options)), self._connections(options))
         with self.sink.open(key, {}) as publisher:
-            publisher.erase("person", list(step.persons), "day")
+            persons = [masked(person, step.mask) for person in step.persons]
+            publisher.erase("person", persons, "day", shaping.column_digest)
 
 
 def play(case: Case, root: Path) -> None:
@@ -160,6 +168,8 @@ def _shapes(options: Options) -> list[dict[str, Any]]:
         shapes.append({"filter": {"where": at_least}})
     if options.label is not None:
         shapes.append({"constant": {"column": "label", "value": options.label}})
+    if options.mask is not None:
+        shapes.append({"mask": {"columns": ["person"], "conn_id": "mask"}})
     return shapes
 
 

@@ -1,4 +1,7 @@
-"""Databases as fixtures: one server of each kind for the session, a new database for each test; missing ones fail."""
+"""Databases as fixtures: one server of each kind for the run, a new database for each test; missing ones fail.
+
+Other workers' tests use the same servers at the same time. A test that kills one, or sets it otherwise, takes ``lone``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +19,14 @@ from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
 from tests.equipment.sql.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgreSQLServer
+from tests.equipment.sql.sharing import shared
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NEEDS_MYSQL = pytest.mark.skipif(is_left_out(), reason=f"{WITHOUT}=1")
+"""Mark of a test that starts MySQL by itself; the fixtures look by themselves."""
 
 
 @dataclass
@@ -104,25 +113,31 @@ def tell_versions(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgresql_server(pytestconfig: pytest.Config) -> Iterator[DatabaseServer]:
-    """One running PostgreSQL for the whole session."""
-    with PostgreSQLServer() as server:
+def run_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """The folder of all of pytest-xdist's workers; None without workers."""
+    return tmp_path_factory.getbasetemp().parent if hasattr(pytestconfig, "workerinput") else None
+
+
+@pytest.fixture(scope="session")
+def postgresql_server(pytestconfig: pytest.Config, run_folder: Path | None) -> Iterator[DatabaseServer]:
+    """One running PostgreSQL for the whole run."""
+    with shared(PostgreSQLServer, run_folder) as server:
         yield _started(pytestconfig, server)
 
 
 @pytest.fixture(scope="session")
-def mariadb_server(pytestconfig: pytest.Config) -> Iterator[DatabaseServer]:
-    """One running MariaDB for the whole session."""
-    with MariaDBServer() as server:
+def mariadb_server(pytestconfig: pytest.Config, run_folder: Path | None) -> Iterator[DatabaseServer]:
+    """One running MariaDB for the whole run."""
+    with shared(MariaDBServer, run_folder) as server:
         yield _started(pytestconfig, server)
 
 
 @pytest.fixture(scope="session")
-def mysql_server(pytestconfig: pytest.Config) -> Iterator[DatabaseServer]:
-    """One running MySQL for the whole session. A person alone can leave it out."""
+def mysql_server(pytestconfig: pytest.Config, run_folder: Path | None) -> Iterator[DatabaseServer]:
+    """One running MySQL for the whole run. A person alone can leave it out."""
     if is_left_out():
         pytest.skip(f"{WITHOUT}=1")
-    with MySQLServer() as server:
+    with shared(MySQLServer, run_folder) as server:
         yield _started(pytestconfig, server)
 
 
@@ -152,6 +167,20 @@ def either(request: pytest.FixtureRequest) -> OwnDatabase:
     """An empty database of PostgreSQL, and one of the two that speak MySQL's protocol."""
     own: OwnDatabase = request.getfixturevalue(request.param)
     return own
+
+
+@pytest.fixture(scope="module", params=[PostgreSQLServer, MariaDBServer], ids=["postgresql", "mariadb"])
+def lone_server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+    """A running server that only the tests of one file use."""
+    with request.param() as server:
+        yield server
+
+
+@pytest.fixture
+def lone(lone_server: DatabaseServer) -> Iterator[OwnDatabase]:
+    """An empty database of a server that the test may kill."""
+    with own_database(lone_server) as own:
+        yield own
 
 
 @pytest.fixture(params=["mariadb", "mysql"])

@@ -22,7 +22,8 @@ RECIPE = f"{PACKAGE} of sid, 2"
 """Changes when the folder has to be fetched again."""
 _WAY_OUT = f"Run where apt has a mirror of Debian, or leave MySQL out with {WITHOUT}=1"
 _STANZA = re.compile(r"^(\S+):[ \t]*(.*)$", re.MULTILINE)
-_APT_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+/debian/?)\s", re.MULTILINE)
+_APT_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s", re.MULTILINE)
+_MIRROR = re.compile(r"^[a-z+]+://[^/]+/(?!.*security).*debian")
 
 
 def is_left_out() -> bool:
@@ -71,12 +72,13 @@ def mirror(apt: Path = Path("/etc/apt")) -> tuple[str, str]:
         for stanza in re.split(r"\n\s*\n", file.read_text()):
             fields = dict(_STANZA.findall(stanza))
             for uri in fields.get("URIs", "").split():
-                if uri.rstrip("/").endswith("/debian"):
+                if _MIRROR.search(uri):
                     return uri, fields.get("Signed-By", "")
     for file in [apt / "sources.list", *sorted(apt.glob("sources.list.d/*.list"))]:
-        if file.exists() and (line := _APT_LINE.search(file.read_text())):
-            signed = re.search(r"signed-by=(\S+)", line["options"] or "")
-            return line["uri"], signed[1] if signed else ""
+        for line in _APT_LINE.finditer(file.read_text()) if file.exists() else ():
+            if _MIRROR.search(line["uri"]):
+                signed = re.search(r"signed-by=(\S+)", line["options"] or "")
+                return line["uri"], signed[1] if signed else ""
     raise RuntimeError(f"the tests need MySQL, and apt of this machine has no mirror of Debian. {_WAY_OUT}")
 
 

@@ -185,7 +185,7 @@ class PostgreSQLServer(DatabaseServer):
             "full_page_writes": "off",
             "synchronous_commit": "off",
             "shared_buffers": "32MB",
-            "max_connections": "40",
+            "max_connections": "80",
             # What an administrator may have chosen, and a reader must not depend on.
             "timezone": "Asia/Kolkata",
             "datestyle": "SQL, DMY",

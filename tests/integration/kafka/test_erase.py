@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.publishing import seen_in
-from airflow_provider_connect.sink import Publish
-from airflow_provider_connect.stage.erasing import Eraser
-from airflow_provider_connect.window import ONE_DAY
-from tests.equipment.frozen import MONDAY, SCHEMA, events
+from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, LedgerKey
+from airflow_provider_connect.stage.erasing import EraseList, Eraser
+from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.window import ONE_DAY, Day
+from tests.equipment.frozen import KEY, MONDAY, SCHEMA, events
 from tests.equipment.kafka.scene import Scene, scene_of
 
 pytestmark = pytest.mark.slow
@@ -165,3 +169,97 @@ def test_a_topic_that_keeps_every_record_is_refused(broker: Any, tmp_path: Path)
     assert scene.preflight() == []
     with pytest.raises(ConfigError, match="it is not compacted"):
         scene.publisher.find("event", ["ann"])
+
+
+RENAMED = StreamKey(connector=KEY.connector, stream="renamed.export")
+"""The same stream once its connection has another name."""
+
+
+def as_stream(scene: Scene, key: StreamKey) -> Any:
+    return scene.sink.open(key, scene.connections)
+
+
+def publish_as(scene: Scene, key: StreamKey, staged: Publish) -> None:
+    staged = replace(staged, key=key)
+    with as_stream(scene, key) as publisher:
+        token = publisher.begin(staged)
+        receipts = [
+            publisher.put(token, staged.stage, share) for share in publisher.shares(staged.manifest.polled.files)
+        ]
+        publisher.commit(staged, token, receipts)
+
+
+def test_a_stream_under_another_name_keeps_to_the_topics_list(scene: Scene) -> None:
+    """The list was by stream: a renamed conn_id brought everybody back."""
+    scene.publish(staged(scene, MONDAY, "ann", "bob", order=1))
+    before = scene.stage(TUESDAY, events("ann", "cat"), order=2, seen=Seen())
+    scene.publisher.erase("event", ["ann"], "day")
+    with as_stream(scene, RENAMED) as other:
+        assert other.preflight(SCHEMA, [Day(date=TUESDAY)], "day") == []
+        assert other.ledger.erased().names(["ann", "bob"]) == [True, False]
+    with pytest.raises(OvertakenError, match="rows were erased since"):
+        publish_as(scene, RENAMED, before)
+    assert live(scene) == ["bob"]
+
+
+def test_what_another_stream_wrote_under_their_keys_is_erased_too(scene: Scene) -> None:
+    scene.publish(staged(scene, MONDAY, "ann", "bob", order=1))
+    with as_stream(scene, RENAMED) as other:
+        assert other.preflight(SCHEMA, [Day(date=MONDAY)], "day") == []
+        assert other.find("event", ["ann"]) == {MONDAY: 1}
+        assert other.erase("event", ["ann"], "day").rows == {MONDAY: 1}
+    assert live(scene) == ["bob"]
+    assert scene.ledger.erased().version == 1
+
+
+def test_lists_of_earlier_versions_are_the_topics_although_each_names_a_stream(scene: Scene) -> None:
+    scene.publish(staged(scene, MONDAY, "ann", "bob", "cat", order=1))
+    for key, names in ((KEY, ["ann"]), (RENAMED, ["bob", "x"])):
+        listed = EraseList()
+        for name in names:
+            listed = listed.with_values("event", [name])
+        about = LedgerKey(key.connector, key.stream, scene.sink.topic, NO_DAY, "erased")
+        text = listed.model_dump_json(exclude={"shaping", "others"})
+        produce(scene.bootstrap, scene.sink.ledger_topic, about.encoded(), text.encode())
+    for key in (KEY, RENAMED):
+        with as_stream(scene, key) as publisher:
+            assert publisher.ledger.erased().names(["ann", "bob", "x", "cat"]) == [True, True, True, False]
+            assert publisher.ledger.erased().version == 3
+    with pytest.raises(OvertakenError, match="rows were erased since"):
+        scene.publish(scene.stage(TUESDAY, events("bob"), order=2, seen=Seen()))
+    assert scene.publisher.erase("event", ["cat"], "day").version == 4
+    for key in (KEY, RENAMED):
+        with as_stream(scene, key) as publisher:
+            listed = publisher.ledger.erased()
+            assert (listed.version, listed.names(["ann", "bob", "x", "cat"])) == (4, [True] * 4)
+
+
+def produce(bootstrap: str, topic: str, key: bytes, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, value, key)
+    assert producer.flush(20) == 0
+
+
+@pytest.mark.parametrize("options", [{"turns": "off"}, {"atomicity": "partition"}, {"delivery": "at_least_once"}])
+def test_a_stream_that_takes_no_turns_is_refused_where_somebody_is_erased(
+    scene: Scene, options: dict[str, Any]
+) -> None:
+    scene.publisher.erase("event", ["ann"], "day")
+    [problem] = scene.having(**options).preflight()
+    assert "has an erase list, and without turns" in problem
+
+
+def test_keys_that_are_numbers_are_named_by_their_text(broker: Any, tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("event", pa.string()), pa.field("n", pa.int64())])
+    scene = scene_of(broker.bootstrap, tmp_path, cleanup="compact", key_fields=("n",)).having(schema)
+    assert scene.preflight() == []
+    table = pa.table([pa.array(["a", "b", "c"]), pa.array([1, 7, 17])], schema=schema)
+    scene.publish(scene.stage(MONDAY, table, order=1))
+    assert scene.publisher.erase("n", ["17"], "day").rows == {MONDAY: 1}
+    assert live(scene) == ["1", "7"]
+
+
+def test_the_places_that_still_hold_them_are_named(scene: Scene) -> None:
+    covered, rejects = scene.publisher.copies()
+    assert scene.sink.topic in covered
+    assert scene.sink.dead_letters in rejects

@@ -73,33 +73,33 @@ def kill(jvm: int, victim: str) -> None:
                 os.kill(process.pid, signal.SIGKILL)
 
 
-def test_whoever_dies_in_mid_snapshot_a_later_try_has_the_whole_table_once(submit: Any, either: OwnDatabase) -> None:
+def test_whoever_dies_in_mid_snapshot_a_later_try_has_the_whole_table_once(submit: Any, lone: OwnDatabase) -> None:
     """The driver and the database, or a worker; then two runs at once."""
-    kind = either.server.conn_type
+    kind = lone.server.conn_type
     submit.source_name = "sql"
-    either.run("CREATE TABLE orders (id int PRIMARY KEY, name text)")
-    either.run(f"INSERT INTO orders SELECT n, concat('order ', n) FROM ({SERIES[kind]}) AS s")
+    lone.run("CREATE TABLE orders (id int PRIMARY KEY, name text)")
+    lone.run(f"INSERT INTO orders SELECT n, concat('order ', n) FROM ({SERIES[kind]}) AS s")
     if kind == "postgres":
-        either.run("CHECKPOINT")  # these servers trust the disk's cache, which a kill loses in part
+        lone.run("CHECKPOINT")  # these servers trust the disk's cache, which a kill loses in part
     options = {
         "source": {"table": "orders", "snapshot": "replace", "where": GATED[kind]},
-        "connection": either.connection(conn_id="sql_default"),
+        "connection": lone.connection(conn_id="sql_default"),
     }
     for victim in VICTIMS[kind]:
-        with closed_gate(either):
+        with closed_gate(lone):
             running = submit.start(["2026-10-05"], **options)
-            wait_until(lambda: stopped(either), "no read began", seconds=90)
+            wait_until(lambda: stopped(lone), "no read began", seconds=90)
             if victim != "database":
-                assert_no_password(either, running.process.pid)
+                assert_no_password(lone, running.process.pid)
             if victim == "database":
-                either.server.kill()
+                lone.server.kill()
             else:
                 kill(running.process.pid, victim)
                 running.wait()
                 # Although its query waits, and sends nothing by which the server might find out.
-                wait_until(lambda: not sessions(either), f"a session outlives the {victim}", seconds=30)
+                wait_until(lambda: not sessions(lone), f"a session outlives the {victim}", seconds=30)
         if victim == "database":
-            either.server.start()
+            lone.server.start()
             running.wait()
         assert PASSWORD not in running.output
         assert running.process.returncode != 0, running.output
@@ -108,15 +108,15 @@ def test_whoever_dies_in_mid_snapshot_a_later_try_has_the_whole_table_once(submi
             assert running.report.failure.type in ("RetriableError", "PlanGoneError"), running.report.failure
 
     runs = RUNS[kind]
-    with closed_gate(either):
+    with closed_gate(lone):
         both = [submit.start(["2026-10-05"], token=letter * 32, **options) for letter in runs]
-        wait_until(lambda: stopped(either) == len(runs), "the runs did not read at once", seconds=90)
+        wait_until(lambda: stopped(lone) == len(runs), "the runs did not read at once", seconds=90)
     for running in both:
         running.wait()
         assert running.process.returncode in (0, 75), running.output
     assert 0 in [running.process.returncode for running in both]
     assert_whole(submit)
-    assert sessions(either) == []
+    assert sessions(lone) == []
     for path in submit.tmp.rglob("*"):
         if path.is_file():
             assert not any(each.encode() in path.read_bytes() for each in SPELLINGS), path

@@ -121,11 +121,6 @@ def test_a_check_says_what_gives_numbers_in_mysql(mysql_like: OwnDatabase) -> No
     assert "OK column 'id': its AUTO_INCREMENT gives its numbers" in str(check(followed, mysql_like.connection()))
     (mode,) = mysql_like.run("SELECT @@innodb_autoinc_lock_mode")
     assert ("take numbers in turns" in str(check(followed, mysql_like.connection()))) is (mode == (2,))
-    mysql_like.run("SET GLOBAL read_only = 1")
-    try:
-        assert "its AUTO_INCREMENT cannot be read" in str(check(followed, mysql_like.connection())), "as on a replica"
-    finally:
-        mysql_like.run("SET GLOBAL read_only = 0")
     mysql_like.run("CREATE TABLE other (id int PRIMARY KEY)")
     assert "no sequence counts it up" in str(check(source(table="other"), mysql_like.connection()))
 
@@ -169,7 +164,7 @@ def test_rows_of_the_second_that_still_runs_wait(every: OwnDatabase) -> None:
         "mysql": ("datetime", "utc_timestamp()"),
     }[kind]
     every.run(f"CREATE TABLE numbered (id bigint PRIMARY KEY, at {stamp} NULL)")
-    followed = source(mode="timestamp", timestamp_column="at", incrementing_column=None)
+    followed = source(mode="timestamp", timestamp_column="at", incrementing_column=None, db_timezone="UTC")
     with followed.open(every.connection()) as poller:
         poller.schema()
         for first in range(1, 100, 2):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.sql.database import Limits
+from airflow_provider_connect.clients.sql.mysql import session as mysql_session
 from airflow_provider_connect.errors import ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition
@@ -48,11 +49,13 @@ def is_postgres(own: OwnDatabase) -> bool:
 
 
 def kill_sessions(own: OwnDatabase) -> None:
-    """End the reader's sessions as an administrator does, or a failover."""
+    """End the reader's sessions as an administrator does, or a failover. Other tests read other databases."""
     if is_postgres(own):
-        own.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{READER}'")
+        mine = f"datname = '{own.name}' AND usename = '{READER}'"
+        own.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {mine}")
     else:
-        for (number,) in own.run(f"SELECT id FROM information_schema.processlist WHERE user = '{READER}'"):
+        mine = f"db = '{own.name}' AND user = '{READER}'"
+        for (number,) in own.run(f"SELECT id FROM information_schema.processlist WHERE {mine}"):
             own.run(f"KILL CONNECTION {number}")
 
 
@@ -82,19 +85,19 @@ def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], N
 
 @pytest.mark.parametrize("victim", ["sessions", "server"])
 def test_a_read_that_is_killed_halfway_is_read_again_and_no_row_comes_twice(
-    either: OwnDatabase, disturb: Callable[[Callable[[], None]], None], victim: str, tmp_path: Path
+    lone: OwnDatabase, disturb: Callable[[Callable[[], None]], None], victim: str, tmp_path: Path
 ) -> None:
-    if victim == "server" and not is_postgres(either):
-        either.run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
-    fill(either)
-    if victim == "server" and is_postgres(either):
-        either.run("CHECKPOINT")
+    if victim == "server" and not is_postgres(lone):
+        lone.run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+    fill(lone)
+    if victim == "server" and is_postgres(lone):
+        lone.run("CHECKPOINT")
     kills = {"sessions": kill_sessions, "server": kill_server}[victim]
-    with WHOLE.open(either.connection()) as poller:
+    with WHOLE.open(lone.connection()) as poller:
         schema = poller.schema()
         (part,) = poller.plan([DAY])
-        disturb(lambda: kills(either))
-        table, retries = frozen(WHOLE, either.connection(), part, schema, tmp_path)
+        disturb(lambda: kills(lone))
+        table, retries = frozen(WHOLE, lone.connection(), part, schema, tmp_path)
     assert table.num_rows == ROWS
     assert set(table["id"].to_pylist()) == set(range(1, ROWS + 1))
     assert len(retries) == 1
@@ -191,15 +194,15 @@ def test_a_day_is_the_same_whatever_zones_server_and_client_are_set_to(
     ]
 
 
-def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase) -> None:
+def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     every.run("CREATE TABLE t (id int PRIMARY KEY)")
-    lock, limit, code = (
-        ("LOCK TABLE t", f"ALTER ROLE {READER} SET lock_timeout = '{{0}}'", "55P03")
-        if is_postgres(every)
-        else ("LOCK TABLES t WRITE", "SET GLOBAL lock_wait_timeout = {0}", "1205")
-    )
-    every.run(limit.format("300ms" if is_postgres(every) else 1))
-    try:
+    lock, code = ("LOCK TABLE t", "55P03") if is_postgres(every) else ("LOCK TABLES t WRITE", "1205")
+    limited = f"ALTER ROLE {READER} IN DATABASE {every.name} SET lock_timeout = '{{0}}'"
+    with monkeypatch.context() as patch:
+        if is_postgres(every):
+            every.run(limited.format("300ms"))
+        else:  # as SET GLOBAL does, for sessions of this test alone
+            patch.setitem(mysql_session._SETTINGS, "lock_wait_timeout", "1")
         with WHOLE.open(every.connection()) as poller, closing(every.server.admin(every.name)) as writer:
             (part,) = poller.plan([DAY])
             if is_postgres(every):
@@ -209,12 +212,12 @@ def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase) -> 
                 polled(poller, part)
             assert not isinstance(caught.value, DeadlineError)
             # Without a limit of the server's own, the statement's is the last.
-            every.run(limit.format(0 if is_postgres(every) else 86400))
+            patch.undo()
+            if is_postgres(every):
+                every.run(limited.format(0))
             short = WHOLE.model_copy(update={"statement_timeout_seconds": 0.5})
             with short.open(every.connection()) as other, pytest.raises(DeadlineError, match=r"57014|1969|3024"):
                 polled(other, part)
-    finally:
-        every.run(limit.format(0 if is_postgres(every) else 86400))
 
 
 def test_a_read_that_is_chosen_in_a_deadlock_may_be_tried_again(postgresql: OwnDatabase) -> None:
@@ -228,7 +231,8 @@ def test_a_read_that_is_chosen_in_a_deadlock_may_be_tried_again(postgresql: OwnD
         writer.execute("LOCK TABLE b")
         waiting = threading.Thread(target=writer.execute, args=["LOCK TABLE a"])
         waiting.start()
-        wait_until(lambda: postgresql.run("SELECT count(*) FROM pg_locks WHERE NOT granted") == [(1,)])
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        wait_until(lambda: postgresql.run(waits) == [(1,)])
         with pytest.raises(RetriableError, match=r"40P01.*try again"):
             reader.rows("SELECT 1 FROM b")
         reader.end()

@@ -21,6 +21,7 @@ BOTH: dict[str, Any] = {
     "mode": "timestamp+incrementing",
     "timestamp_column": "changed",
     "incrementing_column": "id",
+    "db_timezone": "UTC",
 }
 
 
@@ -78,7 +79,7 @@ def test_a_row_that_is_too_young_waits(every: OwnDatabase) -> None:
 
 def test_what_is_committed_late_with_a_lower_number_is_passed_by(every: OwnDatabase) -> None:
     """As with every connector that follows a number: docs/sql.md says how often, and what sees it."""
-    orders = Orders(every, mode="incrementing", timestamp_column=None)
+    orders = Orders(every, mode="incrementing", timestamp_column=None, db_timezone=None)
     orders.put((1, "a", "NULL"), (3, "c", "NULL"))
     end, found = orders.increment(DAYS[0], None)
     assert (end, found) == ('["3"]', [(1, "a"), (3, "c")])

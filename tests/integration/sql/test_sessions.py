@@ -30,9 +30,14 @@ SLEEP = {
     "postgres": "SELECT pg_sleep(60)",
     "mysql": "SELECT count(*) FROM (SELECT 1 AS a UNION SELECT 2) AS t WHERE sleep(60)",
 }
+# Other tests read other databases of the same server.
+MINE = {
+    "postgres": f"usename = '{READER}' AND datname = current_database()",
+    "mysql": f"user = '{READER}' AND db = database()",
+}
 SESSIONS = {
-    "postgres": f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{READER}' AND datname = current_database()",
-    "mysql": f"SELECT count(*) FROM information_schema.processlist WHERE user = '{READER}' AND db = database()",
+    "postgres": f"SELECT count(*) FROM pg_stat_activity WHERE {MINE['postgres']}",
+    "mysql": f"SELECT count(*) FROM information_schema.processlist WHERE {MINE['mysql']}",
 }
 
 
@@ -252,9 +257,9 @@ def test_a_session_that_the_server_ends_may_be_tried_again(every: OwnDatabase) -
     database = every.open()
     more = started(every, database)
     if every.server.conn_type == "postgres":
-        every.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{READER}'")
+        every.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {MINE['postgres']}")
     else:
-        for (number,) in every.run(f"SELECT id FROM information_schema.processlist WHERE user = '{READER}'"):
+        for (number,) in every.run(f"SELECT id FROM information_schema.processlist WHERE {MINE['mysql']}"):
             every.run(f"KILL {number}")
     with pytest.raises(RetriableError):
         collections.deque(iter(more, None), maxlen=0)
@@ -296,9 +301,9 @@ def test_who_reads_is_seen_at_the_server(every: OwnDatabase) -> None:
     with open_database(every.connection(), application_name="dag.task 2026-01-01 */ x") as database:
         more = started(every, database)
         if every.server.conn_type == "postgres":
-            found = every.run(f"SELECT application_name FROM pg_stat_activity WHERE usename = '{READER}'")
+            found = every.run(f"SELECT application_name FROM pg_stat_activity WHERE {MINE['postgres']}")
         else:
-            found = every.run(f"SELECT info FROM information_schema.processlist WHERE user = '{READER}'")
+            found = every.run(f"SELECT info FROM information_schema.processlist WHERE {MINE['mysql']}")
         assert "dag.task 2026-01-01" in found[0][0]
         more()
 
@@ -330,16 +335,22 @@ def test_a_connection_that_fails_says_why_and_keeps_the_password(
 
 
 def test_no_room_may_be_tried_again(every: OwnDatabase) -> None:
-    host = "@'127.0.0.1'" if every.server.conn_type == "mysql" else ""
-    limit = "CONNECTION LIMIT {0}" if not host else "WITH MAX_USER_CONNECTIONS {0}"
-    change = f"ALTER {'USER' if host else 'ROLE'} {READER}{host} {limit}"
-    every.run(change.format(1))
+    is_mysql = every.server.conn_type == "mysql"
+    user = f"crowd_{every.name}"
+    place, limit = (f"{user}@'127.0.0.1'", "WITH MAX_USER_CONNECTIONS") if is_mysql else (user, "CONNECTION LIMIT")
+    every.run(
+        f"CREATE USER {place} {'IDENTIFIED BY' if is_mysql else 'PASSWORD'} 'room for one'",
+        f"ALTER USER {place} {limit} 1",
+    )
+    every.run(*[f"GRANT SELECT ON {every.name}.* TO {place}"] * is_mysql, "SELECT 1")
     try:
-        every.open()
-        with pytest.raises(RetriableError, match=r"too many connections|max_user_connections"):
-            every.open()
+        with (
+            every.open(login=user, password="room for one"),
+            pytest.raises(RetriableError, match=r"too many connections|max_user_connections"),
+        ):
+            every.open(login=user, password="room for one")
     finally:
-        every.run(change.format(0 if host else -1))
+        every.run(f"DROP USER {place}")
 
 
 def test_an_error_of_a_value_in_the_users_sql_does_not_tell_it(every: OwnDatabase) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -13,8 +14,7 @@ from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
-from tests.equipment.sql.fixtures import OwnDatabase
-from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
+from tests.equipment.sql.fixtures import NEEDS_MYSQL, OwnDatabase, own_database
 from tests.equipment.sql.reads import polled_day
 from tests.equipment.sql.replicas import (
     ReplicatedMariaDBServer,
@@ -22,7 +22,7 @@ from tests.equipment.sql.replicas import (
     ReplicatedServer,
     StandbyServer,
 )
-from tests.equipment.sql.servers import READER, DatabaseServer
+from tests.equipment.sql.servers import READER, DatabaseServer, PostgreSQLServer
 from tests.equipment.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -40,56 +40,64 @@ BY_TIME: dict[str, Any] = {
 AT_ONCE = {"day_column": None, "snapshot": "replace"}
 
 
-def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
-    postgresql: OwnDatabase, postgresql_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    postgresql.run("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
-    postgresql.run("CREATE TABLE d (id int PRIMARY KEY, at timestamptz)", f"INSERT INTO d VALUES (1, {NOON})")
-    standby = StandbyServer()
-    standby.primary = postgresql_server
-    with standby:
-        own = OwnDatabase(standby, postgresql.name)
-        database, other = own.open(), own.open()
-        assert database.lag_seconds() == 0
-        database.begin()
-        other.begin(database.export_snapshot())
-        postgresql.run("INSERT INTO t VALUES (2)")
-        third = own.open()
-        wait_until(lambda: third.one("SELECT count(*) FROM t") == (2,))
-        assert database.one("SELECT count(*) FROM t") == other.one("SELECT count(*) FROM t") == (1,)
-        database.end()
-        postgresql.run("CREATE ROLE somebody", "DROP ROLE somebody")  # so that there is something to replay
-        standby.run("SELECT pg_wal_replay_pause()")
-        postgresql.run("INSERT INTO t VALUES (3)")
-        wait_until(lambda: (third.lag_seconds() or 0) > 0.2)
+@pytest.fixture
+def primary() -> Iterator[DatabaseServer]:
+    """A server where nobody else writes: its standby has caught up as soon as the test is done writing."""
+    with PostgreSQLServer() as server:
+        yield server
 
-        # As if the day had ended this moment, and a row of it had been committed just before.
-        monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
-        postgresql.run(f"INSERT INTO d VALUES (2, {NOON})")
-        source, followed = (SqlSource(conn_id="sql_default", table="d", **how) for how in (BY_DAY, BY_TIME))
-        with pytest.raises(RetriableError, match="s behind, and the day ended at 2026-10-06"):
-            polled_day(source, own.connection(), DAY)
-        with followed.open(own.connection()) as poller:
-            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE)
-            assert poller.follow(DAY, None, None) == "[]", "a row beside it may not have come yet"
-            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE + dt.timedelta(hours=1))
-            assert poller.follow(DAY, None, None) == '["2026-10-05T12:00:00+00:00", "1"]'
-        # A day that ended before what it lacks, and what there is now, are read as they are.
-        assert len(polled_day(source, own.connection(), Day(date=dt.date(2026, 10, 4)))) == 0
-        assert len(polled_day(source.model_copy(update=AT_ONCE), own.connection(), DAY)) == 1
-        standby.run("SELECT pg_wal_replay_resume()")
-        wait_until(lambda: third.lag_seconds() == 0)
-        monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
-        assert len(polled_day(source, own.connection(), DAY)) == 2
-        for opened in own.opened:
-            opened.close()
+
+def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
+    primary: DatabaseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_database(primary) as postgresql:
+        postgresql.run("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
+        postgresql.run("CREATE TABLE d (id int PRIMARY KEY, at timestamptz)", f"INSERT INTO d VALUES (1, {NOON})")
+        standby = StandbyServer()
+        standby.primary = primary
+        with standby:
+            own = OwnDatabase(standby, postgresql.name)
+            database, other = own.open(), own.open()
+            assert database.lag_seconds() == 0
+            database.begin()
+            other.begin(database.export_snapshot())
+            postgresql.run("INSERT INTO t VALUES (2)")
+            third = own.open()
+            wait_until(lambda: third.one("SELECT count(*) FROM t") == (2,))
+            assert database.one("SELECT count(*) FROM t") == other.one("SELECT count(*) FROM t") == (1,)
+            database.end()
+            postgresql.run("CREATE ROLE somebody", "DROP ROLE somebody")  # so that there is something to replay
+            standby.run("SELECT pg_wal_replay_pause()")
+            postgresql.run("INSERT INTO t VALUES (3)")
+            wait_until(lambda: (third.lag_seconds() or 0) > 0.2)
+
+            # As if the day had ended this moment, and a row of it had been committed just before.
+            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+            postgresql.run(f"INSERT INTO d VALUES (2, {NOON})")
+            source, followed = (SqlSource(conn_id="sql_default", table="d", **how) for how in (BY_DAY, BY_TIME))
+            with pytest.raises(RetriableError, match="s behind, and the day ended at 2026-10-06"):
+                polled_day(source, own.connection(), DAY)
+            with followed.open(own.connection()) as poller:
+                monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE)
+                assert poller.follow(DAY, None, None) == "[]", "a row beside it may not have come yet"
+                monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE + dt.timedelta(hours=1))
+                assert poller.follow(DAY, None, None) == '["2026-10-05T12:00:00+00:00", "1"]'
+            # A day that ended before what it lacks, and what there is now, are read as they are.
+            assert len(polled_day(source, own.connection(), Day(date=dt.date(2026, 10, 4)))) == 0
+            assert len(polled_day(source.model_copy(update=AT_ONCE), own.connection(), DAY)) == 1
+            standby.run("SELECT pg_wal_replay_resume()")
+            wait_until(lambda: third.lag_seconds() == 0)
+            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+            assert len(polled_day(source, own.connection(), DAY)) == 2
+            for opened in own.opened:
+                opened.close()
 
 
 @pytest.mark.parametrize(
     "kind",
     [
         ReplicatedMariaDBServer,
-        pytest.param(ReplicatedMySQLServer, marks=pytest.mark.skipif(is_left_out(), reason=f"{WITHOUT}=1")),
+        pytest.param(ReplicatedMySQLServer, marks=NEEDS_MYSQL),
     ],
 )
 def test_no_day_is_read_before_a_replica_has_the_whole(
@@ -109,6 +117,13 @@ def test_no_day_is_read_before_a_replica_has_the_whole(
         replica.run(f"GRANT {replica.lag_right} ON *.* TO {READER}@'127.0.0.1'")
         assert "it is a replica, 0 s behind its primary" in str(check(source, here.connection()))
         assert polled_day(source, here.connection(), DAY) == []
+        primary.run("CREATE TABLE shop.numbered (id int AUTO_INCREMENT PRIMARY KEY)")
+        has_come = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'numbered'"
+        wait_until(lambda: replica.run(has_come) == [(1,)])
+        replica.run("SET GLOBAL read_only = 1")
+        numbers = {"table": "numbered", "mode": "incrementing", "incrementing_column": "id"}
+        report = str(check(SqlSource(conn_id="sql_default", **numbers), here.connection()))
+        assert "its AUTO_INCREMENT cannot be read" in report
 
         # Somebody holds the table, so that what has come is not applied.
         with closing(replica.admin("shop")) as holder:

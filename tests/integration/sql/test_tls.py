@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.http.authority import Authority
+from tests.equipment.sql.fixtures import NEEDS_MYSQL
 from tests.equipment.sql.servers import DatabaseServer, MariaDBServer, MySQLServer, PostgreSQLServer
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ def extra(conn_type: str, authority: Path) -> dict[str, Any]:
     return {"ssl": {"ca": str(authority)}}
 
 
-@pytest.mark.parametrize("kind", [PostgreSQLServer, MariaDBServer, MySQLServer])
+@pytest.mark.parametrize("kind", [PostgreSQLServer, MariaDBServer, pytest.param(MySQLServer, marks=NEEDS_MYSQL)])
 def test_only_the_server_that_is_trusted_is_read(kind: type[DatabaseServer], tmp_path: Path) -> None:
     ours, others = Authority("ours"), Authority("others")
     for name, authority in (("ours", ours), ("others", others)):

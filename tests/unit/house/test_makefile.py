@@ -1,4 +1,4 @@
-"""`make test` says at its end that a kind of database was left out, and whoever has decided nothing tests on all."""
+"""`make test` needs MySQL, which it gets by the machine's own mirror; its last line says if it was left out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.equipment.sql.mysql_files import mirror
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,3 +22,33 @@ def test_the_last_line_of_make_test_says_what_was_left_out(value: str, line: str
     passed = [part for target in ("check", "integration", "system") for part in ("-o", target)]
     made = subprocess.run(["make", *passed, "test"], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     assert made.stdout == line
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "debian.sources",
+            "Types: deb\n# a comment\nURIs: http://mirror.example/debian-security\nSuites: x\n\n"
+            "Types: deb\nURIs: http://mirror.example/debian/\nSigned-By: /keys.gpg\n",
+            ("http://mirror.example/debian/", "/keys.gpg"),
+        ),
+        (
+            "debian.list",
+            "# deb http://old.example/debian x main\n"
+            "deb http://mirror.example/debian-security x main\n"
+            "deb [arch=amd64 signed-by=/k] https://mirror.example/proxy/debian-main x main\n",
+            ("https://mirror.example/proxy/debian-main", "/k"),
+        ),
+        ("debian.list", "deb http://mirror.example/debian x main\n", ("http://mirror.example/debian", "")),
+        ("ubuntu.list", "deb http://mirror.example/ubuntu x main\n", None),
+    ],
+)
+def test_the_mirror_is_the_machines_own(tmp_path: Path, name: str, text: str, expected: tuple[str, str] | None) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list.d" / name).write_text(text)
+    if expected is not None:
+        assert mirror(tmp_path) == expected
+    else:
+        with pytest.raises(RuntimeError, match="leave MySQL out with WITHOUT_MYSQL=1"):
+            mirror(tmp_path)

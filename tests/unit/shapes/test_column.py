@@ -13,7 +13,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes import Cast, Constant, Drop, Extract, Mask, Rename, Select
 from airflow_provider_connect.shapes.chain import Chain, Shaping
-from airflow_provider_connect.shapes.column import masked_columns, shapes_of_column, target_name
+from airflow_provider_connect.shapes.column import shapes_of_column, target_name
 from airflow_provider_connect.shapes.shape import Shape
 
 KEYS = {
@@ -45,7 +45,6 @@ def test_the_first_example_of_the_docs_names_its_column_as_source_or_target() ->
     assert shapes_of_column(FIRST_EXAMPLE, "distinct_id") is None
     assert target_name(FIRST_EXAMPLE, "distinct_id") == "person"
     assert target_name(FIRST_EXAMPLE, "properties") is None
-    assert masked_columns(FIRST_EXAMPLE) == ("person",)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64()], ids=str)

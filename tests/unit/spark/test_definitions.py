@@ -116,6 +116,14 @@ def test_another_task_with_another_narrowing_is_refused_before_it_polls(shop: Sh
     assert shop.rows() == ["signup-5"]
 
 
+def test_a_refusal_names_nobody_rather_than_the_wrong_task(shop: Shop) -> None:
+    shop.run(MONDAY, task="one", **BY_DAY)
+    shop.run(TUESDAY, task="other", **BY_DAY)
+    said = refusal(shop.run(WEDNESDAY, task="one", **BY_DAY, **SIGNUPS))
+    assert "The days there were loaded by another task" in said
+    assert "/one" not in said
+
+
 def test_mapped_tasks_are_tasks_of_their_own(shop: Shop) -> None:
     assert shop.run(MONDAY, task="load[0]", **BY_DAY, **SIGNUPS).failure is None
     assert "where was" in refusal(shop.run(TUESDAY, task="load[1]", **BY_DAY, **VIEWS))
@@ -271,3 +279,15 @@ class TestAlarm:
         shop.order(WEDNESDAY, "newer")
         assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
         assert sum(row.startswith("new") for row in shop.rows()) == loaded
+
+
+def test_superseded_days_of_a_snapshot_are_not_to_be_loaded_again(tmp_path: Path) -> None:
+    """Their reload would be refused, so that the list of them never ended."""
+    shop = Shop(tmp_path)
+    shop.order(MONDAY, "signup", "login")
+    shop.run(MONDAY, snapshot="replace")
+    shop.run(TUESDAY, snapshot="replace")
+    report = shop.run(WEDNESDAY, snapshot="replace", where="event = 'signup'")
+    text = " ".join([*report.warnings, *(warning for day in report.days for warning in day.warnings)])
+    assert "Loaded otherwise: 1 of 1 published days" in text
+    assert f"airflow connect plan dag load --changed --days {TUESDAY}..{TUESDAY}" in text

@@ -104,6 +104,19 @@ def test_a_stage_inside_a_delta_table_is_refused_at_any_depth(tmp_path: Path, de
     assert [path.name for path in table.iterdir()] == ["_delta_log"]
 
 
+@pytest.mark.parametrize("staging", ["into", "into/deeper", "around/stage"])
+def test_a_stage_inside_a_delta_table_is_found_behind_a_link(tmp_path: Path, staging: str) -> None:
+    table = tmp_path / "lake" / "table"
+    for folder in (table / "_delta_log", table / "day=2026-10-05", tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+    (tmp_path / "into").symlink_to(table / "day=2026-10-05")
+    (tmp_path / "around").symlink_to(table)
+    with pytest.raises(ConfigError, match="lies in the Delta table"):
+        stage_of(str(tmp_path / staging))
+    (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
+    assert stage_of(str(tmp_path / "out")) == str(tmp_path / "out")
+
+
 def test_a_stage_among_the_tables_of_a_template_is_refused(tmp_path: Path) -> None:
     (tmp_path / "_connect_head" / "_delta_log").mkdir(parents=True)
     with pytest.raises(ConfigError, match="lies in the Delta table"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from uuid import UUID
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.erasing import MAX_ERASED, EraseList, Eraser
+from airflow_provider_connect.stage.erasing import MAX_ERASED, EraseList, Eraser, ShapingDigest, erasers, texts_of
 
 TEXTS = st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=4), max_size=30)
 
@@ -54,3 +57,82 @@ def test_two_streams_lists_have_no_digest_in_common() -> None:
 def test_a_list_has_an_end() -> None:
     with pytest.raises(ConfigError, match=f"{MAX_ERASED + 1:,} entries, and {MAX_ERASED:,} is the most"):
         on_list(*map(str, range(MAX_ERASED + 1)))
+
+
+def shaping(digest: str) -> ShapingDigest:
+    """Return what tells that shapes of this digest make the column; "" for no shape."""
+    return lambda column, context: f"{digest}/{context}" if digest else ""
+
+
+def test_a_list_keeps_the_digest_of_the_shapes_that_made_its_values() -> None:
+    listed = EraseList().with_values("who", ["h1"], shaping("d1"))
+    assert listed.shaping == f"d1/{listed.salt}"
+    assert listed.shape_problem(shaping("d1")) is None
+    for other in ("d2", ""):
+        assert "made by other shapes, or by a mask with another key" in (listed.shape_problem(shaping(other)) or "")
+        with pytest.raises(ConfigError, match="erased rows would come back"):
+            listed.with_values("who", ["h2"], shaping(other))
+    assert listed.with_values("who", ["h2"], shaping("d1")).version == 2
+
+
+def test_people_of_before_a_mask_and_those_after_it_are_parts_of_one_list() -> None:
+    raw = on_list("u-1")
+    both = raw.with_values("who", ["h2"], shaping("d1"))
+    assert (both.version, both.names(["u-1", "h2", "u-2"])) == (2, [True, True, False])
+    assert both.shape_problem(shaping("d1")) is None
+    assert both.with_values("who", ["h2"], shaping("d1")) is both
+    batch = pa.RecordBatch.from_arrays([pa.array(["u-1", "h2", "x"])], ["who"])
+    shaped = pa.schema([pa.field("who", pa.string()), pa.field("more", pa.string())])
+    before, behind = erasers(both, batch.schema, shaped)
+    assert before.without(batch).column(0).to_pylist() == ["h2", "x"], "a hash is no id of the source's"
+    assert behind.without(batch).column(0).to_pylist() == ["x"]
+
+
+def test_a_list_of_an_earlier_version_takes_more_people_as_before() -> None:
+    earlier = EraseList.model_validate(on_list("a").model_dump(exclude={"shaping", "others"}))
+    assert earlier.shaping is None
+    longer = earlier.with_values("who", ["b"])
+    assert (longer.salt, longer.shaping, longer.version) == (earlier.salt, None, 2)
+
+
+def test_lists_of_several_streams_are_joined() -> None:
+    one, other = on_list("a"), on_list("b").with_values("who", ["c"])
+    joined = EraseList.joined([one, other], 3)
+    assert (joined.version, joined.salt, joined.names(["a", "b", "c", "d"])) == (
+        3,
+        other.salt,
+        [True, True, True, False],
+    )
+    assert EraseList.joined([], 0) == EraseList()
+    assert EraseList.joined([EraseList()], 0) == EraseList()
+
+
+def test_lists_by_two_columns_want_both_of_them() -> None:
+    joined = EraseList.joined([EraseList().with_values("mail", ["a@b"]), on_list("u")], 2)
+    assert "column 'mail'" in (joined.problem(["who"]) or "")
+    batch = pa.RecordBatch.from_arrays([pa.array(["u", "v", "w"]), pa.array(["x", "a@b", None])], ["who", "mail"])
+    assert Eraser(joined, batch.schema).without(batch).column(0).to_pylist() == ["w"]
+    assert joined.limited_to(["mail"]).parts[0].column == "mail"
+    assert joined.limited_to([]) == EraseList()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.float64(), pa.decimal128(10, 2), pa.timestamp("us"), pa.binary(), pa.bool_()], ids=str
+)
+def test_a_column_without_one_text_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(ConfigError, match=r"'who', which is .*: its values cannot be compared"):
+        Eraser(on_list("17"), pa.schema([("who", kind)]))
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.decimal128(38, 0), pa.decimal256(76, 0)], ids=str)
+def test_whole_numbers_are_named_by_their_text(kind: pa.DataType) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([1, 17, None]).cast(kind)], ["who"])
+    assert Eraser(on_list("17"), batch.schema).without(batch).column(0).to_pylist() == [1, None]
+
+
+def test_values_are_their_texts_each_once() -> None:
+    name = UUID("A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11")
+    assert texts_of([17, "17", Decimal("17.0"), Decimal("1.7E+1"), name]) == (
+        "17",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    )

@@ -206,3 +206,11 @@ def test_a_second_name_outlives_the_first(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "b/two").read_bytes() == b"rows"
     with pytest.raises(FileNotFoundError):
         folder.copy("a/one", "b/three")
+
+
+def test_a_file_where_a_folder_should_be_and_a_folder_where_a_file_should_be_are_for_a_person(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder" / "x").mkdir(parents=True)
+    for root, name in (("file", "x"), ("file/below", "x"), ("folder", "x")):
+        with pytest.raises(ConfigError, match="choose another path"):
+            Folder(str(tmp_path / root)).write(name, b"x")

@@ -12,7 +12,15 @@ import pytest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import forget, local_stage, local_stage_path, sweep
+from airflow_provider_connect.stage.temporary import (
+    forget,
+    local_stage,
+    local_stage_path,
+    polled_copies,
+    polled_root,
+    staged_copies,
+    sweep,
+)
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
@@ -119,3 +127,17 @@ def test_a_link_among_the_attempts_leads_a_sweep_to_no_file_of_others(tmp_path: 
     sweep(folder, NOW - dt.timedelta(days=1))
     assert len(list((tmp_path / "others").iterdir())) == 2
     assert not [name for name in names(folder) if "dead" in name]
+
+
+def test_days_that_wait_are_named_beside_those_that_a_transform_was_given(tmp_path: Path) -> None:
+    """Also those that may still live: an erase says where its people's rows may be."""
+    folder = Folder(str(tmp_path))
+    assert staged_copies(folder) == []
+    folder.write("somebody/elses.parquet", b"x")
+    assert staged_copies(folder) == []
+    attempt(folder, "live-1-20261005")
+    attempt(polled_root(folder), "live-2-20261005")
+    staged, polled = staged_copies(folder)
+    assert staged.startswith("days that are staged and not published (3 files under")
+    assert polled.startswith("days as they were polled, for a transform (3 files under")
+    assert polled_copies(folder) == [polled]

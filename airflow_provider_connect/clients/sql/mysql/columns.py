@@ -28,8 +28,8 @@ _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+
 _PLAIN = "ifnull({column}, '')"
 # One item of bytes would make the whole line bytes, and then nothing is converted: so every text is, by name.
 _TEXT = """ifnull(concat('"', replace(convert({column} using utf8mb4), '"', '""'), '"'), '')"""
-# What has no counterpart in Unicode becomes a question mark, or U+FFFD, in silence. Then 0xFF stands for the text: it is
-# no UTF-8, so the reader refuses the row by its column and number.
+# The server makes a question mark, or U+FFFD, of what has no counterpart in Unicode. Then 0xFF takes the text's place:
+# it is no UTF-8, so the reader refuses it, and names column and row.
 _CONVERTED = "convert({column} using utf8mb4)"
 _MARKS = "char_length({text}) - char_length(replace({text}, '?', ''))"
 _WHOLE_TEXT = (

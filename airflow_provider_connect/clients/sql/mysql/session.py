@@ -26,7 +26,7 @@ from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN, base_of,
 from airflow_provider_connect.clients.sql.mysql.connection import arguments, problems, secrets
 from airflow_provider_connect.clients.sql.mysql.errors import connecting_error, sql_error
 from airflow_provider_connect.clients.sql.mysql.fields import QUERIED_TEXTS, type_name
-from airflow_provider_connect.clients.sql.mysql.stream import stream
+from airflow_provider_connect.clients.sql.mysql.stream import stream, warnings_raised
 from airflow_provider_connect.clients.sql.mysql.warnings import require_whole_values
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 
@@ -120,6 +120,9 @@ class MySQL(Database):
         # By now sql_mode takes a number that is too large for the greatest one there is.
         self._rows(f"SET SESSION group_concat_max_len = {_MOST_BYTES}", "setting up the session")
         self._rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
+        if not self._is_mariadb:
+            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
+                self._rows(catalog.FRESH, "setting up the session")
 
     @property
     def version(self) -> str:
@@ -171,8 +174,8 @@ class MySQL(Database):
             self._rows(self.select("*", self.relation(table), limit=0), doing)
         except ConfigError as error:
             raise ConfigError(
-                f"{error}: the server hides the columns that the user may not read, so they would be missing in silence. "
-                "Grant SELECT on the whole table, or name the columns to read with columns="
+                f"{error}: the server hides the columns that the user may not read, so they would be missing in "
+                "silence. Grant SELECT on the whole table, or name the columns to read with columns="
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
@@ -222,9 +225,6 @@ class MySQL(Database):
     def counter(self, table: Table, column: str) -> Counter | None:
         """Return the AUTO_INCREMENT of a column."""
         doing = f"asking for the AUTO_INCREMENT of {table.name!r}"
-        if not self._is_mariadb:
-            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
-                self._rows(catalog.FRESH, doing)
         found = self._rows(catalog.counter(self._schema(table), self.literal(table.name), self.literal(column)), doing)
         if not found:
             return None
@@ -320,9 +320,9 @@ class MySQL(Database):
                         f"{self._place}: reading rows: {sent:,} lines came, and they hold {converter.rows:,} rows"
                     )
                 self._is_reading = False
-                if rows.raised_warnings:
-                    shown = self._rows("SHOW WARNINGS", "asking for the server's warnings")
-                    require_whole_values([number for _, number, _ in shown], rows.raised_warnings, self._place)
+                if count := warnings_raised(rows):
+                    listed = self._rows("SHOW WARNINGS", "asking for the server's warnings")
+                    require_whole_values([number for _, number, _ in listed], count, self._place)
             except pymysql.MySQLError:
                 self._is_reading = False  # the server has ended it
                 raise

@@ -29,8 +29,13 @@ https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integer
 
 
 def stream(session: pymysql.Connection[Any]) -> Any:
-    """Return a cursor whose rows are not kept; it has ``fields``, ``raised_warnings``, :meth:`texts` and :meth:`abandon`, too."""
+    """Return a cursor whose rows are not kept; it has ``fields``, :meth:`texts` and :meth:`abandon`, too."""
     return _type()(session)
+
+
+def warnings_raised(rows: Any) -> int:
+    """Return how many warnings the statement of a :func:`stream` raised. The server tells it after the last row."""
+    return int(rows._result.warning_count)
 
 
 def whole_rows(ahead: bytes, number: int) -> tuple[list[bytes], int]:
@@ -70,11 +75,6 @@ def _type() -> type[Any]:
         def fields(self) -> list[Any]:
             """How the protocol describes the columns; ``description`` tells no sign and no character set."""
             return list(self._result.fields)  # type: ignore[attr-defined]
-
-        @property
-        def raised_warnings(self) -> int:
-            """How many warnings the statement raised; known when all rows were read."""
-            return int(self._result.warning_count)  # type: ignore[attr-defined]
 
         def texts(self) -> Iterator[bytes | None]:
             """Yield the rest of the rows, each of which is one text.

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 
 from airflow_provider_connect.errors import DataError
 
-_CUT = "a text is longer than its type"
 _REFUSED = {
     1260: "GROUP_CONCAT was cut: raise max_allowed_packet, or aggregate less",
     1264: "a number lies outside its type's range: cast it to a wider type",
-    1265: f"{_CUT}, or is no value of it: cast it to a longer one",
-    1292: "a text was taken for a number, a date or a shorter text, and is none. Compare texts with texts, cut them with "
-    "left(), and convert those alone that can be converted",
+    1265: "a text is longer than its type, or is no value of it: cast it to a longer one",
+    1292: "a text was taken for a number, a date or a shorter text, and is none. Compare texts with texts, cut them "
+    "with left(), and convert those alone that can be converted",
     1300: "bytes are no text of their character set: read them with cast(column as binary)",
     1301: "a function's result is longer than max_allowed_packet: raise it, or leave the value out",
     1366: "a value is none of its type or character set: read it with cast(column as binary)",

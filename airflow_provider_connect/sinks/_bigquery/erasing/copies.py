@@ -26,12 +26,12 @@ def copies_of(api: Api, tables: Tables) -> list[str]:
         )
     if staging := sorted(place.id for place in staging_tables(api, tables.staging)):
         places.append(
-            f"days that are staged and not published ({len(staging):,} tables: {', '.join(staging)}): no load publishes "
-            "them. 'airflow connect sweep' drops them when nobody has changed them for a day"
+            f"days that are staged and not published ({len(staging):,} tables: {', '.join(staging)}): no load "
+            "publishes them. 'airflow connect sweep' drops them when nobody has changed them for a day"
         )
     name = f"{target.id} and the tables beside it" if tables.options.tables is not None else target.id
     places.append(
-        f"what BigQuery keeps of {name}: its dataset's time travel, seven days by default, and Google's fail-safe, seven "
-        "days more"
+        f"what BigQuery keeps of {name}: its dataset's time travel, seven days by default, and Google's fail-safe, "
+        "seven days more"
     )
     return places

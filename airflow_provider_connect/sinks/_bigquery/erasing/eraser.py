@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.tables import fields_of, filter_column, find
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError, refuse_text
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     LATER_LIST_FIELDS,
@@ -114,6 +114,7 @@ class TableEraser:
 
         :raises ConfigError: there is no such table or column, or it cannot be erased from.
         """
+        refuse_text("values", values)
         options, target = self.tables.options, self.tables.target
         if problem := mode_problem(options, self.column):
             raise ConfigError(
@@ -317,7 +318,8 @@ def _searched(place: Place, table: Any, column: str, *, softly: bool = False) ->
     if field["type"] not in ("STRING", *_NUMBERS) or field.get("mode") not in ("NULLABLE", "REQUIRED"):
         what = f"{field['type']} {field.get('mode')}"
         raise ConfigError(f"table {place.id}: column {column!r} is {what}, not one STRING or whole number a row")
-    return Searched(place, column, filter_column(table), partition_of_row(table), softly and has_marks(table, ()))
+    marked = softly and has_marks(table, ())
+    return Searched(place, column, filter_column(table), partition_of_row(table), marked, field["type"])
 
 
 def by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, Counted]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sink import LedgerRow, StreamKey
 
 _DIGEST_CHARACTERS = 32
+WHOLE = r"\.0*$"
+"""The end of a whole number's text: none, as BigQuery writes it, or zeros behind the point."""
 
 
 PEOPLE = "connect_people"
@@ -60,6 +62,7 @@ class Searched(NamedTuple):
     :param filter_column: the column that every query on the table must name; None if none.
     :param partition: SQL that tells the partitions of a day's rows apart; None if a day is in one.
     :param softly: whether it may have soft-deleted rows, which the ledger does not count.
+    :param type: the column's.
     """
 
     place: Place
@@ -67,6 +70,7 @@ class Searched(NamedTuple):
     filter_column: str | None = None
     partition: str | None = None
     softly: bool = False
+    type: str = "STRING"
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,14 @@ class Wanted:
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
         return texts(digest[:_DIGEST_CHARACTERS] for digest in digests)
 
-    def made(self, column: str) -> str:
-        """Return SQL that makes such a digest of a row's value."""
-        text = f"CAST({quoted(column)} AS STRING)"
+    def made(self, table: Searched) -> str:
+        """Return SQL that makes such a digest of the text of a row's value; a table without the column has none."""
+        if table.column is None:
+            return literal(None)
+        text = quoted(table.column)
+        if table.type != "STRING":
+            # A whole number has the text of its digits, whatever scale its type has.
+            text = f"REGEXP_REPLACE(CAST({text} AS STRING), {literal(WHOLE)}, '')"
         return f"LEFT(TO_HEX(SHA256(CONCAT({literal(self.salt)}, {text}))), {_DIGEST_CHARACTERS})"
 
 
@@ -119,7 +128,7 @@ def count_query(wanted: Wanted) -> str:
 
 
 def _rows_of(wanted: Wanted, table: Searched) -> str:
-    made = literal(None) if table.column is None else wanted.made(table.column)
+    made = wanted.made(table)
     dead = f"COALESCE({quoted(DELETED)}, FALSE)" if table.softly else "FALSE"
     part = literal(None) if table.partition is None else f"CAST({table.partition} AS STRING)"
     return (
@@ -186,15 +195,15 @@ SELECT outcome;
 def forget_script(wanted: Wanted) -> str:
     """Return the script that deletes all that tables have of theirs; it answers with ``outcome``."""
     deletes = "".join(
-        f"DELETE FROM {table.place.sql} WHERE {_theirs(wanted, table.column)};\n"
+        f"DELETE FROM {table.place.sql} WHERE {_theirs(wanted, table)};\n"
         for table in wanted.tables
         if table.column is not None
     )
     return f"DECLARE {PEOPLE} ARRAY<STRING> DEFAULT {wanted.listed};\n{deletes}SELECT 'erased' AS outcome;\n"
 
 
-def _theirs(wanted: Wanted, column: str) -> str:
-    return f"COALESCE({wanted.made(column)} IN UNNEST({PEOPLE}), FALSE)"
+def _theirs(wanted: Wanted, table: Searched) -> str:
+    return f"COALESCE({wanted.made(table)} IN UNNEST({PEOPLE}), FALSE)"
 
 
 def _deletes(wanted: Wanted, counted: Mapping[dt.date, Counted]) -> Iterator[str]:
@@ -205,7 +214,7 @@ def _deletes(wanted: Wanted, counted: Mapping[dt.date, Counted]) -> Iterator[str
             yield (
                 f"DELETE FROM {table.place.sql}\n    WHERE day IN ({', '.join(days)}) "
                 f"AND {any_partition(table.filter_column)}\n"
-                f"    AND {_theirs(wanted, table.column)}"
+                f"    AND {_theirs(wanted, table)}"
             )
 
 

@@ -4,8 +4,8 @@ A day is published anew as any other (:mod:`.`): reserved, committed to each of 
 day before the list was there can commit to no table after that, and completes nothing.
 
 A publish that was reserved before the list, and is under way, may still commit rows to its tables, though it cannot
-complete them. So an erase waits until no such reservation is open, and searches after that. If its attempt died, the day
-is half published, and only a load of it puts that right: the erase says so.
+complete them. So an erase waits until no such reservation is open, and searches after that. If its attempt died, the
+day is half published, and only a load of it puts that right: the erase says so.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Erases people from a compacted topic whose keys name them: a tombstone for each, and the list that keeps them out.
 
+Both are the topic's, whichever stream wrote a record: streams that write into one topic share its keys.
+
 Both are written in one transaction, in the topic's turn. Whatever was published before that turn the erase finds in the
 topic. Whoever takes a later turn reads the list again before its first record, and if it polled under an older one, it
 is refused and polls anew (:mod:`.stage.erasing`). So no turn, no erase: the options that do without are refused.
@@ -22,13 +24,12 @@ from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.outbox import Headers
 from airflow_provider_connect.clients.kafka.partitions import reading
 from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError, transactional_id
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
-from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY
-from airflow_provider_connect.sinks._kafka.records import written_by
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, erase_list_key
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
-from airflow_provider_connect.stage.erasing import EraseList, Erasure, erase_run
+from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest, erase_run, unshaped
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -60,7 +61,7 @@ class KafkaEraser:
         self._require_keys()
         return _by_day(self._live(values, self.cluster.ends([self.topic], committed=True)[self.topic]))
 
-    def erase(self, values: Sequence[str]) -> Erasure:
+    def erase(self, values: Sequence[str], shaping: ShapingDigest = unshaped) -> Erasure:
         """Write list and tombstones; safe to repeat.
 
         :raises ConfigError: as above, or the list becomes too long.
@@ -71,7 +72,7 @@ class KafkaEraser:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             try:
-                erased = self._try(values, rows)
+                erased = self._try(values, rows, shaping)
                 return Erasure(self.cluster.options.target, self.column, len(set(values)), rows, erased.version)
             except (UndecidedError, PassedOverError, FencedError):
                 # The next try finds out what became of it, or queues again. All erases of a topic share one id, so two
@@ -97,7 +98,7 @@ class KafkaEraser:
                 f"the records' keys are not the texts of {self.column!r} alone (key_fields=({self.column!r},), "
                 "key_converter='string'), so no tombstone could name a person's records"
             )
-        if options.delivery != "exactly_once" or options.atomicity != "day" or options.turns == "off":
+        if not options.takes_turns:
             problems.append("a publish at the same time could not be kept from it without turns")
         if not options.headers:
             problems.append("without headers the records do not say which stream wrote them")
@@ -109,7 +110,7 @@ class KafkaEraser:
                 "docs/kafka.md for what to do instead"
             )
 
-    def _try(self, values: Sequence[str], rows: dict[dt.date, int]) -> EraseList:
+    def _try(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
         """Erase in one transaction, unless all is done; return the list.
 
         :param rows: gets what was taken out, by day.
@@ -136,7 +137,7 @@ class KafkaEraser:
                     turn.end_fenced()
                     turn.take()
                     listed = cluster.ledger.erased()
-                    erased = listed.with_values(self.column, values)
+                    erased = listed.with_values(self.column, values, shaping)
                     found = self._live(values, cluster.ends([self.topic])[self.topic])
                     if erased is not listed or found:
                         rows.update(_by_day(found))  # now: if the commit's answer is lost, the next try finds none
@@ -151,12 +152,12 @@ class KafkaEraser:
         :raises ConfigError: the list would be too large for a record.
         """
         key, options = self.cluster.key, self.cluster.options
-        text = erased.model_dump_json().encode()
+        text = erased.model_dump_json(exclude_defaults=True).encode()
         if len(text) > _MOST_LIST_BYTES:
             raise ConfigError(
-                f"the erase list of {key} would have {len(erased.digests):,} entries in {len(text):,} bytes, and a "
-                f"record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, and load "
-                "the days again into a new topic"
+                f"the erase list of {self.topic!r} would have {len(erased.digests):,} entries in {len(text):,} bytes, "
+                f"and a record of the ledger may have {_MOST_LIST_BYTES:,}: have the source delete these people, "
+                "and load the days again into a new topic"
             )
         constant: Headers = [
             ("connect.connector", key.connector.encode()),
@@ -164,14 +165,17 @@ class KafkaEraser:
             ("connect.run", erase_run(erased.version).encode()),
         ]
         transaction.begin()
-        transaction.send(options.ledger_topic, self.cluster.ledger.about(NO_DAY, "erased").encoded(), text, [])
+        # An earlier version of this package reads its stream's record alone: it cannot read this one, and stops.
+        for about in (erase_list_key(self.topic), self.cluster.ledger.about(NO_DAY, "erased")):
+            transaction.send(options.ledger_topic, about.encoded(), text, [])
         for record_key, partition in found:
             transaction.send(self.topic, record_key, None, constant, partition)
         transaction.flush()
         transaction.commit()
 
     def _live(self, values: Sequence[str], ends: dict[int, int]) -> dict[_Place, dt.date]:
-        """Return where this stream has a value for one of the keys, and the day that wrote it."""
+        """Return where the topic has a value for one of the keys, and the day that wrote it."""
+        refuse_text("values", values)
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
         found: dict[_Place, dt.date] = {}
         for record_key, partition, day in self._records(wanted, ends):
@@ -182,7 +186,7 @@ class KafkaEraser:
         return found
 
     def _records(self, wanted: set[bytes], ends: dict[int, int]) -> Iterator[tuple[bytes, int, dt.date | None]]:
-        """Yield key, partition and day of this stream's committed records of some keys; no day of a tombstone."""
+        """Yield key, partition and day of the sinks' committed records of some keys; no day of a tombstone."""
         timeout_seconds = self.cluster.options.timeout_seconds
         with reading(self.cluster.connection, self.topic, timeout_seconds) as partitions:
             for messages in partitions.batches(dict.fromkeys(ends, 0), ends):
@@ -190,8 +194,7 @@ class KafkaEraser:
                     record_key = message.key()
                     if not isinstance(record_key, bytes) or record_key not in wanted:
                         continue
-                    headers = message.headers()
-                    if written_by(headers, self.cluster.key):
+                    if "connect.stream" in dict(message.headers() or []):
                         yield record_key, message.partition() or 0, _day(message)
 
 

@@ -7,9 +7,8 @@ A record's key says what it is about (:class:`.LedgerKey`). The newest record of
 * ``part``: the same for one staged file, where each has a transaction of its own;
 * ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
 
-Of the stream there are
+Of the topic there is ``erased``: its erase list (:mod:`.lists`). Of the stream there are
 
-* ``erased``: its erase list;
 * ``in_force``: the definition of its newest publish, written by the transaction of that publish;
 * a record for each of its notes, by kind and id. No transaction writes them, so that nobody waits for one to see them.
 
@@ -34,6 +33,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
+from airflow_provider_connect.sinks._kafka.ledger.lists import known_list, list_keys
 from airflow_provider_connect.sinks._kafka.ledger.records import (
     NO_DAY,
     WHATS,
@@ -124,15 +124,13 @@ class KafkaLedger(Ledger):
         return found[0].row if found else None
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the stream."""
-        key = self.about(NO_DAY, "erased")
-        self.current(lambda seen: seen == key)
+        """Return whose rows are kept out of the topic."""
+        self.current(self._is_list)
         return self.known_erased()
 
     def known_erased(self) -> EraseList:
         """Return the same, as far as the ledger was read."""
-        value = self.view.value(self.about(NO_DAY, "erased").encoded())
-        return EraseList() if value is None else parsed(EraseList, value, self.name)
+        return known_list(self.view, self.target)
 
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish; one that is being published is not in force yet."""
@@ -150,8 +148,11 @@ class KafkaLedger(Ledger):
 
         An erase that others have open is waited for. A definition is not, for long: who publishes the day ends that.
         """
-        keys = [self.about(NO_DAY, "erased"), self.about(NO_DAY, "in_force")]
-        self.current(lambda seen: seen in keys, own=lambda seen: self._of_target(seen) and seen.what != "erased")
+        key = self.about(NO_DAY, "in_force")
+        self.current(
+            lambda seen: seen == key or self._is_list(seen),
+            own=lambda seen: self._of_target(seen) and seen.what != "erased",
+        )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
         """Return the key of a note of this stream."""
@@ -213,8 +214,8 @@ class KafkaLedger(Ledger):
         view = self.view
         newest = [*nlargest(1, view.keys("day", self.begin())), *self._last_increment()]
         # Not the claims: that an executor finds its driver's in the topic shows that this is still the same topic.
-        own = [self.about(day), self.about(NO_DAY, "erased"), self.about(NO_DAY, "in_force")]
-        return view.handed([*(key.encoded() for key in own), *view.keys("part", self.begin(day)), *newest])
+        own = [self.about(day).encoded(), self.about(NO_DAY, "in_force").encoded(), *list_keys(view, self.target)]
+        return view.handed([*own, *view.keys("part", self.begin(day)), *newest])
 
     def outdone(self, day: dt.date) -> Entry | None:
         """Return a day's last record where an earlier one counts, as far as the ledger was read."""
@@ -350,6 +351,9 @@ class KafkaLedger(Ledger):
 
     def _of_target(self, key: LedgerKey) -> bool:
         return key[:3] == (self.key.connector, self.key.stream, self.target)
+
+    def _is_list(self, key: LedgerKey) -> bool:
+        return key.what == "erased" and key.topic == self.target
 
     def _mine(self, key: LedgerKey, what: str) -> bool:
         return self._of_target(key) and key.what == what

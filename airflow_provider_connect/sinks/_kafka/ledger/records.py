@@ -32,8 +32,9 @@ W = TypeVar("W", bound=Wire)
 class LedgerKey(NamedTuple):
     """What a ledger record is about.
 
-    Of a stream's own records the day is :data:`NO_DAY`. A version of this package that knows no erase list fails at
-    one. One that knows no :data:`StreamWhat` takes its key for a claim, with a number, of a stream that nobody has.
+    Of a stream's own records and of an erase list the day is :data:`NO_DAY`. A list names no stream but a topic
+    (:func:`erase_list_key`); an earlier version of this package knows lists of streams alone. A version that knows no
+    :data:`StreamWhat` takes its key for a claim, with a number, of a stream that nobody has.
 
     :param part: the staged file's number in its day, None for a whole day; of a note its id as a number.
     """
@@ -70,6 +71,11 @@ class LedgerKey(NamedTuple):
         if what == "claim" and connector.startswith("/") and kind in STREAM_WHATS:
             connector, what = own_connector, kind
         return cls(connector, stream, topic, dt.date.fromisoformat(day), what, *part)
+
+
+def erase_list_key(topic: str) -> LedgerKey:
+    """Return what the record of a topic's erase list is about: the topic, whichever stream writes into it."""
+    return LedgerKey("", "", topic, NO_DAY, "erased")
 
 
 class Covered(Wire):

@@ -93,8 +93,8 @@ class View:
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
             checked_key(message, self.topic)
         assert isinstance(raw, bytes)
-        if raw.startswith(self._stream) or (raw.startswith(_BESIDE) and raw.startswith(self._beside)):
-            kind = kind_of(raw)
+        kind, is_beside = kind_of(raw), raw.startswith(_BESIDE) and raw.startswith(self._beside)
+        if raw.startswith(self._stream) or is_beside or kind == "erased":  # whoever writes a topic keeps to its lists
             if not isinstance(value, bytes):  # by hand: the day is to be forgotten
                 self._values[kind].pop(raw, None)
                 self._outdone.pop(raw, None)
@@ -164,7 +164,7 @@ def _begin(*names: str) -> bytes:
 def kind_of(raw: bytes) -> What:
     """Return what a key's record is about."""
     if raw.startswith(_BESIDE):
-        return next(kind for kind in STREAM_WHATS if raw.startswith(b'["/%s/' % kind.encode()))
+        return next((kind for kind in STREAM_WHATS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
     return next((kind for kind, end in _ENDS.items() if raw.endswith(end)), "part")
 
 

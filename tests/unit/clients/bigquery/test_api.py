@@ -179,7 +179,7 @@ class TestCredentials:
         assert made.service_account_email == "last@p.iam"
         assert made._delegates == ["first@p.iam", "second@p.iam"]
 
-    @pytest.mark.parametrize("extra", [LOCAL, {"is_anonymous": True}, {"is_anonymous": "true"}])
+    @pytest.mark.parametrize("extra", [LOCAL, *({"is_anonymous": value} for value in (True, "true", " True "))])
     def test_anonymous(self, extra: dict[str, Any]) -> None:
         made, _ = credentials(connection(**extra))
         assert type(made).__name__ == "AnonymousCredentials"

@@ -62,6 +62,15 @@ def test_mysql(base: str, choices: Choices, kind: pa.DataType) -> None:
     assert mysql.read_column(SqlColumn("c", base, base), "`c`", choices).type == kind
 
 
+@pytest.mark.parametrize("charset", ["cp1250", "tis620", "ucs2", mysql.UNKNOWN, "utf8mb4", "latin1", None])
+def test_a_character_set_that_unicode_does_not_cover_is_looked_at(charset: str | None) -> None:
+    base = mysql.base_of("varchar(20)", charset)
+    read = mysql.read_column(SqlColumn("c", "varchar(20)", base), "`c`", WIDE)
+    is_whole = charset in ("utf8mb4", "latin1", None)
+    assert (base == "varchar(20)", "x'FF'" not in read.expression, read.advice == "") == (is_whole,) * 3
+    assert is_whole or f"a character of {charset} that Unicode does not have?" in read.advice
+
+
 @pytest.mark.parametrize("base", ["type 99", "*", "xml"])
 def test_a_type_of_mysql_that_nobody_knows_is_refused(base: str) -> None:
     with pytest.raises(ConfigError, match="'c' has type"):

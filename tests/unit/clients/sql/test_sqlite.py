@@ -93,7 +93,7 @@ def test_a_value_is_read_as_it_is(make: Make, declared: str, stored: str, kind: 
         ("decimal(10,2)", f"'{CANARY}'", "holds a value that is no decimal128(10, 2)"),
         ("decimal", "1.1", "decimals='double' takes it as it is"),
         ("", "1", "but holds integers: what declares no type is read as text"),
-        ("text", "CAST(X'ff' AS TEXT)", "a text is not UTF-8"),
+        ("text", "CAST(X'ff' AS TEXT)", "column 'a' holds a text that is not UTF-8: read it as bytes"),
     ],
 )
 def test_a_value_of_another_kind_fails_and_is_not_told(make: Make, declared: str, stored: str, said: str) -> None:

@@ -12,11 +12,14 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.erase import erase
 from airflow_provider_connect.shapes import Drop, Extract, Mask, Rename
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.stage.notes import definition_note
+from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import KEY, MAY, SCHEMA, Lab, rows_of
 
 KEYS = {
@@ -29,6 +32,7 @@ FIRST_EXAMPLE = [
     Rename(columns={"distinct_id": "person"}),
 ]
 """The first example of docs/shapes.md, without its filter."""
+SECOND = MAY + ONE_DAY
 PEOPLE = ["u-1", "u-2", "u-1"]
 
 
@@ -121,13 +125,53 @@ def test_a_made_column_is_named_as_the_target_has_it(tmp_path: Path) -> None:
 
 
 def test_without_shapes_the_message_says_how_a_made_column_is_named(lab: Lab) -> None:
-    with pytest.raises(ConfigError, match="no column 'person'.*where a shape of the task makes it, give shape="):
+    with pytest.raises(ConfigError, match=r"no column 'person'.*where a shape of the task makes it, give shape="):
         erase(Events(), lab.sink, ["u-1"], column="person", connections=KEYS)
 
 
 def test_one_shape_is_no_list_of_shapes(lab: Lab) -> None:
     with pytest.raises(ConfigError, match="shape: give a list"):
         erased(lab, "u-1", shape="mask")
+
+
+def defined(lab: Lab, shape: list[Any], date: Any = SECOND) -> None:
+    """Publish a day whose definition the ledger keeps, as a job does."""
+    chain = Chain(tuple(shape))
+    digests = Shaping.of(chain, KEYS).digests(lab.sink.target)
+    keys = {name: digest for name, digest in digests.items() if name != "shapes"}
+    definition = definition_of(
+        Events(), Events().serialize(), Connection(conn_id="m", conn_type="mixpanel"), chain.serialize(), keys
+    )
+    publish = lab.stage(date, ["z"], f"d{date:%d}", schema=SCHEMA.append(pa.field("person", pa.string())))
+    lab.publisher.note(definition_note(definition, publish.intent.run))
+    lab.commit(replace(publish, definition=definition.digest))
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_refused"),
+    [(FIRST_EXAMPLE, True), ([Mask(columns=["properties"], mode="redact")], False), ([], False)],
+    ids=["this column", "another column", "none"],
+)
+def test_the_ledgers_definition_tells_whether_the_column_is_masked(
+    tmp_path: Path, shape: list[Any], is_refused: bool
+) -> None:
+    lab = table_of(tmp_path / "events", [Rename(columns={"distinct_id": "person"})])
+    defined(lab, shape)
+    if is_refused:
+        with pytest.raises(ConfigError, match="give shape= as the task has it"):
+            erase(People(), lab.sink, ["u-1"], column="person", connections=KEYS)
+    else:
+        assert erase(People(), lab.sink, ["u-1"], column="person", connections=KEYS).rows == {MAY: 2}
+
+
+def test_rows_that_were_masked_under_another_key_are_not_searched_under_this_one(lab: Lab) -> None:
+    """It counted 0 rows, and a list of hashes that no row has kept nobody out."""
+    defined(lab, FIRST_EXAMPLE)
+    assert erased(lab, "u-1", mode="count").rows == {MAY: 2}
+    other = [Mask(columns=["distinct_id"], conn_id="other"), *FIRST_EXAMPLE[1:]]
+    with pytest.raises(ConfigError, match="were masked under another key than that of shape="):
+        erased(lab, "u-1", shape=other)
+    assert lab.ledger.erased().version == 0
 
 
 class People(Events):

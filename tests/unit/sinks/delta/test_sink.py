@@ -156,6 +156,7 @@ def test_preflight_makes_the_table_only_when_all_is_well(tmp_path: Path) -> None
         ([], {}, "partitioned by"),
         (["event"], {}, "partitioned by"),
         (["day"], {"delta.appendOnly": "true"}, "appendOnly"),
+        (["day"], {"delta.appendOnly": "TRUE"}, "appendOnly"),
         (["day"], {"delta.setTransactionRetentionDuration": "interval 1 days"}, "setTransactionRetentionDuration"),
         (["day"], {"delta.enableDeletionVectors": "true"}, "Delta features"),
     ],

@@ -76,6 +76,9 @@ def test_limits_are_settings(form: Any) -> None:
         ({"export": {"per_hour": 60}}, "unknown setting 'per_hour'"),
         ({"export": {"requests": 0}}, "requests must be a whole number above 0"),
         ({"export": {"requests": 1.5}}, "requests must be a whole number above 0"),
+        ('{"export": {"requests": Infinity}}', "requests must be a whole number above 0"),
+        ('{"export": {"seconds": NaN}}', "seconds must be a number above 0"),
+        ('{"export": {"seconds": Infinity}}', "seconds must be a number above 0"),
         ({"query": {"seconds": True}}, "seconds must be a number above 0"),
     ],
 )

@@ -118,6 +118,39 @@ def test_the_schema_names_the_columns_of_the_key_and_their_classes(
     assert batch.schema.equals(schema, check_metadata=True)
 
 
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        ("integer", "5"),
+        ("varchar(9)", "'five'"),
+        ("uuid", "'0D5A8B1E-6C2F-4E0B-9C44-2B6F3A7D9E10'"),
+        ("decimal(10,2)", "2"),
+        ("boolean", "1"),
+        ("date", "'2026-10-05'"),
+        ("datetime", "'2026-10-05 12:00:00'"),
+        ("timestamptz", "'2026-10-05 12:00:00+02:00'"),
+        ("blob", "x'00ff'"),
+        ("", "'x'"),
+    ],
+)
+def test_a_table_a_view_and_a_query_make_the_same_key(tmp_path: Path, declared: str, value: str) -> None:
+    """As tests/integration/sql/test_key_ways.py shows on servers."""
+    file = tmp_path / "shop.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute(f"CREATE TABLE t (a {declared} NOT NULL)")
+        database.execute(f"INSERT INTO t VALUES ({value})")
+        database.execute("CREATE VIEW v AS SELECT * FROM t")
+    query = "WITH w AS (SELECT DISTINCT a FROM t) SELECT a FROM w"
+    keys = set()
+    for way in ({"table": "t"}, {"table": "v"}, {"query": "SELECT * FROM t"}, {"query": query}):
+        source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", key=["a"], **way)
+        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+            (part,) = poller.plan([DAY])
+            ((_, batch),) = poller.poll(part, Tally(part.days))
+            keys.add((poller.schema().metadata[b"key"], *batch.column("record_key").to_pylist()))
+    assert len(keys) == 1
+
+
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**20), max_value=10**20))
 def test_the_same_number_has_the_same_key_however_it_is_read(number: Decimal) -> None:
     wide = key_of([("numeric(38,10)", pa.decimal128(38, 10), number)])

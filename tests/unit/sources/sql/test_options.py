@@ -134,6 +134,14 @@ def test_what_cannot_share_one_state_is_read_in_parallel_only_without_one(kind: 
     assert SqlSource(**WHOLE | {"parallel_chunks": 2, "consistency": "chunk"}).check(connection) == []
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "mysql", "jdbc"])
+def test_row_security_is_postgresql_s(kind: str) -> None:
+    fields = {"host": "jdbc:derby:shop", "extra": {"driver_class": "D"}} if kind == "jdbc" else {"host": "db"}
+    connection = Connection(conn_id="shop_db", conn_type=kind, path="shop", **fields)
+    source = SqlSource(**WHOLE | {"row_security": "accept"})
+    assert source.check(connection)[-1] == "row_security: it is for a connection of type postgres"
+
+
 def test_a_mysql_table_may_name_its_database() -> None:
     connection = Connection(conn_id="shop_db", conn_type="mysql", host="db")
     assert SqlSource(**WHOLE | {"table": "shop.orders"}).check(connection) == []

@@ -99,7 +99,7 @@ def test_a_part_that_lies_makes_a_sum_that_disagrees(standin: StandIn, tmp_path:
     assert rows(tmp_path) == EVENTS
 
 
-def test_a_whole_day_that_lies_is_found_by_reconcile_alone(standin: StandIn, tmp_path: Path) -> None:
+def test_a_whole_day_that_lies_is_refused_by_reconcile_alone(standin: StandIn, tmp_path: Path) -> None:
     lies = Fault("empty")
     report = move(standin, tmp_path / "a", lies, rules=Rules(reconcile="fail"))
     assert report.failure is not None
@@ -107,9 +107,11 @@ def test_a_whole_day_that_lies_is_found_by_reconcile_alone(standin: StandIn, tmp
     (day,) = move(standin, tmp_path / "b", lies, rules=Rules(reconcile="warn")).days
     assert day.status == "published"
     assert sum(f"counts {EVENTS} itself" in warning for warning in day.warnings) == 1
+    assert sum("no published day of this stream has a row" in warning for warning in day.warnings) == 1
     (day,) = move(standin, tmp_path / "c", lies).days
     assert day.status == "published"
     assert not any("itself" in warning for warning in day.warnings)
+    assert any("no published day of this stream has a row" in warning for warning in day.warnings)
 
 
 @pytest.mark.parametrize("access", ["no_query_plan"])

@@ -1,4 +1,4 @@
-"""An erase list that names people by what shapes made of them: loads under other shapes, or another key, are refused."""
+"""An erase list that names people by what shapes made of them: loads under other shapes, or keys, are refused."""
 
 from __future__ import annotations
 

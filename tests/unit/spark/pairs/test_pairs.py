@@ -15,8 +15,11 @@ from tests.equipment.pairs.draw import draw
 from tests.equipment.pairs.model import Model
 from tests.equipment.pairs.play import play
 
+SEEDS = (*range(1, 30), 53)
+"""In 53 the task changes what it leaves out after the other one has loaded the same."""
 
-@pytest.mark.parametrize("seed", range(1, 31))
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_two_tasks_leave_in_one_table_and_what_they_say(seed: int, tmp_path: Path) -> None:
     play(draw(seed), tmp_path)
 
@@ -24,7 +27,7 @@ def test_what_two_tasks_leave_in_one_table_and_what_they_say(seed: int, tmp_path
 def test_the_drawn_cases_say_all_there_is_to_say() -> None:
     """A campaign in which nothing is ever refused would prove nothing."""
     said: Counter[str] = Counter()
-    for seed in range(1, 31):
+    for seed in SEEDS:
         case = draw(seed)
         model = Model(case.events)
         said.update(type(step).__name__ + " " + model.apply(step).status for step in case.steps)

@@ -1,0 +1,84 @@
+"""``airflow connect erase``: people's rows, counted in a sink or taken out of it.
+
+Airflow's audit log keeps the arguments of each call. So ids are read from a file or from the standard input, and are no
+arguments. They stand in no message and in no output either.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.cli.printing import note, show
+from airflow_provider_connect.cli.tasks import connect_task
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.operators.erase import erase
+from airflow_provider_connect.stage.erasing import Erasure
+
+STANDARD_INPUT = "-"
+
+
+@partial(command, changes=True)
+def erase_people(args: Namespace) -> None:
+    """Print how many rows of how many days there are, or were, and the places that may still hold such rows."""
+    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+    pipeline = task.rendered(task.day(None))
+    connections = pipeline.sink_connections()
+    connections |= {conn_id: credentials.resolve(conn_id) for conn_id in pipeline.chain.conn_ids}
+    erasure = erase(
+        pipeline.source,
+        pipeline.sink,
+        read_ids(args.ids_file),
+        column=args.column,
+        shape=pipeline.chain.shapes,
+        mode="erase" if args.erase else "count",
+        staging=pipeline.staging,
+        connections=connections,
+    )
+    show([_line(task.name, erasure, args.output)], args.output)
+    for place in erasure.copies:
+        note(f"{task.name}: not searched: {place}")
+    if not args.erase:
+        note(f"{task.name}: nothing was changed; --erase takes these rows out, and keeps them out of later loads")
+
+
+def read_ids(file: str) -> list[str]:
+    """Return the ids of a file, one a line, without empty lines.
+
+    :param file: its path; ``-`` is the standard input.
+    :raises ConfigError: it cannot be read, or is no UTF-8.
+    """
+    if file == STANDARD_INPUT:
+        if sys.stdin.isatty():
+            note("Type the ids, one a line, and end with Ctrl-D")
+        return _ids(sys.stdin.read())
+    try:
+        return _ids(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"--from {file!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"--from {file!r} is no text in UTF-8") from None
+
+
+def _ids(text: str) -> list[str]:
+    return [line for line in text.removeprefix("\ufeff").splitlines() if line.strip()]
+
+
+def _line(name: str, erasure: Erasure, output: str) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "task": name,
+        "target": erasure.target,
+        "column": erasure.column,
+        "values": erasure.values,
+        "rows": sum(erasure.rows.values()),
+        "days": len(erasure.rows),
+        "erase_list": erasure.version,
+    }
+    if output in ("json", "yaml"):
+        line |= {"rows_by_day": {str(day): rows for day, rows in erasure.rows.items()}, "copies": erasure.copies}
+    return line

@@ -1,0 +1,18 @@
+"""The places of a Kafka sink that may still hold records of people who were erased."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
+
+
+def copies_of(options: KafkaOptions) -> list[str]:
+    """Name each place, and what clears it. Whether it holds something now, nobody is asked."""
+    return [
+        f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can be "
+        "read until the broker compacts their segments, as the topic's max.compaction.lag.ms says",
+        f"rejects in topic {options.dead_letters!r}, if there is one: nobody can tell whose a record is that was not "
+        "sent. They go with the topic's retention, or by kafka-delete-records.sh",
+    ]

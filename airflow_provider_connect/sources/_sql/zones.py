@@ -1,0 +1,95 @@
+"""The zone that a database itself is set to: its clock writes the times without a zone, unless a program's does.
+
+A row of the second that still runs must wait, as others may yet get that second. Which second runs depends on the zone
+of the clock that writes them. West of the zone that is assumed, no second ever seems to run, so rows are passed by.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._sql.days import clock_of
+from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOptions
+from airflow_provider_connect.window import zone as known_zone
+
+_WEEKS = range(-52, 53)
+"""Before and after today: a zone with summer time is not UTC, although it may be today."""
+_OF_POSTGRESQL = """
+SELECT s.reset_val, NOT EXISTS (
+  SELECT FROM generate_series(-52, 52) AS week
+  CROSS JOIN LATERAL (SELECT now() + week * interval '7 days' AS instant) AS moment
+  WHERE (instant AT TIME ZONE s.reset_val) <> (instant AT TIME ZONE 'UTC')
+) FROM pg_settings s WHERE s.name = 'TimeZone'
+"""
+_MOMENT = "(utc_timestamp() + interval {week} week)"
+_IS_UTC = " AND ".join(
+    f"convert_tz({moment}, '+00:00', @@global.time_zone) = {moment}"
+    for moment in (_MOMENT.format(week=week) for week in _WEEKS)
+)
+_OF_MYSQL = f"SELECT if(@@global.time_zone = 'SYSTEM', @@system_time_zone, @@global.time_zone), {_IS_UTC}"
+# What the session itself is set to, is UTC.
+_QUERIES = {POSTGRES: _OF_POSTGRESQL, MYSQL: _OF_MYSQL}
+
+
+class DatabaseZone(NamedTuple):
+    """Zone of a database's clock.
+
+    :param name: as the database has it: ``US/Pacific``, ``-08:00``, ``PST``.
+    :param is_utc: whether that clock shows UTC all year.
+    """
+
+    name: str
+    is_utc: bool
+
+    @property
+    def remedy(self) -> str:
+        """How a user says of which zone the times are."""
+        try:
+            known_zone(self.name)
+            named = f"db_timezone={self.name!r}"
+        except ConfigError:
+            named = "db_timezone to its IANA zone, such as 'US/Pacific' or 'Etc/GMT+8'"
+        return f"if the database's clock writes them, set {named}; if they are in UTC, set db_timezone='UTC'"
+
+    def doubt(self, mode: str | None) -> str:
+        """Return why a person has to say of which zone the times are."""
+        read = (
+            "they are read as if they were in UTC" if mode is None else "read by another clock, rows would be passed by"
+        )
+        return f"times without a zone, and the database's own zone is {self.name}: {read}"
+
+
+def zone_of(database: Database, conn_type: str) -> DatabaseZone | None:
+    """Return the zone that a database is set to; None if it has none."""
+    if (query := _QUERIES.get(conn_type)) is None:
+        return None
+    name, is_utc = database.one(query)
+    return DatabaseZone(str(name), bool(is_utc))
+
+
+def unnamed_zone(
+    database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None
+) -> DatabaseZone | None:
+    """Return the database's zone if a column's times may be of it, and the options do not say of which they are.
+
+    :param column: the day column or the cursor's time; None without one.
+    :return: None if ``db_timezone`` is given, the database is in UTC, or the column's times need no zone.
+    """
+    if column is None or options.db_timezone is not None:
+        return None
+    (read,) = database.reading([column], Choices())
+    zone = zone_of(database, conn_type) if clock_of(read.type) == "wall" else None
+    return None if zone is None or zone.is_utc else zone
+
+
+def require_zone(database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None) -> None:
+    """Refuse to follow times of which nobody knows whether they are in UTC.
+
+    :param column: the cursor's time; None without one.
+    :raises ConfigError: the database is not in UTC, and ``db_timezone`` is not given.
+    """
+    zone = unnamed_zone(database, conn_type, options, column)
+    if zone is not None and column is not None:
+        raise ConfigError(f"timestamp_column: {column.name!r} has {zone.doubt(options.mode)}: {zone.remedy}")
