@@ -23,6 +23,8 @@ MASK_KEYS, MASKED = "mask keys", "masked"
 """Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
+EARLIER_KEY_METADATA = b"earlier_key"
+"""The same of the key that an earlier version of this package made, where that was another one."""
 
 
 class Comparison(NamedTuple):
@@ -71,11 +73,19 @@ def definition_of(
     )
 
 
-def with_key(definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None) -> StreamDefinition:
-    """Return a definition with the key that the source's schema names in its metadata."""
-    text = (metadata or {}).get(KEY_METADATA)
+def with_key(
+    definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None, entry: bytes = KEY_METADATA
+) -> StreamDefinition:
+    """Return a definition with the key that the source's schema names in an entry of its metadata."""
+    text = (metadata or {}).get(entry)
     columns = () if text is None else tuple(f"{name}: {kind}" for name, kind in json.loads(text))
     return definition.model_copy(update={"key": columns})
+
+
+def before_definitions(present: StreamDefinition, metadata: Mapping[bytes, bytes] | None) -> StreamDefinition | None:
+    """Return the definition of days that were published before ledgers kept any; None if nothing is known to differ."""
+    is_known = EARLIER_KEY_METADATA in (metadata or {})
+    return with_key(present, metadata, EARLIER_KEY_METADATA) if is_known else None
 
 
 def compare(

@@ -53,6 +53,7 @@ class DefinitionGuard:
 
     :param definition: of the stream, with the key that the source has found.
     :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells; ``replaces_whole`` as its namesake does.
+    :param earlier: the definition of days from before ledgers kept any, where the source knows that it differs.
     :param warnings: changes that were told, for the job's report.
     """
 
@@ -62,6 +63,7 @@ class DefinitionGuard:
     intent: Intent
     identifies_by_key: bool
     replaces_whole: bool = False
+    earlier: StreamDefinition | None = None
     warnings: list[str] = field(default_factory=list)
     _admitted: set[str] = field(default_factory=set)
     _is_kept: bool = False
@@ -89,7 +91,7 @@ class DefinitionGuard:
             notes = ledger.notes() if follows or not is_known else ()
             restart = self._restart(notes) if follows else None
             if in_force is None:
-                self._tell_of_days_before(ledger.days())
+                self._compare_with_days_before(ledger.days())
             elif not is_known:
                 self._compare(in_force, notes)
             if (in_force is None or in_force.digest != digest) and not self._is_kept:
@@ -127,8 +129,14 @@ class DefinitionGuard:
         self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, None)
 
-    def _tell_of_days_before(self, days: DaySet) -> None:
+    def _compare_with_days_before(self, days: DaySet) -> None:
+        """Compare with days that were published before the ledger kept definitions, as far as anything is known."""
         if len(days):
+            if self.earlier is not None:
+                key = compare(
+                    self.earlier, self.definition, is_same_task=True, identifies_by_key=self.identifies_by_key
+                )
+                self._require_admissible(key, is_accepted=False, writer="an earlier version of this package")
             self._warn(
                 f"days published before the ledger kept what decides their rows: {len(days):,}. They are compared with "
                 "nothing"

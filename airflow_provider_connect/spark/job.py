@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection, read_connections
-from airflow_provider_connect.definition import with_key
+from airflow_provider_connect.definition import before_definitions, with_key
 from airflow_provider_connect.errors import ConfigError, Failure, QuotaError, RetriableError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.shapes.chain import Chain, Shaping
@@ -116,6 +116,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
             job.intent,
             identifies_by_key=identifies_by_key,
             replaces_whole=sink.replaces_whole(source.kind),
+            earlier=before_definitions(definition, read.metadata),
         )
         freezer_class, polled_root = transforming.polling(transformation, root)
         sc = starting()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.errors import DataError
@@ -158,6 +158,9 @@ class Database(Closable, ABC):
     @abstractmethod
     def version(self) -> str:
         """The server and its version: ``PostgreSQL 15.18``, ``MariaDB 10.11.19``."""
+
+    queried_uuids_were_texts: ClassVar[bool] = False
+    """Whether versions up to 1.0.0rc1 took a query's UUIDs for texts, so that their keys were others."""
 
     @property
     @abstractmethod

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.sql.database import Choices, Database, Index, ReadColumn, SqlColumn, Table
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._sql.days import Clock, clock_of
-from airflow_provider_connect.sources._sql.keys import KeyClass, class_of
+from airflow_provider_connect.sources._sql.keys import KeyClass, class_of, without_prefixes
 from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+EARLIER_KEY_METADATA = "earlier_key"
+"""The same of the key that versions up to 1.0.0rc1 made, where it is another one."""
 KEY_METADATA = "key"
 """Entry of a schema's metadata: pairs of column and class that ``record_key`` is made of, as JSON. See ``keys.py``."""
 _DAY = "day"
@@ -34,6 +36,8 @@ class Found:
     :param day: the day column; None for a snapshot.
     :param indexes: of the table.
     :param timestamp: the cursor's time; ``incrementing`` its number. None without such a cursor.
+    :param earlier_key: the columns that versions up to 1.0.0rc1 took for the key; None for the same.
+    :param is_query: whether a query is read.
     """
 
     columns: tuple[SqlColumn, ...]
@@ -43,6 +47,8 @@ class Found:
     indexes: tuple[Index, ...] = ()
     timestamp: SqlColumn | None = None
     incrementing: SqlColumn | None = None
+    earlier_key: tuple[str, ...] | None = None
+    is_query: bool = False
 
     @property
     def key_columns(self) -> list[SqlColumn]:
@@ -89,9 +95,9 @@ def find(database: Database, options: SqlOptions) -> Found:
     day, timestamp, incrementing = (all_columns[name] if name else None for name in ways.values())
     table = options.what
     if not isinstance(table, Table):
-        return Found(
-            columns, options.key or (), is_unique=False, day=day, timestamp=timestamp, incrementing=incrementing
-        )
+        key = options.key or ()
+        of_query = Found(columns, key, day=day, timestamp=timestamp, incrementing=incrementing)
+        return replace(of_query, is_query=True)
     primary = tuple(database.primary_key(table))
     indexes = tuple(database.indexes(table))
     key = options.key or primary
@@ -106,7 +112,14 @@ def find(database: Database, options: SqlOptions) -> Found:
     # An index lets NULL come often; that is a row without a key, which is refused in any case.
     is_unique = any(set(each) <= set(key) for each in unique) and not nullable
     return Found(
-        columns, key, is_unique=is_unique, day=day, indexes=indexes, timestamp=timestamp, incrementing=incrementing
+        columns,
+        key,
+        is_unique=is_unique,
+        day=day,
+        indexes=indexes,
+        timestamp=timestamp,
+        incrementing=incrementing,
+        earlier_key=options.key or without_prefixes(primary, indexes),
     )
 
 
@@ -128,8 +141,14 @@ def reading(database: Database, found: Found, choices: Choices) -> Reading:
     if found.key:
         comment = f"Identity of the row, 32 hex digits: made of {', '.join(found.key)}."
         fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
-    key = json.dumps([[name, letter] for name, letter in zip(found.key, classes, strict=True)])
-    return Reading(columns, pa.schema(fields, metadata={KEY_METADATA: key}), found.key, classes)
+    pairs = dict(zip(found.key, classes, strict=True))
+    earlier = {name: pairs[name] for name in (found.key if found.earlier_key is None else found.earlier_key)}
+    if found.is_query and database.queried_uuids_were_texts:
+        earlier = {name: "t" if letter == "u" else letter for name, letter in earlier.items()}
+    metadata = {KEY_METADATA: json.dumps([*pairs.items()])}
+    if earlier != pairs:
+        metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier.items()])
+    return Reading(columns, pa.schema(fields, metadata=metadata), found.key, classes)
 
 
 def require_readable(database: Database, options: SqlOptions, how: Reading) -> None:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from airflow_provider_connect.clients.sql.database import SqlColumn
+from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import keys
 from airflow_provider_connect.values.decimals import plain_text
@@ -66,6 +66,15 @@ def class_of(column: SqlColumn, kind: pa.DataType) -> KeyClass:  # noqa: PLR0911
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return "x"
     return "u" if column.base.lower() == "uuid" else "t"
+
+
+def without_prefixes(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
+    """Return the columns of MySQL's primary key up to the first of which it has the beginnings alone. Pure.
+
+    Versions up to 1.0.0rc1 took them for the key.
+    """
+    cut = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
+    return next((columns for columns in cut if columns == primary[: len(columns)]), primary)
 
 
 def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequence[pa.Array]) -> bytes:

@@ -16,12 +16,20 @@ from airflow_provider_connect.window import zone as known_zone
 
 _WEEKS = range(-52, 53)
 """Before and after today: a zone with summer time is not UTC, although it may be today."""
+# The reader may have a zone of its own, which hides the one that the database was given.
 _OF_POSTGRESQL = """
-SELECT s.reset_val, NOT EXISTS (
+SELECT z.zone, NOT EXISTS (
   SELECT FROM generate_series(-52, 52) AS week
   CROSS JOIN LATERAL (SELECT now() + week * interval '7 days' AS instant) AS moment
-  WHERE (instant AT TIME ZONE s.reset_val) <> (instant AT TIME ZONE 'UTC')
-) FROM pg_settings s WHERE s.name = 'TimeZone'
+  WHERE (instant AT TIME ZONE z.zone) <> (instant AT TIME ZONE 'UTC')
+) FROM (
+  SELECT coalesce((
+    SELECT substr(setting, 10) FROM pg_db_role_setting AS d, unnest(d.setconfig) AS setting
+    WHERE d.setrole = 0 AND setting ILIKE 'timezone=%'
+      AND d.setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
+  ), s.reset_val) AS zone
+  FROM pg_settings s WHERE s.name = 'TimeZone'
+) AS z
 """
 _MOMENT = "(utc_timestamp() + interval {week} week)"
 _IS_UTC = " AND ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from typing import Any
 
 import pytest
@@ -39,6 +40,10 @@ def test_a_key_over_the_beginnings_of_texts_is_made_of_the_whole_texts(mysql_lik
     assert key_of(mysql_like) == (("cust", "doc"), False)
     rows = polled_day(source(), mysql_like.connection(), DAY)
     assert len({row["record_key"] for row in rows}) == 3
+    with source().open(mysql_like.connection()) as poller:
+        metadata = poller.schema().metadata
+    assert json.loads(metadata[b"key"]) == [["cust", "n"], ["doc", "t"]]
+    assert json.loads(metadata[b"earlier_key"]) == [["cust", "n"]]
     mysql_like.run("CREATE UNIQUE INDEX beginnings ON t (n, doc(5))", "CREATE UNIQUE INDEX ends ON t (doc(5), n)")
     assert key_of(mysql_like, key=["n"]) == (("n",), False)
     assert key_of(mysql_like, key=["n", "doc"]) == (("n", "doc"), False)

@@ -11,10 +11,13 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent, Ledger, Publisher, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.sql import SqlSource
+from airflow_provider_connect.spark.definitions import DefinitionGuard
+from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.notes import (
     Acceptance,
     Resumption,
@@ -205,6 +208,29 @@ def test_days_before_definitions_are_told_of_once(tmp_path: Path) -> None:
         "days published before the ledger kept what decides their rows: 1. They are compared with nothing",
     )
     assert shop.run(WEDNESDAY, **BY_DAY, **SIGNUPS).warnings == ()
+
+
+@pytest.mark.parametrize("identifies_by_key", [True, False])
+def test_a_key_that_an_earlier_version_made_otherwise_is_refused_where_rows_are_kept_by_it(
+    shop: Shop, identifies_by_key: bool
+) -> None:
+    shop.run(MONDAY, **BY_DAY)
+    forget_definitions(shop)
+    source = SqlSource(conn_id="shop", table="orders", **BY_DAY)
+    now = StreamDefinition(key=("cust: n", "doc: t"))
+    guard = DefinitionGuard(
+        now,
+        source,
+        shop.publisher,
+        Intent(token="t", run="dag/r/load"),
+        identifies_by_key=identifies_by_key,
+        earlier=now.model_copy(update={"key": ("cust: n",)}),
+    )
+    if not identifies_by_key:
+        guard.admit()
+        return
+    with pytest.raises(ConfigError, match=r"the key was \(cust: n\), and is \(cust: n, doc: t\).*Set key= as before"):
+        guard.admit()
 
 
 def forget_definitions(shop: Shop) -> None:

@@ -33,7 +33,8 @@ _TEXT = """ifnull(concat('"', replace(convert({column} using utf8mb4), '"', '""'
 _CONVERTED = "convert({column} using utf8mb4)"
 _MARKS = "char_length({text}) - char_length(replace({text}, '?', ''))"
 _WHOLE_TEXT = (
-    f"if({_MARKS.replace('{text}', _CONVERTED)} <> {_MARKS.replace('{text}', '{column}')}"
+    f"if(locate('?', cast({_CONVERTED} as binary)) > 0"
+    f" and {_MARKS.replace('{text}', _CONVERTED)} <> {_MARKS.replace('{text}', '{column}')}"
     f" or locate(x'EFBFBD', cast({_CONVERTED} as binary)) > 0, x'FF', cast({_TEXT} as binary))"
 )
 _DIGITS = """ifnull(concat('"', hex({column}), '"'), '')"""

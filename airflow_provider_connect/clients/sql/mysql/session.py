@@ -62,6 +62,7 @@ class MySQL(Database):
     """
 
     shares_snapshots = False
+    queried_uuids_were_texts = True
 
     def __init__(self, connect: Connect, place: str, comment: str) -> None:
         self._connect = connect

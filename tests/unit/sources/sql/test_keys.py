@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_128_hexdigest
 
-from airflow_provider_connect.clients.sql.database import SqlColumn
+from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes
+from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes, without_prefixes
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -178,3 +178,17 @@ def test_a_null_is_no_key_and_its_column_is_named() -> None:
 def test_floating_numbers_identify_nothing(base: str, kind: pa.DataType) -> None:
     with pytest.raises(ConfigError, match=r"'c' of type .* cannot identify a row"):
         class_of(SqlColumn("c", base, base), kind)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "earlier"),
+    [
+        ([Index("PRIMARY", ("cust", "doc"), is_unique=True)], ("cust", "doc")),
+        ([Index("PRIMARY", ("cust",), is_unique=False)], ("cust",)),
+        ([Index("by_doc", ("doc",), is_unique=False)], ("cust", "doc")),
+        ([Index("PRIMARY", ("cust", "doc"), is_unique=False)], ("cust", "doc")),
+    ],
+    ids=["whole", "the beginning of a text", "another index", "an engine that keeps no keys"],
+)
+def test_the_key_that_earlier_versions_made_is_known(indexes: list[Index], earlier: tuple[str, ...]) -> None:
+    assert without_prefixes(("cust", "doc"), indexes) == earlier
