@@ -31,6 +31,7 @@ class Scene:
     :param others: the connections of other streams that write there, with whom each has erased.
     :param place: the table's name, or the template of several.
     :param erases_now: the same of this version.
+    :param refusal: why this version erases nobody.
     :param outlived: orders that a reload did not take out, since it only brings keys up to date.
     """
 
@@ -40,6 +41,7 @@ class Scene:
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     place: str = "orders"
     erases_now: str | None = "person"
+    refusal: str = ""
     outlived: tuple[tuple[Any, ...], ...] = ()
 
     @property
@@ -84,16 +86,16 @@ DELTA = {
 }
 BIGQUERY = {
     "days": Scene(tell_days),
-    "merged": Scene(tell_days, {"write_mode": "merge", "key": ["id", "person"]}, others={"other_shop": ()}, outlived=((5, "signup", "cat", ""),)),
+    "merged": Scene(tell_days, {"write_mode": "merge", "key": ["id", "person"]}, others={"other_shop": ()}, erases_now=None, refusal="another stream has published", outlived=((5, "signup", "cat", ""),)),
     "snapshots": Scene(tell_snapshots, {"deletes": "soft"}),
     "increments": Scene(tell_increments),
     "per_event": Scene(tell_days, erases=None, place="{event}"),
 }
 KAFKA = {
-    "days": Scene(tell_days, erases=None, erases_now=None),
+    "days": Scene(tell_days, erases=None, erases_now=None, refusal="nothing can be erased from"),
     "snapshots": Scene(tell_snapshots, {"cleanup": "compact", "key_fields": ["person"]}),
     "compacted": Scene(
         tell_days, {"cleanup": "compact", "key_fields": ["person"]}, others={"other_shop": ("dan",)}
     ),
-    "increments": Scene(tell_increments, erases=None, erases_now=None),
+    "increments": Scene(tell_increments, erases=None, erases_now=None, refusal="nothing can be erased from"),
 }
