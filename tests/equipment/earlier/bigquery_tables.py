@@ -37,7 +37,7 @@ def keep(shop: Shop, path: Path) -> None:
         for item in api.client.list_tables(dataset, timeout=30, retry=None):
             table = api.client.get_table(item.reference, timeout=30, retry=None)
             resource = table.to_api_repr()
-            rows = api.query(f"SELECT * FROM `{dataset}`.`{table.table_id}`", doing="keep", labels={})[0]  # noqa: S608
+            rows = api.query(f"SELECT * FROM `{dataset}`.`{table.table_id}`", doing="keep", labels={})[0]
             tables[table.table_id] = {
                 "table": {name: resource[name] for name in _DESCRIBED if name in resource},
                 "rows": sorted((_plain(row, f"{api.project}.{dataset}") for row in rows), key=json.dumps),
@@ -69,7 +69,7 @@ def lay_out(path: Path, shop: Shop) -> None:
             for row in kept["rows"]:
                 values = ", ".join(_literal(types[column], value, api, dataset) for column, value in row.items())
                 columns = ", ".join(f"`{column}`" for column in row)
-                sql = f"INSERT INTO `{dataset}`.`{name}` ({columns}) VALUES ({values})"  # noqa: S608
+                sql = f"INSERT INTO `{dataset}`.`{name}` ({columns}) VALUES ({values})"
                 api.query(sql, doing="lay out", labels={})
 
 

@@ -35,12 +35,16 @@ class Earlier:
     kept: dict[str, Any]
     people: Callable[[Shop], Sequence[str]]
 
-    def load(self, *days: Any, conn_id: str = "shop", task: str = "load", **reading: Any) -> JobReport:
+    def load(
+        self, *days: Any, conn_id: str = "shop", task: str = "load", attempt: int = 1, **reading: Any
+    ) -> JobReport:
         """Run a job as this version's operator does: with a definition."""
         options = {**self.scene.reading, **reading}
         source = self.shop.source(options, conn_id)
         definition = definition_of(source, source.serialize(), self.shop.database(conn_id))
-        return self.shop.load(*days, reading=options, conn_id=conn_id, task=task, definition=definition)
+        return self.shop.load(
+            *days, reading=options, conn_id=conn_id, task=task, attempt=attempt, definition=definition
+        )
 
     def load_one(self, day: Any, **how: Any) -> DayReport:
         (report,) = require_all(self.load(day, **how)).days
@@ -64,7 +68,7 @@ def earlier_of(shop: Shop, scene: Scene, path: Path, people: Callable[[Shop], Se
     """Return the shop as it was when its target was frozen. The target is laid out already."""
     kept = json.loads(path.with_suffix(".json").read_text())
     for order in kept["orders"]:
-        shop.execute(f"INSERT INTO orders VALUES {tuple(order)}")  # noqa: S608
+        shop.execute(f"INSERT INTO orders VALUES {tuple(order)}")
     shop.runs = kept["runs"]
     return Earlier(shop, scene, kept, people)
 
@@ -87,8 +91,9 @@ class EarlierCases:
         newest, last = target.kept["streams"]["shop"]["newest"], len(target.kept["streams"]["shop"]["rows"])
         target.shop.order(DAYS[4], "ann", "eve")
         report = require_all(target.load(DAYS[4]))
-        assert [text for text in report.warnings if "before" in text] == [f"{UNKNOWN_BEFORE}{last}. They are compared "
-            "with nothing"]
+        assert [text for text in report.warnings if "before" in text] == [
+            f"{UNKNOWN_BEFORE}{last}. They are compared with nothing"
+        ]
         assert target.visible() == target.expected()
         row = target.row(DAYS[4])
         assert row.generation == 1

@@ -17,6 +17,7 @@ from tests.equipment.earlier.stories import (
     Shop,
     require_all,
     tell_days,
+    tell_halted_days,
     tell_increments,
     tell_snapshots,
 )
@@ -46,7 +47,9 @@ class Scene:
 
     @property
     def kind(self) -> SourceKind:
-        return {tell_days: "day", tell_increments: "increment", tell_snapshots: "snapshot"}[self.story]  # type: ignore[return-value]
+        return {tell_days: "day", tell_halted_days: "day", tell_increments: "increment", tell_snapshots: "snapshot"}[
+            self.story
+        ]  # type: ignore[return-value]
 
     @property
     def reloaded(self) -> tuple[dt.date, int]:
@@ -84,9 +87,18 @@ DELTA = {
     "snapshots": Scene(tell_snapshots, {"deletes": "soft"}),
     "per_event": Scene(tell_days, erases=None, place="{event}"),
 }
+DELTA_HALTED = Scene(tell_halted_days, erases=None)
+"""A table, and a day that is staged under it and not published."""
 BIGQUERY = {
     "days": Scene(tell_days),
-    "merged": Scene(tell_days, {"write_mode": "merge", "key": ["id", "person"]}, others={"other_shop": ()}, erases_now=None, refusal="another stream has published", outlived=((5, "signup", "cat", ""),)),
+    "merged": Scene(
+        tell_days,
+        {"write_mode": "merge", "key": ["id", "person"]},
+        others={"other_shop": ()},
+        erases_now=None,
+        refusal="another stream has published",
+        outlived=((5, "signup", "cat", ""),),
+    ),
     "snapshots": Scene(tell_snapshots, {"deletes": "soft"}),
     "increments": Scene(tell_increments),
     "per_event": Scene(tell_days, erases=None, place="{event}"),
@@ -94,8 +106,6 @@ BIGQUERY = {
 KAFKA = {
     "days": Scene(tell_days, erases=None, erases_now=None, refusal="nothing can be erased from"),
     "snapshots": Scene(tell_snapshots, {"cleanup": "compact", "key_fields": ["person"]}),
-    "compacted": Scene(
-        tell_days, {"cleanup": "compact", "key_fields": ["person"]}, others={"other_shop": ("dan",)}
-    ),
+    "compacted": Scene(tell_days, {"cleanup": "compact", "key_fields": ["person"]}, others={"other_shop": ("dan",)}),
     "increments": Scene(tell_increments, erases=None, erases_now=None, refusal="nothing can be erased from"),
 }

@@ -13,8 +13,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent, Publisher, Sink, StreamKey
 from airflow_provider_connect.sources.sql import SqlSource
@@ -59,7 +62,7 @@ class Shop:
         """Add an order of each person on a day, at noon. Ids count on."""
         self.execute(
             *(
-                f"INSERT INTO orders (event, person, at) VALUES ('{event}', '{person}', '{day} 12:00:00')"  # noqa: S608
+                f"INSERT INTO orders (event, person, at) VALUES ('{event}', '{person}', '{day} 12:00:00')"
                 for person in people
             )
         )
@@ -72,6 +75,7 @@ class Shop:
         sink: Options | None = None,
         conn_id: str = "shop",
         task: str = "load",
+        attempt: int = 1,
         **job: Any,
     ) -> JobReport:
         """Run a job of a new intent of a task.
@@ -89,8 +93,8 @@ class Shop:
             days=tuple(Day(date=day) for day in days),
             lookback=tuple(Day(date=day) for day in lookback),
             intent=Intent(token=f"{number:032x}", run=f"dag/run-{number}/{task}"),
-            attempt=f"{number:016x}-1",
-            report=str(self.root / f"run-{number}" / "report.json"),
+            attempt=f"{number:016x}-{attempt}",
+            report=str(self.root / f"run-{number}-{attempt}" / "report.json"),
             progress_seconds=1,
             **own,
             **job,
@@ -161,6 +165,20 @@ def tell_days(shop: Shop, *, erases: str | None = "person", **how: Any) -> None:
         shop.erase("ann", column=erases)
 
 
+def tell_halted_days(shop: Shop, **_: Any) -> None:
+    """Load a day, and the second until it is staged: its commit fails, and Airflow would try again."""
+    for day, people in zip(DAYS, (("ann", "bob"), ("cat", "dan")), strict=False):
+        shop.order(day, *people)
+    require_all(shop.load(DAYS[0], reading=BY_DAY))
+    with shop.publisher() as publisher, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(publisher), "commit", _fail_to_commit)
+        shop.load(DAYS[1], reading=BY_DAY)
+
+
+def _fail_to_commit(*_: Any) -> None:
+    raise RetriableError("the sink is away")
+
+
 def tell_increments(shop: Shop, *, erases: str | None = "person", **how: Any) -> None:
     """Load three increments, the third of them empty."""
     for day, people in zip(DAYS, (("ann", "bob"), ("cat",), ()), strict=False):
@@ -178,7 +196,7 @@ def tell_snapshots(shop: Shop, *, erases: str | None = "person", **how: Any) -> 
     shop.order(DAYS[1], "dan")
     require_all(shop.load(DAYS[1], reading=WHOLE, **how))
     shop.execute(
-        f"INSERT INTO orders VALUES (2, 'signup', 'bob', '{DAYS[0]} 12:00:00')",  # noqa: S608
+        f"INSERT INTO orders VALUES (2, 'signup', 'bob', '{DAYS[0]} 12:00:00')",
         "DELETE FROM orders WHERE person = 'cat'",
     )
     require_all(shop.load(DAYS[2], reading=WHOLE, **how))

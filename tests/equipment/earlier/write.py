@@ -19,7 +19,7 @@ if __name__ == "__main__":  # the stories are of this checkout, whatever the pac
     tests.equipment.__path__.append(str(Path(__file__).parents[1]))
 
 from tests.equipment.earlier import bigquery_tables, delta_tables, kafka_topics
-from tests.equipment.earlier.scenes import BIGQUERY, DELTA, KAFKA, Scene
+from tests.equipment.earlier.scenes import BIGQUERY, DELTA, DELTA_HALTED, KAFKA, Scene
 from tests.equipment.earlier.stories import Shop
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def write_all(scenes: dict[str, Scene], folder: Path, open_shop: Callable[[str, 
 
 
 def write_delta(folder: Path) -> None:
-    write_all(DELTA, folder, lambda name, root: delta_tables.shop_of(root, DELTA[name]), delta_tables.keep)
+    scenes = DELTA | {"halted": DELTA_HALTED}
+    write_all(scenes, folder, lambda name, root: delta_tables.shop_of(root, scenes[name]), delta_tables.keep)
 
 
 def write_bigquery(folder: Path) -> None:
