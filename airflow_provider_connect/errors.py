@@ -4,6 +4,7 @@
 
     ConnectError
     ├── ConfigError      a person must act; no retry                     exit code 78
+    │   └── RowsLostError    a followed stream began anew; an alarm stands in the ledger
     ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
     │   ├── DeadlineError    one request took longer than it may; ask for less in each
     │   ├── OvertakenError   another task has published this day since; poll it again
