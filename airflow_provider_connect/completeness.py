@@ -206,8 +206,8 @@ def refused_empty(day: dt.date, polled: Polled, result: Polled | None) -> Findin
     else:
         return None
     return Finding(
-        f"day {day}: {text}, and on_empty='never' lets no such day pass: check {subject}; if the day is really empty, "
-        "set the operator's on_empty='fail' and clear the task",
+        f"day {day}: {text}, and on_empty='never' refuses a day without rows. Check {subject}. If the day is really "
+        "empty, set the operator's on_empty='fail' and clear the task",
         is_fatal=True,
     )
 
@@ -221,9 +221,8 @@ def never_had_rows(day: dt.date, polled: Polled, result: Polled | None) -> Findi
     else:
         text = f"the source answered {_emptily(polled)}"
     return Finding(
-        f"day {day}: {text}, and no published day of this stream has a row: check the options that decide which rows "
-        "there are, and the credentials' rights; the operator's on_empty='never' fails a day that the source answers "
-        "without a row",
+        f"day {day}: {text}, and no published day of this stream has a row. Check the options that decide which rows "
+        "there are, and the credentials' rights. To fail such days, set the operator's on_empty='never'",
         is_fatal=False,
     )
 

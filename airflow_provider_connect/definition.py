@@ -103,7 +103,8 @@ def compare(
         text = f"the key was ({', '.join(published.key)}), and is ({', '.join(present.key)})"
         if identifies_by_key:
             refusals.append(
-                f"{text}: the target would keep each row under both. Set key= as before, or name a new target"
+                f"{text}: the target would keep each row twice, once by each key. Set key= as before, or name a new "
+                "target"
             )
         else:
             notices.append(text)

@@ -31,20 +31,20 @@ def accept(args: Namespace) -> int:
 def _accept(args: Namespace, pipeline: Pipeline, publisher: Publisher, present: StreamDefinition) -> int:
     published = published_definition(pipeline, publisher)
     if published is None:
-        note(f"{pipeline.task.name}: {pipeline.sink.target} has no day with a definition: there is nothing to accept")
+        note(f"{pipeline.task.name}: no published day in {pipeline.sink.target} has a definition. Nothing to accept")
         return 0
     present = present.model_copy(update={"key": published.key})  # only a run asks the source for it
     comparison = compare(published, present, is_same_task=False, identifies_by_key=False)
     if not comparison.acceptable:
-        note(f"{pipeline.task.name}: nothing has changed that a run would refuse")
+        note(f"{pipeline.task.name}: a run would refuse no change. Nothing to accept")
         return 0
     show([{"task": pipeline.task.name, "change": change} for change in comparison.acceptable], args.output)
-    if not args.yes and not agreed("Days that are published stay as they are. Accept for days to come?"):
+    if not args.yes and not agreed("Published days stay as they are. Accept the change for later loads?"):
         note("Nothing was changed")
         return PROBLEMS
     acceptance = Acceptance(published=published.digest, accepted=present.options_digest)
     publisher.note(acceptance_note(acceptance, person()))
-    note(f"{pipeline.task.name}: accepted. The task's next run goes on with the definition that its DAG has now")
+    note(f"{pipeline.task.name}: accepted. The task's next run loads with the DAG's present options")
     return 0
 
 
@@ -60,13 +60,16 @@ def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefi
     :raises ConfigError: the sink keeps none, or its note is gone.
     """
     if not publisher.can_note:
-        raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions: there is nothing to compare with")
+        raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions, so options cannot be compared")
     in_force = publisher.ledger.definition_in_force()
     if in_force is None:
         return None
     definitions = definitions_in(publisher.ledger.notes())
     if in_force.digest not in definitions:
-        raise ConfigError(f"{pipeline.sink.target}: its ledger names the definition {in_force.digest}, which is gone")
+        raise ConfigError(
+            f"{pipeline.sink.target}: the ledger names the definition {in_force.digest}, but its note is missing. "
+            "Restore the notes, or load into a new target"
+        )
     return definitions[in_force.digest]
 
 

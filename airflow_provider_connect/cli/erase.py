@@ -44,7 +44,7 @@ def erase_people(args: Namespace) -> None:
     for place in erasure.copies:
         note(f"{task.name}: not searched: {place}")
     if not args.erase:
-        note(f"{task.name}: nothing was changed; --erase takes these rows out, and keeps them out of later loads")
+        note(f"{task.name}: nothing was changed. --erase deletes these rows and keeps them out of later loads")
 
 
 def read_ids(file: str) -> list[str]:
@@ -62,7 +62,7 @@ def read_ids(file: str) -> list[str]:
     except OSError as error:
         raise ConfigError(f"--from {file!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"--from {file!r} is no text in UTF-8") from None
+        raise ConfigError(f"--from {file!r} is not UTF-8 text") from None
 
 
 def _ids(text: str) -> list[str]:

@@ -22,13 +22,13 @@ def resume(args: Namespace) -> int:
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.rendered(task.day(None))
     if pipeline.source.kind != "increment":
-        raise ConfigError(f"task {task.name} follows no table: its days are loaded again by a backfill")
+        raise ConfigError(f"task {task.name} follows no table. Use a backfill to load its days again")
     connections = pipeline.connections()
     with pipeline.publisher(connections) as publisher:
         notes = publisher.ledger.notes()
         alarm = newest_alarm(notes)
         if alarm is None:
-            note(f"{task.name}: no alarm was ever raised: there is nothing to answer")
+            note(f"{task.name}: the ledger has no alarm. Nothing to answer")
             return 0
         position = _position(pipeline, connections, getattr(args, "from"))
         show(
@@ -43,11 +43,11 @@ def resume(args: Namespace) -> int:
             ],
             args.output,
         )
-        if not args.yes and not agreed("Rows before that position that were not read yet are never loaded. Go on?"):
+        if not args.yes and not agreed("Unread rows up to that position will never be loaded. Go on?"):
             note("Nothing was changed")
             return PROBLEMS
         publisher.note(resumption_note(Resumption(alarm=alarm.id, position=position), person()))
-    note(f"{task.name}: the task's next run goes on behind {position}")
+    note(f"{task.name}: the task's next run reads the rows after {position}")
     return 0
 
 

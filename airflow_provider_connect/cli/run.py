@@ -45,7 +45,7 @@ def days_to_move(task: Task, days: str | None) -> str:
     if days is None:
         return task.rendered_days() or str(task.day(None))
     if declared:
-        note(f"{task.name}: --days {days} counts, and not the task's own days={declared!r}")
+        note(f"{task.name}: --days {days} takes precedence over the task's days={declared!r}")
     return days
 
 

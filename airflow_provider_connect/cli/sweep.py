@@ -58,5 +58,5 @@ def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
 
 def _stage(pipeline: Pipeline, connections: Connections) -> Folder | None:
     if pipeline.staging is None and pipeline.sink.stage_root(connections) is None:
-        note(f"{pipeline.task.name}: without staging=, days wait on the worker; looked at is this machine alone")
+        note(f"{pipeline.task.name}: no staging= is set, so days wait on the worker. Only this machine was searched")
     return stage_of(pipeline.sink, pipeline.key, pipeline.staging, connections)

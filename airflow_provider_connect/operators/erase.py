@@ -1,7 +1,7 @@
 """Takes people's rows out of what a stream has published, and keeps them out of later loads.
 
 >>> print(erase(source, sink, ["u-17", "u-18"]))
-/data/lake/events has 1,204 rows of 31 days with 2 values of 'distinct_id'; nothing was changed.
+/data/lake/events has 1,204 rows of 31 days with 2 values of 'distinct_id'. Nothing was changed.
 >>> print(erase(source, sink, ["u-17", "u-18"], mode="erase"))
 1,204 rows of 31 days with 2 values of 'distinct_id' are erased from /data/lake/events, and later loads leave them out
 (version 1 of its erase list).
@@ -129,15 +129,15 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
         made = None if name is None else shapes_of_column(chain.shapes, name)
     if made is None:
         raise ConfigError(
-            f"nothing was changed: a shape leaves column {column!r} out, so the target does not say whose a row is by "
-            "it: name a column that the target has"
+            f"nothing was changed: a shape leaves column {column!r} out of the target. Name a column that the "
+            "target has"
         )
     names = source.column_names()
     if names is not None and made.source is not None and made.source not in names:
-        hint = "" if chain else "; or, where a shape of the task makes it, give shape= as the task has it"
+        hint = "" if chain else ". If a shape of the task makes it, give shape= as the task has it"
         raise ConfigError(
             f"nothing was changed: the source's rows have no column {made.source!r}, so later loads could not leave "
-            f"rows out by it; name it as the source does: {nearest(made.source, names)}{hint}"
+            f"rows out by it. Name it as the source does: {nearest(made.source, names)}{hint}"
         )
     return made
 
@@ -151,8 +151,8 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
     masked = _passes_masks(ledger) if known is None else column in known.shapes.get(MASKED, "").split(", ")
     if masked or any(part.shaping for part in ledger.erased().parts):
         raise ConfigError(
-            f"nothing was changed: rows of {target} pass shapes that mask values, and column {column!r} may be one of "
-            "theirs: give shape= as the task has it. Then the values are hashed as the task does"
+            f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Give shape= as "
+            "the task has it, so that the values are hashed in the same way"
         )
 
 
@@ -168,8 +168,8 @@ def _require_same_keys(ledger: Ledger, target: str, made: ColumnShapes, connecti
     used = {digest for name, digest in digests.items() if name != "shapes"}
     if not used <= {*known.shapes[MASK_KEYS].split(", ")}:
         raise ConfigError(
-            f"nothing was changed: rows of {target} were masked under another key than that of shape=, so nobody would "
-            "be found: give the key that they were loaded with; or load the days again under this one first"
+            f"nothing was changed: rows of {target} were masked with another key than the one of shape=, so no row "
+            "would match. Give the key that they were loaded with, or first load the days again with the new key"
         )
 
 

@@ -69,8 +69,8 @@ class ColumnShapes:
         for position, shape, before in self.steps:
             if (problem := _problem(shape, before)) is not None:
                 raise ConfigError(
-                    f"shape[{position}] ({shape.name}): column {self.name!r} {problem}, so nobody's rows can be told "
-                    "from others' by it: name another column"
+                    f"shape[{position}] ({shape.name}): column {self.name!r} {problem}, so it does not identify "
+                    "a person. Name another column"
                 )
             if isinstance(shape, Mask):
                 hash_text = hmac_sha256(key_of(connections[str(shape.conn_id)]))

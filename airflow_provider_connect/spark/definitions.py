@@ -123,8 +123,8 @@ class DefinitionGuard:
         if not self.source.reloads_when_lost:
             raise ConfigError(
                 f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
-                f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the rows "
-                f"between: airflow connect resume {self.command} --from now"
+                f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the lost "
+                f"rows, run: airflow connect resume {self.command} --from now"
             )
         self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, None)
@@ -138,16 +138,15 @@ class DefinitionGuard:
                 )
                 self._require_admissible(key, is_accepted=False, writer="an earlier version of this package")
             self._warn(
-                f"days published before the ledger kept what decides their rows: {len(days):,}. They are compared with "
-                "nothing"
+                f"days published before the ledger kept definitions: {len(days):,}. Their options cannot be compared"
             )
 
     def _compare(self, in_force: DefinitionInForce, notes: Sequence[LedgerNote]) -> None:
         published = definitions_in(notes).get(in_force.digest)
         if published is None:
             raise ConfigError(
-                f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, which is gone: restore "
-                "the target's _connect folder or notes, or load into a target of its own"
+                f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, but its note is "
+                "missing. Restore the notes, or load into a new target"
             )
         comparison = compare(
             published,
@@ -173,9 +172,9 @@ class DefinitionGuard:
             raise ConfigError(f"{where}: {'; '.join(comparison.refusals)}")
         if comparison.acceptable and not is_accepted:
             raise ConfigError(
-                f"{where}: {'; '.join(comparison.acceptable)}. The days there were loaded by {writer}. Give this task "
-                "a target of its own, or let one task load both. If the change is meant, and days may differ: airflow "
-                f"connect accept {self.command}"
+                f"{where}: {'; '.join(comparison.acceptable)}. The target's days were loaded by {writer}. Give this "
+                "task a target of its own, or let one task load both. If the change is intended and days may differ, "
+                f"run: airflow connect accept {self.command}"
             )
 
     def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
@@ -186,8 +185,8 @@ class DefinitionGuard:
         rows = ledger.between(min(days), max(days))
         others = days_loaded_otherwise(rows, definitions_in(notes), self.definition)
         return (
-            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list and load them again: airflow "
-            f"connect plan {self.command} --changed --days {min(days)}..{max(days)}"
+            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list them and load them again, "
+            f"run: airflow connect plan {self.command} --changed --days {min(days)}..{max(days)}"
         )
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:

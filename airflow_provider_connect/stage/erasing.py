@@ -69,14 +69,13 @@ def texts_of(values: Iterable[Value]) -> tuple[str, ...]:
     for position, value in enumerate(values):
         text = _text_of(value)
         if not text:
-            kind = "an empty text" if isinstance(value, str) else f"a {type(value).__name__}, which has no one text"
+            kind = "an empty text" if isinstance(value, str) else f"a {type(value).__name__}"
             raise ConfigError(
-                "values: name whose rows are meant by texts, integers, decimals without a fraction or UUIDs, and "
-                f"values[{position}] is {kind}"
+                f"values[{position}] is {kind}. Give ids as texts, integers, decimals without a fraction or UUIDs"
             )
         texts[text] = None
     if not texts:
-        raise ConfigError("values: name whose rows are meant")
+        raise ConfigError("values: give at least one id")
     return tuple(texts)
 
 
@@ -107,7 +106,7 @@ def require_integers(values: Iterable[str], column: str, kind: str) -> None:
     wrong = sum(_INTEGER.fullmatch(value) is None for value in values)
     if wrong:
         raise ConfigError(
-            f"column {column!r} is {kind}, and {wrong:,} of the values are no integers as it writes them, such as 17"
+            f"column {column!r} is {kind}, and {wrong:,} of the values are not integers in its form, such as 17"
         )
 
 
@@ -197,8 +196,8 @@ class EraseList(Wire):
             return None
         return (
             f"rows are erased by column {missing!r}, which the source's rows do not have "
-            f"({nearest(missing, columns)}): without it erased rows would come back. Let the source bring that "
-            "column again; or, if nobody need be kept out any more, empty the erase list"
+            f"({nearest(missing, columns)}): without it erased rows would come back. Let the source return "
+            "that column again. If nobody needs to be kept out any more, empty the erase list"
         )
 
     def shape_problem(self, shaping: ShapingDigest) -> str | None:
@@ -206,10 +205,10 @@ class EraseList(Wire):
         for part in self.parts:
             if part.shaping and shaping(part.column, part.salt) != part.shaping:
                 return (
-                    f"rows are erased by the values that shapes made of column {part.column!r}, and now that column is "
-                    "made by other shapes, or by a mask with another key: erased rows would come back. Give the task "
-                    "the shapes and the key that it had; or load into a new target; or, if nobody need be kept out any "
-                    "more, empty the erase list"
+                    f"the erase list holds column {part.column!r} as the task's earlier shapes made it. The task "
+                    "now has other shapes, or another mask key, so erased rows would come back. Give the task its earlier "
+                    "shapes and key, or load into a new target. If nobody needs to be kept out any more, empty the erase "
+                    "list"
                 )
         return None
 
@@ -298,7 +297,7 @@ def _require_known(erased: EraseList, schema: pa.Schema) -> None:
         if (problem := type_problem(schema.field(name).type)) is not None:
             raise ConfigError(
                 f"rows are erased by column {name!r}, which {problem}: its values cannot be compared with the erase "
-                "list. Let it be what it was"
+                "list. Give it its earlier type"
             )
 
 
@@ -334,7 +333,7 @@ class Erasure:
         total = f"{sum(self.rows.values()):,} rows of {len(self.rows):,} days"
         of_whom = f"with {self.values:,} values of {self.column!r}"
         if self.version is None:
-            return f"{self.target} has {total} {of_whom}; nothing was changed."
+            return f"{self.target} has {total} {of_whom}. Nothing was changed."
         return (
             f"{total} {of_whom} are erased from {self.target}, and later loads leave them out (version {self.version} "
             "of its erase list)."

@@ -26,7 +26,7 @@ Decimals = Literal["exact", "string", "double"]
 ZeroDates = Literal["fail", "null"]
 """What MySQL's dates with month or day zero become."""
 RowSecurity = Literal["refuse", "accept"]
-"""What a read does where PostgreSQL's policies hide rows from the user: it fails, or has the other rows."""
+"""Whether a read fails or returns the visible rows if PostgreSQL's policies hide rows from the user."""
 BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
 

@@ -100,7 +100,7 @@ class SqlOptions(Source):
     db_timezone: _Zone | None = Field(
         default=None,
         description="IANA zone of the clock that writes the timestamps without a zone, where day_column or "
-        "timestamp_column is one. By default UTC; with mode it has to be given if the database is not in UTC.",
+        "timestamp_column is one. By default UTC. With mode it is required if the database is not set to UTC.",
     )
     snapshot: Literal["replace", "daily"] | None = Field(
         default=None,
@@ -141,8 +141,8 @@ class SqlOptions(Source):
     )
     row_security: RowSecurity = Field(
         default="refuse",
-        description="What a read of PostgreSQL does where row level security hides rows from the user: refuse, fail; "
-        "accept, load the rows that the user may see as if they were all.",
+        description="If PostgreSQL's row level security hides rows from the user: refuse fails the run, accept loads "
+        "only the rows that the user may see.",
     )
     consistency: Consistency = Field(
         default="snapshot",

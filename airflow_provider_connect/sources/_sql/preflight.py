@@ -116,7 +116,9 @@ class _Check:
             with self._session("refuse") as database:
                 require_readable(database, self.options, how)
         except ConfigError:
-            text = "policies hide rows from this user, and row_security='accept' loads the others as if they were all"
+            text = (
+                "policies hide rows from this user, and row_security='accept' loads only the rows that the user may see"
+            )
             self.add("row level security", "note", text, "leave the option out if the stream is to have every row")
         else:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
@@ -237,7 +239,7 @@ class _Check:
         if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC):
             self.add(about, "ok", text)
         elif self.options.db_timezone is not None:
-            todo = "make sure that it is the zone of the clock that writes them: nobody can tell from the data"
+            todo = "make sure that it is the zone of the clock that writes them. The data cannot show a wrong zone"
             self.add(about, "note", f"{text}; the database's own zone is {zone.name}", todo)
         else:
             level: Level = "note" if self.options.mode is None else "problem"

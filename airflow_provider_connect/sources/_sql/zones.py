@@ -59,13 +59,11 @@ class DatabaseZone(NamedTuple):
             named = f"db_timezone={self.name!r}"
         except ConfigError:
             named = "db_timezone to its IANA zone, such as 'US/Pacific' or 'Etc/GMT+8'"
-        return f"if the database's clock writes them, set {named}; if they are in UTC, set db_timezone='UTC'"
+        return f"If the database's clock writes them, set {named}. If they are in UTC, set db_timezone='UTC'"
 
     def doubt(self, mode: str | None) -> str:
         """Return why a person has to say of which zone the times are."""
-        read = (
-            "they are read as if they were in UTC" if mode is None else "read by another clock, rows would be passed by"
-        )
+        read = "they are read as UTC" if mode is None else "rows are lost if they are read in the wrong zone"
         return f"times without a zone, and the database's own zone is {self.name}: {read}"
 
 
@@ -100,4 +98,4 @@ def require_zone(database: Database, conn_type: str, options: SqlOptions, column
     """
     zone = unnamed_zone(database, conn_type, options, column)
     if zone is not None and column is not None:
-        raise ConfigError(f"timestamp_column: {column.name!r} has {zone.doubt(options.mode)}: {zone.remedy}")
+        raise ConfigError(f"timestamp_column: {column.name!r} has {zone.doubt(options.mode)}. {zone.remedy}")

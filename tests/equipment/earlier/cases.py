@@ -19,7 +19,7 @@ from tests.equipment.earlier.scenes import Scene
 from tests.equipment.earlier.stories import DAYS, Shop, require_all
 
 FOLDER = Path(__file__).parent / "1.0.0rc1"
-UNKNOWN_BEFORE = "days published before the ledger kept what decides their rows: "
+UNKNOWN_BEFORE = "days published before the ledger kept definitions: "
 
 
 @dataclass
@@ -92,7 +92,7 @@ class EarlierCases:
         target.shop.order(DAYS[4], "ann", "eve")
         report = require_all(target.load(DAYS[4]))
         assert [text for text in report.warnings if "before" in text] == [
-            f"{UNKNOWN_BEFORE}{last}. They are compared with nothing"
+            f"{UNKNOWN_BEFORE}{last}. Their options cannot be compared"
         ]
         assert target.visible() == target.expected()
         row = target.row(DAYS[4])

@@ -123,7 +123,7 @@ def test_a_refusal_names_nobody_rather_than_the_wrong_task(shop: Shop) -> None:
     shop.run(MONDAY, task="one", **BY_DAY)
     shop.run(TUESDAY, task="other", **BY_DAY)
     said = refusal(shop.run(WEDNESDAY, task="one", **BY_DAY, **SIGNUPS))
-    assert "The days there were loaded by another task" in said
+    assert "The target's days were loaded by another task" in said
     assert "/one" not in said
 
 
@@ -205,7 +205,7 @@ def test_days_before_definitions_are_told_of_once(tmp_path: Path) -> None:
     report = shop.run(TUESDAY, **BY_DAY, **SIGNUPS)
     assert report.failure is None
     assert report.warnings == (
-        "days published before the ledger kept what decides their rows: 1. They are compared with nothing",
+        "days published before the ledger kept definitions: 1. Their options cannot be compared",
     )
     assert shop.run(WEDNESDAY, **BY_DAY, **SIGNUPS).warnings == ()
 
@@ -254,7 +254,7 @@ def test_a_lost_note_is_told_and_not_passed_over(shop: Shop) -> None:
     shop.run(MONDAY, **BY_DAY)
     for note in (shop.path / "_connect" / "notes").iterdir():
         note.unlink()
-    assert "which is gone" in refusal(shop.run(TUESDAY, **BY_DAY, zone="Asia/Tokyo"))
+    assert "its note is missing" in refusal(shop.run(TUESDAY, **BY_DAY, zone="Asia/Tokyo"))
 
 
 def test_a_retry_of_a_published_day_is_compared_with_nothing(shop: Shop) -> None:

@@ -52,8 +52,8 @@ class TablesEraser(TableEraser):
         if days := self._view().pending():
             more = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
             raise RetriableError(
-                f"{done} But a publish of {', '.join(map(str, days[:_SHOWN]))}{more} was begun before that and not "
-                "completed, so its tables may hold such rows: clear the tasks of these days, and erase again"
+                f"{done} But a publish of {', '.join(map(str, days[:_SHOWN]))}{more} began before the erase and was "
+                "not completed, so its tables may hold such rows. Clear the tasks of these days, then erase again"
             )
         return done
 

@@ -13,6 +13,6 @@ def copies_of(options: KafkaOptions) -> list[str]:
     return [
         f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can be "
         "read until the broker compacts their segments, as the topic's max.compaction.lag.ms says",
-        f"rejects in topic {options.dead_letters!r}, if there is one: nobody can tell whose a record is that was not "
-        "sent. They go with the topic's retention, or by kafka-delete-records.sh",
+        f"rejects in topic {options.dead_letters!r}, if there is one: nothing says whose a rejected record is. "
+        "The topic's retention deletes them, or kafka-delete-records.sh",
     ]
