@@ -206,9 +206,9 @@ class EraseList(Wire):
             if part.shaping and shaping(part.column, part.salt) != part.shaping:
                 return (
                     f"the erase list holds column {part.column!r} as the task's earlier shapes made it. The task "
-                    "now has other shapes, or another mask key, so erased rows would come back. Give the task its earlier "
-                    "shapes and key, or load into a new target. If nobody needs to be kept out any more, empty the erase "
-                    "list"
+                    "now has other shapes, or another mask key, so erased rows would come back. Give the task its "
+                    "earlier shapes and key, or load into a new target. If nobody needs to be kept out any more, empty "
+                    "the erase list"
                 )
         return None
 
