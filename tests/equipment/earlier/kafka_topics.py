@@ -81,7 +81,7 @@ def lay_out(path: Path, shop: Shop) -> None:
     for (topic, partition), lines in groupby(records, key=lambda line: (line["of"], line["partition"])):
         end = 0
         for run in _runs(list(lines)):
-            _fill(producer, topic, partition, run[0]["offset"] - end)
+            _fill(producer, run[0], run[0]["offset"] - end)
             producer.begin_transaction()
             for line in run:
                 producer.produce(
@@ -98,15 +98,16 @@ def _runs(lines: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield [line for _, line in run]
 
 
-def _fill(producer: Producer, topic: str, partition: int, offsets: int) -> None:
-    """Fill offsets by an aborted transaction: records, and its marker."""
+def _fill(producer: Producer, line: dict[str, Any], offsets: int) -> None:
+    """Fill offsets before a record by an aborted transaction: copies of the record, and a marker."""
+    topic, partition = line["of"], line["partition"]
     if not offsets:
         return
     if offsets == 1:
         raise ValueError(f"{topic}[{partition}]: one offset cannot be filled: a record and its marker take two")
     producer.begin_transaction()
     for _ in range(offsets - 1):
-        producer.produce(topic, b"", b"", partition)
+        producer.produce(topic, line["value"], line["key"], partition, headers=line["headers"])
     producer.flush(20)
     producer.abort_transaction(20)
 

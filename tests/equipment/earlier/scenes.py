@@ -105,6 +105,20 @@ BIGQUERY = {
 }
 KAFKA = {
     "days": Scene(tell_days, erases=None, erases_now=None, refusal="nothing can be erased from"),
+    "parts": Scene(
+        tell_days,
+        {"atomicity": "partition"},
+        erases=None,
+        erases_now=None,
+        refusal="nothing can be erased from",
+    ),
+    "at_least_once": Scene(
+        tell_days,
+        {"delivery": "at_least_once"},
+        erases=None,
+        erases_now=None,
+        refusal="nothing can be erased from",
+    ),
     "snapshots": Scene(tell_snapshots, {"cleanup": "compact", "key_fields": ["person"]}),
     "compacted": Scene(tell_days, {"cleanup": "compact", "key_fields": ["person"]}, others={"other_shop": ("dan",)}),
     "increments": Scene(tell_increments, erases=None, erases_now=None, refusal="nothing can be erased from"),

@@ -84,7 +84,7 @@ class Shop:
         """
         self.runs += 1
         number = self.runs
-        own = {"staging": str(self.root / "stage")} if self.sink_name != "delta" else {}
+        own: dict[str, Any] = {"staging": str(self.root / "stage")} if self.sink_name != "delta" else {}
         config = JobConfig(
             source_name="sql",
             source=self.source(reading, conn_id).serialize(),

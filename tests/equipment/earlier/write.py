@@ -75,7 +75,7 @@ def write_kafka(folder: Path) -> None:
         try:
 
             def shop(name: str, root: Path) -> Shop:
-                return kafka_topics.shop_of(root, broker.bootstrap, name, KAFKA[name])
+                return kafka_topics.shop_of(root, broker.bootstrap, f"frozen-{name}", KAFKA[name])
 
             write_all(KAFKA, folder, shop, kafka_topics.keep)
         finally:

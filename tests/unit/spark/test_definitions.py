@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
@@ -248,6 +249,29 @@ def test_a_definition_outlives_the_logs_clean_up(shop: Shop) -> None:
     Lab(shop.path).clean_log()
     assert "where was" in refusal(shop.run(TUESDAY, task="views", **BY_DAY, **VIEWS))
     assert shop.run(TUESDAY, task="signups", **BY_DAY, **VIEWS).warnings
+
+
+def test_a_day_that_an_earlier_version_loaded_again_has_no_definition(shop: Shop) -> None:
+    shop.run(MONDAY, **BY_DAY)
+    day, generation = f"connect/{KEY}/{MONDAY}", 2
+    DeltaTable(str(shop.path)).create_write_transaction(
+        [],
+        mode="append",
+        schema=DeltaTable(str(shop.path)).schema(),
+        commit_properties=CommitProperties(app_transactions=[Transaction(day, generation)]),
+    )
+    (row,) = shop.ledger.between(MONDAY, MONDAY)
+    assert (row.generation, row.definition) == (generation, None)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"kind": "rumour"}'], ids=["empty", "half", "of a later version"])
+def test_a_file_that_is_no_note_is_named(shop: Shop, text: bytes) -> None:
+    shop.run(MONDAY, **BY_DAY)
+    notes = shop.path / "_connect" / "notes"
+    (notes / "definition-000000000000000.json.7f.tmp").write_bytes(text)  # another writer's, under way
+    shop.run(TUESDAY, **BY_DAY, **SIGNUPS)
+    (notes / "definition-000000000000000.json").write_bytes(text)
+    assert "definition-000000000000000.json is no note of this version" in refusal(shop.run(WEDNESDAY, **BY_DAY))
 
 
 def test_a_lost_note_is_told_and_not_passed_over(shop: Shop) -> None:
