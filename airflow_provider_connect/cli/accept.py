@@ -1,4 +1,4 @@
-"""``airflow connect accept``: a person's word that another definition of a stream is meant."""
+"""``airflow connect accept``: a person accepts the changed definition of a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.stage.notes import Acceptance, acceptance_note, de
 
 @partial(command, changes=True)
 def accept(args: Namespace) -> int:
-    """Show what has changed since the newest publish, and note in the ledger that it is meant."""
+    """Show the changes since the newest publish, and note in the ledger that they are accepted."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.rendered(task.day(None))
     connections = pipeline.connections()
@@ -49,7 +49,7 @@ def _accept(args: Namespace, pipeline: Pipeline, publisher: Publisher, present: 
 
 
 def present_definition(pipeline: Pipeline, connections: Connections) -> StreamDefinition:
-    """Return the definition of a task's stream as its DAG says now, without the key that only the source knows."""
+    """Return the definition of a task's stream by the DAG's present options, without the resolved key."""
     written = Written(*pipeline.task.declared().as_written)
     return written.definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
@@ -57,7 +57,7 @@ def present_definition(pipeline: Pipeline, connections: Connections) -> StreamDe
 def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefinition | None:
     """Return the definition in force; None if there is none.
 
-    :raises ConfigError: the sink keeps none, or its note is gone.
+    :raises ConfigError: the sink keeps no definitions, or the definition's note is missing.
     """
     if not publisher.can_note:
         raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions, so options cannot be compared")

@@ -14,7 +14,7 @@ from airflow_provider_connect.window import Day, DaySet, parse_days, reloadable_
 
 
 def changed_days(task: Task, text: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each range of days that were loaded otherwise than the DAG says now."""
+    """Yield a line for each range of days that were loaded with options other than the DAG's present ones."""
     days = parse_days(text, task.zone)
     pipeline = task.rendered(days[0])
     connections = pipeline.connections()

@@ -18,7 +18,7 @@ _NOW = "now"
 
 @partial(command, changes=True)
 def resume(args: Namespace) -> int:
-    """Show the alarm that stands, and note in the ledger where the stream goes on."""
+    """Show the newest alarm, and note in the ledger the position where the stream goes on."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.rendered(task.day(None))
     if pipeline.source.kind != "increment":
@@ -52,9 +52,9 @@ def resume(args: Namespace) -> int:
 
 
 def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
-    """Return the position that is meant: as it was given, or the source's last one now.
+    """Return the given position, or the source's present one for ``now``.
 
-    :raises ConfigError: it is none of this source's.
+    :raises ConfigError: the text is not a position of this source.
     """
     day = pipeline.task.day(None)
     with pipeline.poller(connections) as poller:

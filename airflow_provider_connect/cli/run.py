@@ -36,9 +36,9 @@ run_days = command(_run_days, changes=True)
 
 
 def days_to_move(task: Task, days: str | None) -> str:
-    """Return the days of the command, else those that the task itself names, else yesterday in the source's zone.
+    """Return the days of the command, else of the task's ``days=``, else yesterday in the source's zone.
 
-    :param days: the command's option.
+    :param days: the command's ``--days``.
     :raises ConfigError: the task's ``days=`` is a template that only a run can render.
     """
     declared = task.declared().days

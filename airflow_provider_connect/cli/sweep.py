@@ -47,7 +47,7 @@ def _swept(task: Task) -> int:
 
 
 def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
-    """Return where attempts leave files that are not the sink's: its own stage has days that wait for a transform."""
+    """Return the folders outside the sink in which attempts leave files."""
     own, stage = pipeline.sink.stage_root(connections), _stage(pipeline, connections)
     root = stage if own is None else Folder(own)
     if root is None:

@@ -48,22 +48,22 @@ def erase(
     staging: str | None = None,
     connections: Connections | None = None,
 ) -> Erasure:
-    """Count or erase the rows whose ``column`` holds one of the values. Needs no Spark; asks the sink alone.
+    """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    No job need stand still: one that has polled such rows and not published them yet polls again. After an error the
-    same call does the rest.
+    Jobs need not be stopped: a job that has polled such rows and not published them yet polls again. After an error,
+    repeat the call: it does the rest.
 
     :param source: names the stream: its options as the DAG has them.
     :param values: as the source has them: texts, integers, decimals without a fraction, UUIDs. They are compared by
         their text.
-    :param column: as the target calls it; or as the source does, where a shape renames it.
-    :param shape: the shapes of the task. Where one of them masks the column, the values' hashes are searched for.
+    :param column: named as in the target or, if a shape renames it, as in the source.
+    :param shape: the shapes of the task. If one of them masks the column, rows with the hashes of the values count.
     :param mode: ``count`` changes nothing.
-    :param staging: the operator's option: where days wait that may hold such rows, too. They are named.
-    :param connections: those of the sink and of the masks' keys, by id; by default Airflow's.
-    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none; or the rows are masked
-        and ``shape`` is missing.
-    :raises RetriableError: the sink is away, or others kept winning the race.
+    :param staging: the operator's option. Staged days there are among the places that may hold such rows.
+    :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
+    :raises ConfigError: the sink cannot erase, the column is missing in target or source, or the rows are masked and
+        ``shape`` is missing.
+    :raises RetriableError: the sink is unavailable, or other writers committed first each time.
     """
     refuse_text("shape", shape)
     chain, given = Chain.of(shape), texts_of(values)
@@ -93,7 +93,7 @@ def erase(
 
 
 def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return where days are staged that the sink does not keep; None if it does, or nothing is on this machine."""
+    """Return the stage outside the sink; None if the sink has the stage, or this machine has no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -103,7 +103,7 @@ def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Conne
 
 
 def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
-    """Name the staged days that may hold rows of the erased, where the sink does not keep the stage."""
+    """Return the places of staged days outside the sink, each with the way to clear it."""
     if sink.stage_root(connections) is not None:
         return []
     stage = stage_of(sink, key, staging, connections)
@@ -117,11 +117,10 @@ def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connec
 
 
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
-    """Return what makes the column of the target that is meant.
+    """Return the shapes of the target's column that ``column`` names.
 
-    Later loads must be able to leave rows out by it. A sink may know the column all the same: from days that had it.
-
-    :raises ConfigError: neither the source nor a shape brings such a column, or a shape leaves it out.
+    :raises ConfigError: neither the source nor a shape makes such a column, or a shape leaves it out. Later loads could
+        not leave out rows by it, even if the target has the column from earlier days.
     """
     made = shapes_of_column(chain.shapes, column)
     if made is None:
@@ -143,9 +142,9 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
 
 
 def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
-    """Check, without the task's shapes, that the target has the values as they were given.
+    """Check, without the task's shapes, that the target's column is not masked.
 
-    :raises ConfigError: a mask may have made others of them.
+    :raises ConfigError: the column may be masked.
     """
     known = _definition(ledger)
     masked = _passes_masks(ledger) if known is None else column in known.shapes.get(MASKED, "").split(", ")
@@ -157,9 +156,9 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
 
 
 def _require_same_keys(ledger: Ledger, target: str, made: ColumnShapes, connections: Connections) -> None:
-    """Check that the newest day was masked under the keys that the values are hashed with.
+    """Check that the newest day was masked with the keys that hash the values.
 
-    :raises ConfigError: it was not, and nobody would be found.
+    :raises ConfigError: the day was masked with other keys, so no row would match.
     """
     known = _definition(ledger)
     if known is None or MASK_KEYS not in known.shapes:
@@ -174,15 +173,15 @@ def _require_same_keys(ledger: Ledger, target: str, made: ColumnShapes, connecti
 
 
 def _definition(ledger: Ledger) -> StreamDefinition | None:
-    """Return the definition that the stream's newest day was loaded with; None if that is not known."""
+    """Return the definition of the stream's newest publish; None if it is not known."""
     in_force = ledger.definition_in_force()
     return None if in_force is None else definitions_in(ledger.notes()).get(in_force.digest)
 
 
 def _passes_masks(ledger: Ledger) -> bool:
-    """Tell whether the ledger says of the newest day that was polled that shapes masked values.
+    """Tell from the ledger whether shapes masked values of the newest polled day.
 
-    Days that an earlier version of this package loaded have no definition, and the counts of their shapes.
+    Days that an earlier version of this package loaded have no definition, but have counts of their shapes.
     """
     for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
         row = ledger.row(day)

@@ -31,11 +31,11 @@ from airflow_provider_connect.window import DaySet, reloadable_days
 
 
 class Admission(NamedTuple):
-    """What a publish is compared with in its commit, and where an increment begins.
+    """Definitions that a commit compares, and the beginning of an increment.
 
-    :param digest: of the stream's own definition; None if the ledger keeps none.
-    :param seen: digest of the definition in force.
-    :param restart: where the stream goes on after an alarm.
+    :param digest: digest of the attempt's definition; None if the ledger keeps no definitions.
+    :param seen: digest of the definition in force when the attempt compared; None if there was none.
+    :param restart: position where the stream goes on after an alarm; None without an alarm.
     """
 
     digest: str | None = None
@@ -44,17 +44,18 @@ class Admission(NamedTuple):
 
 
 NOT_COMPARED = Admission()
-"""Of a ledger that keeps no notes."""
+"""Admission for a ledger that keeps no notes."""
 
 
 @dataclass
 class DefinitionGuard:
     """Admits the days of one job to be polled. Several threads may ask.
 
-    :param definition: of the stream, with the key that the source has found.
-    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells; ``replaces_whole`` as its namesake does.
-    :param earlier: the definition of days from before ledgers kept any, where the source knows that it differs.
-    :param warnings: changes that were told, for the job's report.
+    :param definition: definition of the stream, with the key that the source has resolved.
+    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` returns it.
+    :param replaces_whole: as :meth:`.Sink.replaces_whole` returns it.
+    :param earlier: definition of days from before ledgers kept definitions, if its key is known to differ.
+    :param warnings: warnings about changes, for the job's report.
     """
 
     definition: StreamDefinition
@@ -71,12 +72,12 @@ class DefinitionGuard:
 
     @property
     def command(self) -> str:
-        """The DAG and the task as the command line takes them."""
+        """DAG id and task id, as arguments of ``airflow connect``."""
         dag_id, _, task = self.intent.task.partition("/")
         return f"{dag_id} {task.partition('[')[0]}"
 
     def admit(self) -> Admission:
-        """Compare with what the ledger says now.
+        """Compare the definition with the ledger's present state, and keep it as a note.
 
         :raises ConfigError: the definition differs from the one in force in a way that a person must decide, or an
             alarm stands.
@@ -102,16 +103,16 @@ class DefinitionGuard:
     def raise_alarm(self, span: Span, error: RowsLostError) -> None:
         """Keep an alarm in the ledger, before the task fails.
 
-        :param span: the stream's newest.
+        :param span: the stream's newest span.
         """
         if self.publisher.can_note:
             alarm = Alarm(number=span.number, position=span.to, reason=str(error))
             self.publisher.note(alarm_note(alarm, self.intent.run))
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
-        """Return where the stream goes on after its last alarm; None if it never had one.
+        """Return the position where the stream goes on after its last alarm; None without an alarm.
 
-        :raises ConfigError: nobody has answered it.
+        :raises ConfigError: the alarm is not answered.
         """
         alarm = newest_alarm(notes)
         if alarm is None:
@@ -130,7 +131,7 @@ class DefinitionGuard:
         return Restart(alarm.number, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
-        """Compare with days that were published before the ledger kept definitions, as far as anything is known."""
+        """Compare the key with the key of days from before definitions, and warn that their options are unknown."""
         if len(days):
             if self.earlier is not None:
                 key = compare(
@@ -201,6 +202,6 @@ class DefinitionGuard:
 
 
 def _writer(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
-    """Return a run of the task that published last, as far as a note names one."""
+    """Return a run of the task that published last; ``another task`` if no note names such a run."""
     runs = (note.run for note in notes_of(notes, "definition"))
     return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

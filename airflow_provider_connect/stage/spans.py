@@ -46,10 +46,10 @@ class _Published(Protocol):
 
 
 class Restart(NamedTuple):
-    """Where a stream goes on after an alarm, as the answer to it says.
+    """Position at which a stream goes on after an answered alarm.
 
-    :param number: of the newest span when the alarm was raised: the one that follows it begins elsewhere.
-    :param after: the position that it begins behind; None at the beginning of the stream.
+    :param number: number of the newest span when the alarm was raised. The next span begins at the position.
+    :param after: the last position that is not read; None to read from the beginning of the stream.
     """
 
     number: int

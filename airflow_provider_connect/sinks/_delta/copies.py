@@ -1,7 +1,7 @@
-"""The places beside a Delta table's newest version that may hold rows of people who were erased.
+"""The places besides a Delta table's newest version that may hold rows of erased people.
 
-All that this package writes under a root is in one of them, or in the table. Staged files are the table's files, so
-what is no newest version is an older one, staged and unpublished, polled for a transform, or set aside.
+Every file that this package writes under a root belongs to the newest version or to one of these places: older versions,
+unpublished staged days, days polled for a transform, rejects and manifests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from airflow_provider_connect.stage.temporary import polled_copies
 
 
 def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
-    """Name each place that holds something now, and what clears it.
+    """Return the places that hold files now, each with the way to clear it.
 
-    :param root: of table and stage.
-    :param tables: the table's path, or the pattern of several.
-    :param sweeper: of the root, whatever it takes for silent.
+    :param root: root folder of table and stage.
+    :param tables: the table's path, or the template of several paths.
+    :param sweeper: the sweeper of the root.
     """
     sweep_after, sweeper.silent = sweeper.silent, dt.timedelta(0)
     unpublished = sweeper.listed()

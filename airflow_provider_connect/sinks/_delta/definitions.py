@@ -82,13 +82,13 @@ def _note(folder: Folder, name: str) -> LedgerNote:
         return LedgerNote.model_validate_json(folder.read(name))
     except ValueError:
         raise ConfigError(
-            f"{folder.url}/{name} is no note of this version: somebody changed it, or a later version wrote it. "
+            f"{folder.url}/{name} is not a note of this version: it was changed by hand, or a later version wrote it. "
             "Restore it, or update this package"
         ) from None
 
 
 def write_note(folder: Folder, note: LedgerNote) -> None:
-    """Keep a note beside a table, unless it is there. It survives a power cut."""
+    """Write a note beside a table unless it exists. The note survives a power cut."""
     name = f"{NOTES}/{note.kind}-{note.id}{_NOTE}"
     if not folder.exists(name):
         folder.write(name, note.model_dump_json().encode(), durable=True)

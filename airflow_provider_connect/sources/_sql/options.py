@@ -181,12 +181,12 @@ class SqlOptions(Source):
 
     @property
     def reloads_when_lost(self) -> bool:
-        """Whether all rows are read again where the table cannot be followed any more."""
+        """True if all rows are read again when the table cannot be followed any more."""
         return self.begins.begins_anew
 
     @property
     def clock_zone(self) -> str:
-        """The zone by whose clock timestamps without a zone are read."""
+        """The zone of timestamps without a zone."""
         return self.db_timezone or "UTC"
 
     @property

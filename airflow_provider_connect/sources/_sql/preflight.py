@@ -111,7 +111,7 @@ class _Check:
         )
 
     def _policies(self, how: Reading) -> None:
-        """Say whether the rows that are accepted are a part: ask for them as if they were not accepted."""
+        """Report whether policies hide rows, by a read with ``row_security="refuse"``."""
         try:
             with self._session("refuse") as database:
                 require_readable(database, self.options, how)
@@ -231,7 +231,7 @@ class _Check:
             self.add(about, "ok", f"{counter.name} gives its numbers")
 
     def _wall(self, database: Database, option: str, column: SqlColumn) -> None:
-        """Say by which clock times without a zone are read, and whether that is the database's."""
+        """Report in which zone times without a zone are read, and whether the database is set to it."""
         about = f"{option} {column.name!r}"
         clock_zone = self.options.clock_zone
         zone = zone_of(database, self.connection.conn_type)

@@ -271,7 +271,7 @@ def test_a_file_that_is_no_note_is_named(shop: Shop, text: bytes) -> None:
     (notes / "definition-000000000000000.json.7f.tmp").write_bytes(text)  # another writer's, under way
     shop.run(TUESDAY, **BY_DAY, **SIGNUPS)
     (notes / "definition-000000000000000.json").write_bytes(text)
-    assert "definition-000000000000000.json is no note of this version" in refusal(shop.run(WEDNESDAY, **BY_DAY))
+    assert "definition-000000000000000.json is not a note of this version" in refusal(shop.run(WEDNESDAY, **BY_DAY))
 
 
 def test_a_lost_note_is_told_and_not_passed_over(shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""The places beside a BigQuery table's rows that may still hold those of people who were erased."""
+"""The places besides a BigQuery table that may still hold rows of erased people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def copies_of(api: Api, tables: Tables) -> list[str]:
-    """Name each place that holds something now, and what clears it; with what Google keeps of deleted rows.
+    """Return the places that hold such rows or Google's copies of deleted rows, each with the way to clear it.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """

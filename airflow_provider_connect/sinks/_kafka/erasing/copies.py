@@ -1,4 +1,4 @@
-"""The places of a Kafka sink that may still hold records of people who were erased."""
+"""The places of a Kafka sink that may still hold records of erased people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def copies_of(options: KafkaOptions) -> list[str]:
-    """Name each place, and what clears it. Whether it holds something now, nobody is asked."""
+    """Return the places, each with the way to clear it. Does not check whether they hold records now."""
     return [
         f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can be "
         "read until the broker compacts their segments, as the topic's max.compaction.lag.ms says",
