@@ -2,8 +2,8 @@
 
 In BigQuery one name can hide another: an alias or a table's short name hides a column of that name, and a column hides
 a script's variable. So every table of a statement has an alias from here, and every column is qualified by its table's
-alias. Only two places take a bare name, which is always a column of the changed table: the column list of an INSERT, and
-the left side of SET.
+alias. Only two places take a bare name, which is always a column of the changed table: the column list of an INSERT,
+and the left side of SET.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).

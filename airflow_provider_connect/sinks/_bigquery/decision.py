@@ -1,9 +1,9 @@
 """The SQL that publishes and confirmations share: the fence, the read of the ledger, the answer.
 
-Both decide inside one transaction and raise no error: the answer's ``outcome`` has the decision. A publish also compares
-the definition in force (:mod:`.definitions.in_force`). It changes the fence row a second time only if definition or task
-differ from the row: BigQuery allows 25 changes in ten seconds on one table, and a day with an unchanged definition makes
-two.
+Both decide inside one transaction and raise no error: the answer's ``outcome`` has the decision. A publish also
+compares the definition in force (:mod:`.definitions.in_force`). It changes the fence row a second time only if
+definition or task differ from the row: BigQuery allows 25 changes in ten seconds on one table, and a day with an
+unchanged definition makes two.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

@@ -1,8 +1,8 @@
 """A target's erase list: a table of keyed digests, whose version stands in the fence rows of all its streams.
 
 Every publish and every confirmation begins with a change of its stream's fence row (:mod:`.decision`). A longer list
-changes the fence rows of all streams. BigQuery commits one of two such transactions. The other one reads a newer version
-than its attempt has seen, and is refused.
+changes the fence rows of all streams. BigQuery commits one of two such transactions. The other one reads a newer
+version than its attempt has seen, and is refused.
 
 A list of an earlier version of this package belonged to one stream, and its versions counted for that stream only. All
 such lists of a target are read as lists of the target.

@@ -1,7 +1,7 @@
 """The places besides a Delta table's newest version that may hold rows of erased people.
 
-Every file that this package writes under a root belongs to the newest version or to one of these places: older versions,
-unpublished staged days, days polled for a transform, rejects and manifests.
+Every file that this package writes under a root belongs to the newest version or to one of these places: older
+versions, unpublished staged days, days polled for a transform, rejects and manifests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The definition in force, kept in the stream's fence row with the task that published under it.
 
-Every publish begins with a change of that row (:mod:`..decision`). So the commits of a stream take turns, and the row has
-the definition of the last one. No clock is involved.
+Every publish begins with a change of that row (:mod:`..decision`). So the commits of a stream take turns, and the row
+has the definition of the last one. No clock is involved.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

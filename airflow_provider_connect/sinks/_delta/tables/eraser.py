@@ -3,9 +3,9 @@
 A day is published anew like any other (:mod:`.`): reserved, committed to each of its tables, completed. A publish that
 reserved a day before the list existed cannot complete it.
 
-Such a publish may still commit rows to its tables. So an erase waits until no such reservation is open, and searches the
-tables after that. If the publish died, its day is half published, and only a load of the day repairs it. The erase ends
-with an error that names the day.
+Such a publish may still commit rows to its tables. So an erase waits until no such reservation is open, and searches
+the tables after that. If the publish died, its day is half published, and only a load of the day repairs it. The erase
+ends with an error that names the day.
 """
 
 from __future__ import annotations
