@@ -66,30 +66,30 @@ def erase(
     :raises RetriableError: the sink is unavailable, or other writers committed first each time.
     """
     refuse_text("shape", shape)
-    chain, given = Chain.of(shape), texts_of(values)
-    made = _shapes_of(source, chain, column)
+    chain, ids = Chain.of(shape), texts_of(values)
+    column_shapes = _shapes_of(source, chain, column)
     resolved = connections
     if resolved is None:
-        wanted = dict.fromkeys((*sink.connection_ids, *chain.conn_ids))
-        resolved = {conn_id: credentials.resolve(conn_id) for conn_id in wanted}
-    texts = made.texts(given, resolved)
+        conn_ids = dict.fromkeys((*sink.connection_ids, *chain.conn_ids))
+        resolved = {conn_id: credentials.resolve(conn_id) for conn_id in conn_ids}
+    texts = column_shapes.texts(ids, resolved)
     shaping = Shaping.of(chain, resolved)
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
         if not publisher.can_erase:
             raise ConfigError(f"{type(sink).__name__} cannot erase: delete the rows in {sink.target} by its own means")
-        rows = {} if mode == "erase" else publisher.find(made.name, texts)
+        rows = {} if mode == "erase" else publisher.find(column_shapes.name, texts)
         if not chain:
-            _require_unmasked(publisher.ledger, sink.target, made.name)
-        elif made.masks:
-            _require_same_keys(publisher.ledger, sink.target, made, resolved)
+            _require_unmasked(publisher.ledger, sink.target, column_shapes.name)
+        elif column_shapes.masks:
+            _require_same_keys(publisher.ledger, sink.target, column_shapes, resolved)
         publisher.ledger.erased().accepted(shaping.column_digest, sink.target)
         # Asked before it: an error after it would hide what was done.
         copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
         if mode == "erase":
-            done = publisher.erase(made.name, texts, source.kind, shaping.column_digest)
-            return replace(done, values=len(given), copies=copies)
-        return Erasure(sink.target, made.name, len(given), rows, copies=copies)
+            erasure = publisher.erase(column_shapes.name, texts, source.kind, shaping.column_digest)
+            return replace(erasure, values=len(ids), copies=copies)
+        return Erasure(sink.target, column_shapes.name, len(ids), rows, copies=copies)
 
 
 def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
@@ -122,23 +122,23 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
     :raises ConfigError: neither the source nor a shape makes such a column, or a shape leaves it out. Later loads could
         not leave out rows by it, even if the target has the column from earlier days.
     """
-    made = shapes_of_column(chain.shapes, column)
-    if made is None:
+    column_shapes = shapes_of_column(chain.shapes, column)
+    if column_shapes is None:
         name = target_name(chain.shapes, column)
-        made = None if name is None else shapes_of_column(chain.shapes, name)
-    if made is None:
+        column_shapes = None if name is None else shapes_of_column(chain.shapes, name)
+    if column_shapes is None:
         raise ConfigError(
             f"nothing was changed: a shape leaves column {column!r} out of the target. Name a column that the "
             "target has"
         )
     names = source.column_names()
-    if names is not None and made.source is not None and made.source not in names:
+    if names is not None and column_shapes.source is not None and column_shapes.source not in names:
         hint = "" if chain else ". If a shape of the task makes it, give shape= as the task has it"
         raise ConfigError(
-            f"nothing was changed: the source's rows have no column {made.source!r}, so later loads could not leave "
-            f"rows out by it. Name it as the source does: {nearest(made.source, names)}{hint}"
+            f"nothing was changed: the source's rows have no column {column_shapes.source!r}, so later loads could not "
+            f"leave rows out by it. Name it as the source does: {nearest(column_shapes.source, names)}{hint}"
         )
-    return made
+    return column_shapes
 
 
 def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
@@ -146,8 +146,8 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
 
     :raises ConfigError: the column may be masked.
     """
-    known = _definition(ledger)
-    masked = _passes_masks(ledger) if known is None else column in known.shapes.get(MASKED, "").split(", ")
+    definition = _definition(ledger)
+    masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
     if masked or any(part.shaping for part in ledger.erased().parts):
         raise ConfigError(
             f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Give shape= as "
@@ -155,17 +155,17 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
         )
 
 
-def _require_same_keys(ledger: Ledger, target: str, made: ColumnShapes, connections: Connections) -> None:
+def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes, connections: Connections) -> None:
     """Check that the newest day was masked with the keys that hash the values.
 
     :raises ConfigError: the day was masked with other keys, so no row would match.
     """
-    known = _definition(ledger)
-    if known is None or MASK_KEYS not in known.shapes:
+    definition = _definition(ledger)
+    if definition is None or MASK_KEYS not in definition.shapes:
         return
-    digests = shape_digests(made.masks, connections, target)
+    digests = shape_digests(column_shapes.masks, connections, target)
     used = {digest for name, digest in digests.items() if name != "shapes"}
-    if not used <= {*known.shapes[MASK_KEYS].split(", ")}:
+    if not used <= {*definition.shapes[MASK_KEYS].split(", ")}:
         raise ConfigError(
             f"nothing was changed: rows of {target} were masked with another key than the one of shape=, so no row "
             "would match. Give the key that they were loaded with, or first load the days again with the new key"

@@ -164,16 +164,16 @@ class DefinitionGuard:
             self._warn(f"{'; '.join(comparison.access)}")
 
     def _is_accepted(self, published: str, notes: Sequence[LedgerNote]) -> bool:
-        wanted = Acceptance(published=published, accepted=self.definition.options_digest)
-        return any(Acceptance.model_validate(note.content) == wanted for note in notes_of(notes, "acceptance"))
+        acceptance = Acceptance(published=published, accepted=self.definition.options_digest)
+        return any(Acceptance.model_validate(note.content) == acceptance for note in notes_of(notes, "acceptance"))
 
     def _require_admissible(self, comparison: Comparison, *, is_accepted: bool, writer: str) -> None:
-        where = f"{self.source.stream_key} into this target"
+        subject = f"{self.source.stream_key} into this target"
         if comparison.refusals:
-            raise ConfigError(f"{where}: {'; '.join(comparison.refusals)}")
+            raise ConfigError(f"{subject}: {'; '.join(comparison.refusals)}")
         if comparison.acceptable and not is_accepted:
             raise ConfigError(
-                f"{where}: {'; '.join(comparison.acceptable)}. The target's days were loaded by {writer}. Give this "
+                f"{subject}: {'; '.join(comparison.acceptable)}. The target's days were loaded by {writer}. Give this "
                 "task a target of its own, or let one task load both. If the change is intended and days may differ, "
                 f"run: airflow connect accept {self.command}"
             )
