@@ -25,6 +25,9 @@ KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
 """The same for the key that an earlier version of this package made, if that key was a different one."""
+_USER = re.compile(r"//[^/@?#;]*@")
+_MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
+"""Oracle's ``jdbc:oracle:thin:@host`` has nothing before the sign."""
 
 
 class Comparison(NamedTuple):
@@ -48,6 +51,7 @@ def definition_of(
     connection: Connection,
     shapes: Sequence[Mapping[str, Any]] = (),
     keys: Mapping[str, str] = MappingProxyType({}),
+    transform: str | None = None,
 ) -> StreamDefinition:
     """Return the definition of a stream by its options, connection and shapes. No network.
 
@@ -55,6 +59,7 @@ def definition_of(
     :param written: the source's options as plain JSON, as the DAG file has them.
     :param shapes: as the DAG file has them, in the form of :meth:`.Chain.serialize`.
     :param keys: digests of the keys of masks, by position.
+    :param transform: SQL as the DAG file has it, or the name of a function.
     """
     parts = {name: _value(written, name) for name in source.row_options}
     reading = {name: plain_part(parts[name]) for name, role in source.row_options.items() if role == "reading"}
@@ -69,7 +74,7 @@ def definition_of(
         reading={"kind": source.kind, **zone, **reading, **of_connection},
         narrowing=narrowing,
         access={"host": _shown_host(connection.host), "login": _login(connection)},
-        shapes=_shape_parts(shapes, keys),
+        shapes={**_shape_parts(shapes, keys), "transform": "none" if transform is None else literal_part(transform)},
     )
 
 
@@ -109,12 +114,14 @@ def compare(
         else:
             notices.append(text)
     acceptable = _changes(published.reading, present.reading)
-    narrowing = _changes(published.narrowing, present.narrowing)
+    narrowing = [
+        *_changes(published.narrowing, present.narrowing),
+        *_changes(published.shapes, present.shapes),  # filters and transforms leave rows out, too
+    ]
     if is_same_task:
         notices += narrowing
     else:
         acceptable += narrowing
-    notices += _changes(published.shapes, present.shapes)
     return Comparison(
         tuple(refusals), tuple(acceptable), tuple(notices), tuple(_changes(published.access, present.access))
     )
@@ -185,6 +192,11 @@ def _login(connection: Connection) -> str:
 
 
 def _shown_host(host: str | None) -> str:
-    """Return a host or URL without user information, query and properties, which may hold credentials."""
-    text = re.split(r"[?;#]", host or "", maxsplit=1)[0]
-    return plain_part(re.sub(r"//[^/@]*@", "//", text))
+    """Return a host or URL without user information, query and properties, which may hold credentials.
+
+    A password may hold any character, also one that ends it in a URL. Where it cannot be told from the rest, nothing is
+    shown.
+    """
+    text = _USER.sub("//", host or "")
+    shown = re.split(r"[?;#]", text, maxsplit=1)[0]
+    return "not shown" if _MAY_BE_A_PASSWORD.search(text) or "=" in shown else plain_part(shown)

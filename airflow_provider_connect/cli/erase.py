@@ -66,7 +66,9 @@ def read_ids(file: str) -> list[str]:
 
 
 def _ids(text: str) -> list[str]:
-    return [line for line in text.removeprefix("\ufeff").splitlines() if line.strip()]
+    # Not splitlines(): an id may hold U+2028 and others of its ends, and its parts would be other persons.
+    lines = (line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n"))
+    return [line for line in lines if line.strip()]
 
 
 def _line(name: str, erasure: Erasure, output: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from airflow_provider_connect.cli.printing import agreed, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.stage.notes import Resumption, newest_alarm, resumption_note
+from airflow_provider_connect.stage.notes import Resumption, answers_before, newest_alarm, resumption_note
 
 _NOW = "now"
 
@@ -46,7 +46,8 @@ def resume(args: Namespace) -> int:
         if not args.yes and not agreed("Unread rows up to that position will never be loaded. Go on?"):
             note("Nothing was changed")
             return PROBLEMS
-        publisher.note(resumption_note(Resumption(alarm=alarm.id, position=position), person()))
+        answer = Resumption(alarm=alarm.id, position=position, answers_before=answers_before(notes, alarm))
+        publisher.note(resumption_note(answer, person()))
     note(f"{task.name}: the task's next run reads the rows after {position}")
     return 0
 

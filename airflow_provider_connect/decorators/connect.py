@@ -46,6 +46,7 @@ class _Moving(ConnectOperator):
     :param emits: whether the task has the asset, or an alias, as an outlet.
     """
 
+    written_by = "function"
     alias: AssetAlias | None = None
     emits: bool = False
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
@@ -131,6 +131,8 @@ class ConnectOperator(SparkSubmitOperator):
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
+    written_by: ClassVar[Literal["dag", "function"]] = "dag"
+    """Who has written source, shapes and transform: see :class:`.written.Written`."""
 
     def __init__(
         self,
@@ -180,7 +182,6 @@ class ConnectOperator(SparkSubmitOperator):
         self.source = source
         self.sink = sink
         self.shape = shape
-        self.as_written = source, shape
         self.rejects_keep = rejects_keep
         self.days = days
         self.staging = staging
@@ -201,6 +202,7 @@ class ConnectOperator(SparkSubmitOperator):
         if lookback_days:
             require_reloads(source, sink, lookback_days)
         self.transform = held(transform)
+        self.as_written = source, shape, self.transform, self.written_by
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
         self.origin = origin_date(origin)

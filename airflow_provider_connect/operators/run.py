@@ -25,7 +25,7 @@ from airflow_provider_connect.operators import ending, outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
-from airflow_provider_connect.operators.written import Written
+from airflow_provider_connect.operators.written import Writer, Written
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
@@ -49,7 +49,7 @@ class Order:
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
-    :param as_written: source and shapes with their templates.
+    :param as_written: source, shapes and transform with their templates, and who wrote them: see :class:`.Written`.
     :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
@@ -61,7 +61,7 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
-    as_written: tuple[Source, Sequence[Shape | dict[str, Any]]]
+    as_written: tuple[Source, Sequence[Shape | dict[str, Any]], str | Given | None, Writer]
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty

@@ -1,9 +1,14 @@
-"""Options as the DAG file has them, before templates are rendered: what a stream's definition is made of."""
+"""Options as the DAG file has them, before templates are rendered: what a stream's definition is made of.
+
+The options that a function of ``@task.connect`` returns have no templates: it has put the run's dates in itself. So of
+these dates and instants count as one, else each day would have another definition.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.shapes.chain import Chain, Shaping
@@ -11,13 +16,22 @@ from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition
+from airflow_provider_connect.stage.transform import Given
+
+_DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+_MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
+
+Writer = Literal["dag", "function"]
+"""Who has written options: a DAG file, with templates, or a function that a run has called."""
 
 
 class Written(NamedTuple):
-    """Source and shapes with their templates."""
+    """Source, shapes and transform with their templates."""
 
     source: Source
     shapes: Sequence[Shape | dict[str, Any]] = ()
+    transform: str | Given | None = None
+    by: Writer = "dag"
 
     def definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
         """Return the parts that decide the stream's rows. Takes 50 ms for each mask with a key.
@@ -27,4 +41,18 @@ class Written(NamedTuple):
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
         shapes = [shape.serialize() if isinstance(shape, Shape) else shape for shape in self.shapes]
-        return definition_of(source, self.source.serialize(), connections[source.conn_id], shapes, keys)
+        transform = None if self.transform is None else str(self.transform)
+        parts = self.source.serialize(), shapes, transform
+        options, shapes, transform = parts if self.by == "dag" else without_moments(parts)
+        return definition_of(source, options, connections[source.conn_id], shapes, keys, transform)
+
+
+def without_moments(value: Any) -> Any:
+    """Return plain JSON with ``…`` in place of each date and instant in its texts."""
+    if isinstance(value, str):
+        return _MOMENT.sub("…", value)
+    if isinstance(value, Mapping):
+        return {name: without_moments(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_moments(inner) for inner in value]
+    return value

@@ -22,6 +22,7 @@ from airflow_provider_connect.stage.notes import (
     alarm_note,
     definition_note,
     definitions_in,
+    last_answer,
     newest_alarm,
     notes_of,
     resumption_note,
@@ -117,10 +118,9 @@ class DefinitionGuard:
         alarm = newest_alarm(notes)
         if alarm is None:
             return None
-        answers = [note for note in notes if note.kind == "resumption" and note.content["alarm"] == alarm.id]
-        if answers:
-            answer = Resumption.model_validate(max(answers, key=lambda note: note.noted_at).content)
-            return Restart(alarm.number, answer.position)
+        answer = last_answer(notes, alarm)
+        if answer is not None:
+            return Restart(alarm.number, alarm.position, answer.position)
         if not self.source.reloads_when_lost:
             raise ConfigError(
                 f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
@@ -128,7 +128,7 @@ class DefinitionGuard:
                 f"rows, run: airflow connect resume {self.command} --from now"
             )
         self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
-        return Restart(alarm.number, None)
+        return Restart(alarm.number, alarm.position, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
         """Compare the key with the key of days from before definitions, and warn that their options are unknown."""

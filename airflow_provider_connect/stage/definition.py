@@ -27,7 +27,9 @@ DIGEST_BITS = 60
 """Bits of a definition's digest: few enough for a signed 64-bit number, which is all that some ledgers can hold."""
 _DIGEST_DIGITS = DIGEST_BITS // 4
 _MOST_CHARACTERS = 80
-_LITERAL = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b")
+_LITERAL = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(?<!\w)\d[\w.]*")
+_UNCLEAR = re.compile(r"\\|\$\w*\$")
+"""Dialects differ in where a literal with an escape ends, and dollars quote in some: then nothing is shown."""
 _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 
 
@@ -38,7 +40,7 @@ class StreamDefinition(Wire):
         project or account.
     :param narrowing: options that leave rows out.
     :param access: host and login.
-    :param shapes: the shapes, and a digest of the key of each mask.
+    :param shapes: the shapes, a digest of the key of each mask, and the transform.
     :param key: columns of ``record_key`` with the classes of their values, as the source has resolved them. Empty if
         rows have no key.
     """
@@ -76,11 +78,17 @@ def plain_part(value: Any) -> str:
 def literal_part(value: Any) -> str:
     """Return the text of a part that may hold literals: shortened, without literals, with a digest of the whole."""
     text = value if isinstance(value, str) else json.dumps(_names_alone(value), sort_keys=True, ensure_ascii=False)
-    shown = _LITERAL.sub("…", without_tokens(text)) if isinstance(value, str) else text
+    shown = _without_literals(without_tokens(text)) if isinstance(value, str) else text
     shown = " ".join(shown.split())
     if len(shown) > _MOST_CHARACTERS:
         shown = f"{shown[:_MOST_CHARACTERS]}…"
     return f"{shown} #{digest_of(value)}"
+
+
+def _without_literals(text: str) -> str:
+    shown = _LITERAL.sub("…", text)
+    is_unclear = _UNCLEAR.search(text) or "'" in shown or '"' in shown
+    return "…" if is_unclear else shown
 
 
 def _names_alone(value: Any) -> Any:

@@ -62,10 +62,12 @@ class Resumption(Wire):
 
     :param alarm: the alarm's id.
     :param position: the position after which the stream goes on; None if all rows are read again.
+    :param answers_before: number of earlier answers to the alarm. The last answer counts.
     """
 
     alarm: str = Field(pattern=NOTE_ID)
     position: str | None = Field(default=None, max_length=MOST_CHARACTERS)
+    answers_before: int = Field(default=0, ge=0)
 
 
 class Acceptance(Wire):
@@ -96,7 +98,8 @@ def alarm_note(alarm: Alarm, run: str) -> LedgerNote:
 
 def resumption_note(resumption: Resumption, run: str) -> LedgerNote:
     """Return the note that keeps the answer to an alarm."""
-    return _note("resumption", digest_of([resumption.alarm, resumption.position]), run, resumption)
+    note_id = digest_of([resumption.alarm, resumption.position, resumption.answers_before])
+    return _note("resumption", note_id, run, resumption)
 
 
 def _note(kind: NoteKind, note_id: str, run: str, content: Wire) -> LedgerNote:
@@ -119,3 +122,18 @@ def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
     alarms = notes_of(notes, "alarm")
     newest = max(alarms, key=lambda note: (note.content["number"], note.noted_at), default=None)
     return None if newest is None else Alarm.model_validate(newest.content)
+
+
+def answers_before(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
+    """Return how many answers an alarm has."""
+    return len(_answers(notes, alarm))
+
+
+def last_answer(notes: Iterable[LedgerNote], alarm: Alarm) -> Resumption | None:
+    """Return the answer to an alarm that counts; None if nobody has answered it."""
+    last = max(_answers(notes, alarm), key=lambda note: (note.content["answers_before"], note.noted_at), default=None)
+    return None if last is None else Resumption.model_validate(last.content)
+
+
+def _answers(notes: Iterable[LedgerNote], alarm: Alarm) -> list[LedgerNote]:
+    return [note for note in notes_of(notes, "resumption") if note.content["alarm"] == alarm.id]

@@ -48,11 +48,15 @@ class _Published(Protocol):
 class Restart(NamedTuple):
     """Position at which a stream goes on after an answered alarm.
 
-    :param number: number of the newest span when the alarm was raised. The next span begins at the position.
+    A target that is loaded anew counts from 1 again, while its notes may still be there: a number alone is not enough.
+
+    :param number: number of the newest span when the alarm was raised.
+    :param to: the end of that span.
     :param after: the last position that is not read; None to read from the beginning of the stream.
     """
 
     number: int
+    to: str
     after: str | None
 
 
@@ -74,5 +78,6 @@ def following(
         raise ValueError("nobody knows where the next increment begins")
     if newest.day == day:
         return last.model_copy(update={"to": ends(last.after, last.to)})
-    after = restart.after if restart is not None and restart.number == last.number else last.to
+    is_answered = restart is not None and (restart.number, restart.to) == (last.number, last.to)
+    after = restart.after if restart is not None and is_answered else last.to
     return Span(number=last.number + 1, after=after, to=ends(after, None))

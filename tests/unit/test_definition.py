@@ -154,6 +154,27 @@ def test_shapes_and_the_keys_of_masks_are_parts() -> None:
         assert not comparison.acceptable
 
 
+def test_shapes_of_another_task_leave_out_other_rows_and_are_refused() -> None:
+    """A filter is a narrowing: two tasks with two of them would delete each other's rows."""
+    source = MixpanelSource(conn_id="m", project_timezone="UTC")
+    one, other = (defined(source, MIXPANEL, shapes=[{"filter": {"where": where}}]) for where in ("a = 1", "a = 2"))
+    assert compare(one, other, is_same_task=True, identifies_by_key=False).notices
+    comparison = compare(one, other, is_same_task=False, identifies_by_key=False)
+    assert [text.partition(" was ")[0] for text in comparison.acceptable] == ["shape"]
+    assert not comparison.notices
+
+
+def test_a_transform_is_a_part() -> None:
+    source = MixpanelSource(conn_id="m", project_timezone="UTC")
+    one, other = (
+        defined(source, MIXPANEL, transform=f"SELECT * FROM polled WHERE event = '{event}'")
+        for event in ("canary", "view")
+    )
+    assert "canary" not in one.model_dump_json()
+    assert compare(one, other, is_same_task=True, identifies_by_key=False).notices
+    assert compare(one, other, is_same_task=False, identifies_by_key=False).acceptable
+
+
 def test_a_part_that_another_version_did_not_know_is_no_change() -> None:
     now = shop(**BY_DAY)
     before = now.model_copy(update={"reading": {k: v for k, v in now.reading.items() if k != "db_timezone"}})
@@ -185,6 +206,53 @@ def test_literals_logins_and_secrets_are_in_no_part(definition: StreamDefinition
     assert "canary" not in text
     assert "4111" not in text
     assert "reader" not in text
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        r"name = 'O\'canary' AND amount > 17",
+        r"folder = 'C:\' AND name = 'canary'",
+        "email = $$canary$$",
+        "email = $tag$canary$tag$",
+        "amount > 17 -- it's canary's",
+        "hash = 0xCA4A41",
+    ],
+)
+def test_a_literal_is_not_shown_whatever_its_dialect(condition: str) -> None:
+    shown = literal_part(condition)
+    assert "canary" not in shown
+    assert "CA4A41" not in shown
+
+
+def test_a_condition_stays_readable_without_its_literals() -> None:
+    shown = literal_part("country = 'AT' AND code_2 > 17 AND note = 'it''s'")
+    assert shown.startswith("country = … AND code_2 > … AND note = … #")
+    assert literal_part('properties["$os"] == "iOS" and properties["$city"] == "Graz"').startswith("properties[…] == …")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "https://user:canary@api.example/v1",
+        "https://user:p@canary@api.example/v1",
+        "https://user:canary/x@api.example/v1",
+        "https://user:canary#x@api.example/v1",
+        "https://user:canary?x@api.example/v1",
+        "user:canary@api.example",
+        "jdbc:oracle:thin:scott/canary@//db.example:1521/shop",
+        "jdbc:db2://db.example:50000/shop:user=reader;password=canary;",
+        "jdbc:mysql://address=(host=db.example)(password=canary)/shop",
+    ],
+)
+def test_no_form_of_a_host_shows_a_password(host: str) -> None:
+    shown = shop(SHOP.model_copy(update={"host": host}), **BY_DAY).access["host"]
+    assert "canary" not in shown
+
+
+@pytest.mark.parametrize("host", ["db.example", "https://api.example/v1", "jdbc:oracle:thin:@//db.example:1521/shop"])
+def test_a_host_without_a_password_is_shown(host: str) -> None:
+    assert shop(SHOP.model_copy(update={"host": host}), **BY_DAY).access["host"] == host
 
 
 @given(first=st.text(max_size=200), second=st.text(max_size=200))

@@ -59,6 +59,29 @@ def _worker(supervisor: Supervisor, spark_submit: SparkSubmit) -> None:  # noqa:
     spark_submit.does(DONE)
 
 
+@pytest.mark.parametrize("argument", ["{{ ds }}", "{{ ds_nodash }}", "{{ ts }}"])
+def test_a_function_that_names_the_day_gives_the_same_definition_each_day(
+    ledger: TinyLedger,  # noqa: F811
+    spark_submit: SparkSubmit,  # noqa: F811
+    argument: str,
+) -> None:
+    """Else each day would be told as loaded otherwise, and runs at once would refuse each other's days."""
+
+    def load(day: str, country: str = "AT") -> Any:
+        return pair(ledger, where=f"country = '{country}' AND at < '{day}'")
+
+    definitions = []
+    for day, country in (("2026-10-05", "AT"), ("2026-10-06", "AT"), ("2026-10-06", "DE")):
+        made = Decorated(load, argument, country, asset=OWN, days="2026-10-05")
+        moment = dt.datetime.fromisoformat(f"{day}T00:00:00+00:00")
+        made.context |= {"ds": day, "ds_nodash": day.replace("-", ""), "ts": moment.isoformat()}
+        made.run()
+        definitions.append(spark_submit.seen["job"]["definition"])
+    first, second, other = definitions
+    assert first == second
+    assert first["narrowing"] != other["narrowing"]
+
+
 def test_airflow_knows_the_decorator() -> None:
     assert task.connect is connect_task
 

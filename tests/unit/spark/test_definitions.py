@@ -23,6 +23,7 @@ from airflow_provider_connect.stage.notes import (
     Acceptance,
     Resumption,
     acceptance_note,
+    answers_before,
     newest_alarm,
     notes_of,
     resumption_note,
@@ -281,6 +282,25 @@ def test_a_lost_note_is_told_and_not_passed_over(shop: Shop) -> None:
     assert "its note is missing" in refusal(shop.run(TUESDAY, **BY_DAY, zone="Asia/Tokyo"))
 
 
+@pytest.mark.parametrize("rest", ["", '{"kind": "defin'])
+def test_a_driver_that_was_killed_while_it_wrote_a_note_stops_nobody(shop: Shop, rest: str) -> None:
+    """A local file is written under another name first: what is left of it is no note."""
+    shop.run(MONDAY, **BY_DAY)
+    (note,) = (shop.path / "_connect" / "notes").iterdir()
+    (note.parent / f"{note.name}.{'0' * 32}.tmp").write_text(rest)
+    report = shop.run(TUESDAY, **BY_DAY, **SIGNUPS)
+    assert report.failure is None
+    assert report.warnings
+
+
+def test_a_note_that_cannot_be_read_is_named(shop: Shop) -> None:
+    shop.run(MONDAY, **BY_DAY)
+    (note,) = (shop.path / "_connect" / "notes").iterdir()
+    note.write_text("{}")
+    said = refusal(shop.run(TUESDAY, **BY_DAY, **SIGNUPS))
+    assert str(note) in said
+
+
 def test_a_retry_of_a_published_day_is_compared_with_nothing(shop: Shop) -> None:
     shop.run(MONDAY, task="signups", **BY_DAY, **SIGNUPS)
     shop._runs = 0  # the very same intent
@@ -329,6 +349,22 @@ class TestAlarm:
         shop.order(WEDNESDAY, "newer")
         assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
         assert sum(row.startswith("new") for row in shop.rows()) == loaded
+
+    def test_the_last_answer_counts_also_if_it_was_given_before(self, shop: Shop) -> None:
+        self.begin_anew(shop)
+        refusal(shop.run(TUESDAY, **FOLLOWED))
+        shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))
+        alarm = newest_alarm(shop.ledger.notes())
+        assert alarm is not None
+        for number in ("3", "15", "3"):
+            answer = Resumption(
+                alarm=alarm.id,
+                position=alarm.position.replace("4", number),
+                answers_before=answers_before(shop.ledger.notes(), alarm),
+            )
+            shop.publisher.note(resumption_note(answer, "cli/host/person"))
+        assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
+        assert sum(row.startswith("new") for row in shop.rows()) == 12
 
 
 def test_superseded_days_of_a_snapshot_are_not_to_be_loaded_again(tmp_path: Path) -> None:
