@@ -21,6 +21,8 @@ from airflow_provider_connect.stage.definition import StreamDefinition, digest_o
 
 MASK_KEYS, MASKED = "mask keys", "masked"
 """Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
+TRANSFORM = "transform"
+"""Part of the narrowing: the task's transform, which may leave rows out as a condition of the source does."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
@@ -48,6 +50,7 @@ def definition_of(
     connection: Connection,
     shapes: Sequence[Mapping[str, Any]] = (),
     keys: Mapping[str, str] = MappingProxyType({}),
+    transform: str | None = None,
 ) -> StreamDefinition:
     """Return the definition of a stream as its options, connection and shapes say. No network.
 
@@ -55,6 +58,7 @@ def definition_of(
     :param written: its options as plain JSON, as the DAG file has them.
     :param shapes: as the DAG file has them, in the form of :meth:`.Chain.serialize`.
     :param keys: digests of the keys of masks, by position.
+    :param transform: SQL as the DAG file has it, or the name of a function.
     """
     parts = {name: _value(written, name) for name in source.row_options}
     reading = {name: plain_part(parts[name]) for name, role in source.row_options.items() if role == "reading"}
@@ -67,7 +71,7 @@ def definition_of(
     of_connection = {name: plain_part(value) for name, value in source.connection_parts(connection).items()}
     return StreamDefinition(
         reading={"kind": source.kind, **zone, **reading, **of_connection},
-        narrowing=narrowing,
+        narrowing=narrowing | {TRANSFORM: "none" if transform is None else literal_part(transform)},
         access={"host": _shown_host(connection.host), "login": _login(connection)},
         shapes=_shape_parts(shapes, keys),
     )
@@ -108,12 +112,11 @@ def compare(
         else:
             notices.append(text)
     acceptable = _changes(published.reading, present.reading)
-    narrowing = _changes(published.narrowing, present.narrowing)
+    rows = [*_changes(published.narrowing, present.narrowing), *_changes(published.shapes, present.shapes)]
     if is_same_task:
-        notices += narrowing
+        notices += rows
     else:
-        acceptable += narrowing
-    notices += _changes(published.shapes, present.shapes)
+        acceptable += rows  # also by a shape: two filters over one source would take each other's rows away
     return Comparison(
         tuple(refusals), tuple(acceptable), tuple(notices), tuple(_changes(published.access, present.access))
     )

@@ -180,7 +180,6 @@ class ConnectOperator(SparkSubmitOperator):
         self.source = source
         self.sink = sink
         self.shape = shape
-        self.as_written = source, shape
         self.rejects_keep = rejects_keep
         self.days = days
         self.staging = staging
@@ -201,6 +200,7 @@ class ConnectOperator(SparkSubmitOperator):
         if lookback_days:
             require_reloads(source, sink, lookback_days)
         self.transform = held(transform)
+        self.as_written = source, shape, self.transform
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
         self.origin = origin_date(origin)

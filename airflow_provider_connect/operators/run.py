@@ -49,7 +49,7 @@ class Order:
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
-    :param as_written: source and shapes with their templates.
+    :param as_written: source, shapes and transform with their templates.
     :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
@@ -61,7 +61,7 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
-    as_written: tuple[Source, Sequence[Shape | dict[str, Any]]]
+    as_written: tuple[Source, Sequence[Shape | dict[str, Any]], str | Given | None]
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty

@@ -11,13 +11,15 @@ from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition
+from airflow_provider_connect.stage.transform import Given
 
 
 class Written(NamedTuple):
-    """Source and shapes with their templates."""
+    """Source, shapes and transform with their templates."""
 
     source: Source
     shapes: Sequence[Shape | dict[str, Any]] = ()
+    transform: str | Given | None = None
 
     def definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
         """Return the parts that decide the stream's rows. Takes 50 ms for each mask with a key.
@@ -27,4 +29,5 @@ class Written(NamedTuple):
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
         shapes = [shape.serialize() if isinstance(shape, Shape) else shape for shape in self.shapes]
-        return definition_of(source, self.source.serialize(), connections[source.conn_id], shapes, keys)
+        transform = None if self.transform is None else str(self.transform)
+        return definition_of(source, self.source.serialize(), connections[source.conn_id], shapes, keys, transform)

@@ -43,6 +43,11 @@ class Admission(NamedTuple):
     restart: Restart | None = None
 
 
+SAFE_WAYS = {
+    True: "Set it as before, or give this task a target of its own",
+    False: "Give this task a target of its own, or let one task load both",
+}
+"""How to go on without other rows, by whether the task itself published the newest day."""
 NOT_COMPARED = Admission()
 """Of a ledger that keeps no notes."""
 
@@ -69,11 +74,15 @@ class DefinitionGuard:
     _is_kept: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def command(self) -> str:
-        """The DAG and the task as the command line takes them."""
+    def command(self, name: str, options: str = "") -> str:
+        """Return a command about this task as a person types it. The command line cannot look at a mapped one."""
         dag_id, _, task = self.intent.task.partition("/")
-        return f"{dag_id} {task.partition('[')[0]}"
+        if "[" not in task:
+            return f"airflow connect {name} {dag_id} {task}{options}"
+        return (
+            f"airflow connect {name} DAG TASK{options}, where DAG TASK is a task that is not mapped, with the source and "
+            f"the sink of {dag_id}.{task}"
+        )
 
     def admit(self) -> Admission:
         """Compare with what the ledger says now.
@@ -124,7 +133,7 @@ class DefinitionGuard:
             raise ConfigError(
                 f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
                 f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the rows "
-                f"between: airflow connect resume {self.command} --from now"
+                f"between: {self.command('resume', ' --from now')}"
             )
         self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, None)
@@ -136,7 +145,8 @@ class DefinitionGuard:
                 key = compare(
                     self.earlier, self.definition, is_same_task=True, identifies_by_key=self.identifies_by_key
                 )
-                self._require_admissible(key, is_accepted=False, writer="an earlier version of this package")
+                earlier = "an earlier version of this package"
+                self._require_admissible(key, is_accepted=False, writer=earlier, safe_ways=SAFE_WAYS[True])
             self._warn(
                 f"days published before the ledger kept what decides their rows: {len(days):,}. They are compared with "
                 "nothing"
@@ -149,14 +159,14 @@ class DefinitionGuard:
                 f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, which is gone: restore "
                 "the target's _connect folder or notes, or load into a target of its own"
             )
+        is_same_task = in_force.task == self.intent.task_digest
         comparison = compare(
-            published,
-            self.definition,
-            is_same_task=in_force.task == self.intent.task_digest,
-            identifies_by_key=self.identifies_by_key,
+            published, self.definition, is_same_task=is_same_task, identifies_by_key=self.identifies_by_key
         )
         is_accepted = self._is_accepted(in_force.digest, notes)
-        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force))
+        self._require_admissible(
+            comparison, is_accepted=is_accepted, writer=_writer(notes, in_force), safe_ways=SAFE_WAYS[is_same_task]
+        )
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
@@ -167,15 +177,14 @@ class DefinitionGuard:
         wanted = Acceptance(published=published, accepted=self.definition.options_digest)
         return any(Acceptance.model_validate(note.content) == wanted for note in notes_of(notes, "acceptance"))
 
-    def _require_admissible(self, comparison: Comparison, *, is_accepted: bool, writer: str) -> None:
+    def _require_admissible(self, comparison: Comparison, *, is_accepted: bool, writer: str, safe_ways: str) -> None:
         where = f"{self.source.stream_key} into this target"
         if comparison.refusals:
             raise ConfigError(f"{where}: {'; '.join(comparison.refusals)}")
         if comparison.acceptable and not is_accepted:
             raise ConfigError(
-                f"{where}: {'; '.join(comparison.acceptable)}. The days there were loaded by {writer}. Give this task "
-                "a target of its own, or let one task load both. If the change is meant, and days may differ: airflow "
-                f"connect accept {self.command}"
+                f"{where}: {'; '.join(comparison.acceptable)}. The days there were loaded by {writer}. {safe_ways}. "
+                f"If the change is meant, and days may differ: {self.command('accept')}"
             )
 
     def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
@@ -185,10 +194,8 @@ class DefinitionGuard:
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))
         others = days_loaded_otherwise(rows, definitions_in(notes), self.definition)
-        return (
-            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list and load them again: airflow "
-            f"connect plan {self.command} --changed --days {min(days)}..{max(days)}"
-        )
+        plan = self.command("plan", f" --changed --days {min(days)}..{max(days)}")
+        return f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list and load them again: {plan}"
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:
         if self.definition.digest not in definitions_in(notes):

@@ -154,6 +154,32 @@ def test_shapes_and_the_keys_of_masks_are_parts() -> None:
         assert not comparison.acceptable
 
 
+def test_two_tasks_with_other_shapes_do_not_take_each_other_s_rows_away() -> None:
+    views, orders = (
+        mixpanel_shaped([{"filter": {"where": {"column": "event", "operator": "equals", "value": value}}}])
+        for value in ("view", "order")
+    )
+    other = compare(views, orders, is_same_task=False, identifies_by_key=False)
+    assert [text.partition(" was ")[0] for text in other.acceptable] == ["shape"]
+    assert not other.notices
+
+
+def test_a_transform_is_a_part_without_its_literals() -> None:
+    views, orders = (
+        defined(
+            MixpanelSource(conn_id="m", project_timezone="UTC"),
+            MIXPANEL,
+            transform=f"SELECT * FROM polled WHERE event = '{value}'",
+        )
+        for value in ("view", "order")
+    )
+    same = compare(views, orders, is_same_task=True, identifies_by_key=False)
+    assert len(same.notices) == 1
+    assert same.notices[0].startswith("transform was SELECT * FROM polled WHERE event = … #")
+    other = compare(views, orders, is_same_task=False, identifies_by_key=False)
+    assert other.acceptable == same.notices
+
+
 def test_a_part_that_another_version_did_not_know_is_no_change() -> None:
     now = shop(**BY_DAY)
     before = now.model_copy(update={"reading": {k: v for k, v in now.reading.items() if k != "db_timezone"}})
