@@ -50,6 +50,7 @@ def definition_of(
     connection: Connection,
     shapes: Sequence[Mapping[str, Any]] = (),
     keys: Mapping[str, str] = MappingProxyType({}),
+    *,
     transform: str | None = None,
 ) -> StreamDefinition:
     """Return the definition of a stream as its options, connection and shapes say. No network.

@@ -30,4 +30,5 @@ class Written(NamedTuple):
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
         shapes = [shape.serialize() if isinstance(shape, Shape) else shape for shape in self.shapes]
         transform = None if self.transform is None else str(self.transform)
-        return definition_of(source, self.source.serialize(), connections[source.conn_id], shapes, keys, transform)
+        written, connection = self.source.serialize(), connections[source.conn_id]
+        return definition_of(source, written, connection, shapes, keys, transform=transform)

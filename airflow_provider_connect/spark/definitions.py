@@ -80,8 +80,8 @@ class DefinitionGuard:
         if "[" not in task:
             return f"airflow connect {name} {dag_id} {task}{options}"
         return (
-            f"airflow connect {name} DAG TASK{options}, where DAG TASK is a task that is not mapped, with the source and "
-            f"the sink of {dag_id}.{task}"
+            f"airflow connect {name} DAG TASK{options}, where DAG TASK is a task that is not mapped, with the source "
+            f"and the sink of {dag_id}.{task}"
         )
 
     def admit(self) -> Admission:
