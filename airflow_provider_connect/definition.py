@@ -21,6 +21,8 @@ from airflow_provider_connect.stage.definition import StreamDefinition, digest_o
 
 MASK_KEYS, MASKED = "mask keys", "masked"
 """Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
+TRANSFORM = "transform"
+"""Part of the narrowing: the task's transform, which may leave rows out as a condition of the source does."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
@@ -72,7 +74,7 @@ def definition_of(
     of_connection = {name: plain_part(value) for name, value in source.connection_parts(connection).items()}
     return StreamDefinition(
         reading={"kind": source.kind, **zone, **reading, **of_connection},
-        narrowing=narrowing,
+        narrowing=narrowing | {TRANSFORM: "none" if transform is None else literal_part(transform)},
         access={"host": _shown_host(connection.host), "login": _login(connection)},
         shapes={**_shape_parts(shapes, keys), "transform": "none" if transform is None else literal_part(transform)},
     )
@@ -119,7 +121,7 @@ def compare(
         *_changes(published.shapes, present.shapes),  # filters and transforms leave rows out, too
     ]
     if is_same_task:
-        notices += narrowing
+        notices += rows
     else:
         acceptable += narrowing
     return Comparison(

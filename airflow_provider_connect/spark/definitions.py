@@ -44,6 +44,11 @@ class Admission(NamedTuple):
     restart: Restart | None = None
 
 
+SAFE_WAYS = {
+    True: "Set it as before, or give this task a target of its own",
+    False: "Give this task a target of its own, or let one task load both",
+}
+"""How to go on without other rows, by whether the task itself published the newest day."""
 NOT_COMPARED = Admission()
 """Admission for a ledger that keeps no notes."""
 
@@ -75,7 +80,12 @@ class DefinitionGuard:
     def command(self) -> str:
         """DAG id and task id, as arguments of ``airflow connect``."""
         dag_id, _, task = self.intent.task.partition("/")
-        return f"{dag_id} {task.partition('[')[0]}"
+        if "[" not in task:
+            return f"airflow connect {name} {dag_id} {task}{options}"
+        return (
+            f"airflow connect {name} DAG TASK{options}, where DAG TASK is a task that is not mapped, with the source "
+            f"and the sink of {dag_id}.{task}"
+        )
 
     def admit(self) -> Admission:
         """Compare the definition with the ledger's present state, and keep it as a note.
@@ -137,7 +147,8 @@ class DefinitionGuard:
                 key = compare(
                     self.earlier, self.definition, is_same_task=True, identifies_by_key=self.identifies_by_key
                 )
-                self._require_admissible(key, is_accepted=False, writer="an earlier version of this package")
+                earlier = "an earlier version of this package"
+                self._require_admissible(key, is_accepted=False, writer=earlier, safe_ways=SAFE_WAYS[True])
             self._warn(
                 f"days published before the ledger kept definitions: {len(days):,}. Their options cannot be compared"
             )
@@ -149,14 +160,14 @@ class DefinitionGuard:
                 f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, but its note is "
                 "missing. Restore the notes, or load into a new target"
             )
+        is_same_task = in_force.task == self.intent.task_digest
         comparison = compare(
-            published,
-            self.definition,
-            is_same_task=in_force.task == self.intent.task_digest,
-            identifies_by_key=self.identifies_by_key,
+            published, self.definition, is_same_task=is_same_task, identifies_by_key=self.identifies_by_key
         )
         is_accepted = self._is_accepted(in_force.digest, notes)
-        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force))
+        self._require_admissible(
+            comparison, is_accepted=is_accepted, writer=_writer(notes, in_force), safe_ways=SAFE_WAYS[is_same_task]
+        )
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")

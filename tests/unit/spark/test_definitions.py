@@ -131,7 +131,14 @@ def test_a_refusal_names_nobody_rather_than_the_wrong_task(shop: Shop) -> None:
 
 def test_mapped_tasks_are_tasks_of_their_own(shop: Shop) -> None:
     assert shop.run(MONDAY, task="load[0]", **BY_DAY, **SIGNUPS).failure is None
-    assert "where was" in refusal(shop.run(TUESDAY, task="load[1]", **BY_DAY, **VIEWS))
+    said = refusal(shop.run(TUESDAY, task="load[1]", **BY_DAY, **VIEWS))
+    assert "where was" in said
+    # The command line refuses a mapped task: the way out names one that it can look at.
+    assert "airflow connect accept dag load" not in said
+    assert said.endswith(
+        "airflow connect accept DAG TASK, where DAG TASK is a task that is not mapped, with the source and the sink of "
+        "dag.load[1]"
+    )
 
 
 def test_a_task_that_changes_its_own_narrowing_goes_on_and_says_which_days_lack_it(
@@ -181,7 +188,9 @@ def test_another_way_of_reading_waits_until_a_person_accepts_it(
     shop.execute("ALTER TABLE orders ADD COLUMN changed_at TIMESTAMP", "UPDATE orders SET changed_at = at")
     assert shop.run(MONDAY, **before).failure is None
     rows = shop.rows()
-    assert part in refusal(shop.run(TUESDAY, **after))
+    said = refusal(shop.run(TUESDAY, **after))
+    assert part in said
+    assert "Set it as before, or give this task a target of its own" in said
     assert shop.rows() == rows
     source = SqlSource(conn_id="shop", table="orders", **after)
     connection = Connection(conn_id="shop", conn_type="sqlite", host=str(shop.file))
